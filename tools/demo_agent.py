@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vrag.cli.terminal.console import complain
+from vrag.cli.terminal.console import print_error
 from vrag.errors import SettingsError
 from vrag.settings import load_settings
 
@@ -48,7 +48,7 @@ def main(agent: str, *arguments: str) -> int:
     try:
         named = load_settings().settings.model
     except SettingsError as error:
-        return complain(error, 2)
+        return print_error(error, 2)
     if agent == "vrag" and not named and not os.environ.get("VRAG_BASE_URL"):
         if NAME in served_models():
             note(f"The model server on port {PORT} is used.")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vrag.cli.terminal.hints import again
+from vrag.cli.terminal.hints import add_location
 from vrag.settings import Settings, load_settings
 
 
@@ -43,30 +43,37 @@ def place(**flags: object) -> Settings:
 def test_a_command_is_named_with_its_collection(
     monkeypatch: pytest.MonkeyPatch, text: str, told: str
 ) -> None:
-    assert again(text, place(collection="mine")) == told
+    assert add_location(text, place(collection="mine")) == told
     for line in (["-c", "mine"], ["--collection", "mine"], ["--collection=mine"]):
         monkeypatch.setattr(sys, "argv", ["vrag", "ask", *line, "What?"])
-        assert again(text) == told
+        assert add_location(text) == told
 
 
 @pytest.mark.parametrize("text", ["vrag runs show", "See `vrag index status`."])
 def test_where_a_command_goes_by_itself_it_stays_as_short_as_it_is(text: str) -> None:
-    assert again(text, place()) == again(text, place(collection="usual")) == again(text) == text
+    assert (
+        add_location(text, place())
+        == add_location(text, place(collection="usual"))
+        == add_location(text)
+        == text
+    )
 
 
 def test_a_name_with_blanks_stays_one_word() -> None:
-    words = shlex.split(again("vrag runs show", place(collection="the 'old' ones")))
+    words = shlex.split(add_location("vrag runs show", place(collection="the 'old' ones")))
     assert words == ["vrag", "runs", "show", "--collection", "the 'old' ones"]
 
 
 def test_the_first_of_several_collections_has_the_runs() -> None:
-    assert again("vrag runs list", place(collections=("one", "two"))).endswith(" --collection one")
+    assert add_location("vrag runs list", place(collections=("one", "two"))).endswith(" --collection one")
 
 
 def test_what_a_search_server_found_the_pages_for_lies_with_no_collection() -> None:
     searched = place(search_url="http://localhost:8001/search")
-    assert again("vrag runs show", searched) == "vrag runs show --search-url http://localhost:8001/search"
-    assert again("vrag index add PATH", searched) == "vrag index add PATH"
+    assert (
+        add_location("vrag runs show", searched) == "vrag runs show --search-url http://localhost:8001/search"
+    )
+    assert add_location("vrag index add PATH", searched) == "vrag index add PATH"
 
 
 def vrag(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

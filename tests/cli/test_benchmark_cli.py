@@ -88,7 +88,7 @@ def test_questions_are_asked_judged_and_reported(prepared: Path, tmp_path: Path)
     assert outcomes(tmp_path / "a") == ["right", "right", "wrong", "wrong"]
     for suffix in ("html", "md", "json"):
         assert (tmp_path / "a" / f"report.{suffix}").stat().st_size > 500
-    assert "Judged by rules, which take a whole sentence for wrong" in done.stdout
+    assert "Judged by rules, which reject whole sentences" in done.stdout
     assert "offline policy" not in done.output
     assert "short answers alone are right" in (tmp_path / "a" / "report.md").read_text()
     again = json.loads(invoked("report", str(tmp_path / "a"), "--json").stdout)
@@ -160,8 +160,8 @@ def test_a_judge_that_fails_leaves_questions_unjudged_and_not_wrong(
     assert unjudged["why"]
     assert "1 unjudged" in done.stdout
     told = " ".join(done.output.split())
-    assert "1 answer without a verdict, such as: The judge scripted failed" in told
-    assert "asks the judge's model for these again" in told
+    assert "1 answer without a verdict, for example: The judge scripted failed" in told
+    assert "to ask the judge's model again" in told
 
 
 def test_runs_that_fail_are_told_with_their_reason_and_count_as_wrong(prepared: Path, tmp_path: Path) -> None:

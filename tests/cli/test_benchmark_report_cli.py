@@ -105,11 +105,11 @@ def test_pictures_are_as_many_as_were_asked_for(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         return " ".join(done.stdout.split())
 
-    assert "left out" not in page()
+    assert "--pictures all" not in page()
     assert "data:image/jpeg" in (folder / "report.html").read_text()
-    assert "left out" not in page("--pictures", "none")
+    assert "--pictures all" not in page("--pictures", "none")
     assert "data:image/jpeg" not in (folder / "report.html").read_text()
-    assert "1 picture left out: --pictures all has them" in page("--pictures", "1k")
+    assert "without 1 picture; include all: --pictures all" in page("--pictures", "1k")
     assert invoked("report", folder, "--pictures", "some").exit_code == 2
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.cli.terminal.closed_output import OUTPUT_CLOSED
+from vrag.cli.terminal.process import OUTPUT_CLOSED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -75,7 +75,7 @@ def test_convert_goes_to_parquet_and_back(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_convert_says_which_boxes_are_left_out(corpus: Path, tmp_path: Path) -> None:
-    assert "9 are not in it" in run("convert", corpus / "train.json", tmp_path / "a.parquet")
+    assert "9 boxes were left out" in run("convert", corpus / "train.json", tmp_path / "a.parquet")
 
 
 def test_the_prompt_is_our_instruction_and_the_question(corpus: Path, tmp_path: Path) -> None:
@@ -236,5 +236,5 @@ def test_stopped_synthesize_says_that_the_folder_is_not_whole(
         line = ["synthesize", str(tmp_path / "made"), "-t", "emblem", "--documents", "4", "--pages", "3"]
         done = CliRunner().invoke(app, line)
     assert done.exit_code == 130
-    assert "is not whole" in done.stderr
+    assert "is incomplete" in done.stderr
     assert "Questions" in run(*line)

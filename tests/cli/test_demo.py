@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vrag.cli.demo import samples_place
+from vrag.cli.demo import samples_collection
 from vrag.corpus.options import CorpusOptions
 from vrag.index.collection import Collection
 from vrag.index.collection_json import FILE_NAME
@@ -31,7 +31,7 @@ def _changed(place: Path, **values: object) -> None:
 
 def test_samples_of_this_version_are_used_again(samples: Path) -> None:
     Collection.create(samples, CorpusOptions())
-    assert samples_place() == samples
+    assert samples_collection() == samples
     assert (samples / FILE_NAME).exists()
 
 
@@ -39,7 +39,7 @@ def test_samples_of_this_version_are_used_again(samples: Path) -> None:
 def test_samples_of_another_version_are_set_aside_and_kept(samples: Path, values: dict[str, object]) -> None:
     for number in range(2):
         _changed(samples, **values)
-        assert samples_place() == samples
+        assert samples_collection() == samples
         assert not samples.exists()
         assert (samples.with_name(f"samples-{number + 1}") / FILE_NAME).exists()
 
@@ -47,7 +47,7 @@ def test_samples_of_another_version_are_set_aside_and_kept(samples: Path, values
 def test_damaged_samples_are_set_aside(samples: Path) -> None:
     Collection.create(samples, CorpusOptions())
     (samples / FILE_NAME).write_text("{")
-    samples_place()
+    samples_collection()
     assert not samples.exists()
 
 
@@ -76,14 +76,14 @@ def test_a_question_that_is_answered_here_and_a_part_that_is_served_exclude_each
 ) -> None:
     done = demo(tmp_path, "hello", "--only", "search")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "leave one of the two out" in " ".join(done.stderr.split())
+    assert "Leave out the question or --only" in " ".join(done.stderr.split())
 
 
 def test_where_nothing_can_be_written_it_says_how_to_choose_another_place(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("A file where a folder belongs.")
     done = demo(tmp_path, "How many passengers?", XDG_DATA_HOME=str(tmp_path / "data"))
     assert done.returncode == 1
-    assert "Try your own" not in done.stdout
+    assert "Your documents" not in done.stdout
     assert "--collection" in done.stderr
     assert "VRAG_COLLECTION" in done.stderr
     assert "Traceback" not in done.stderr

@@ -114,7 +114,7 @@ def test_an_extractor_that_is_away_leaves_out_what_rules_measure(
         monkeypatch.setenv("VRAG_JUDGE_MODEL", "scripted")
         monkeypatch.setenv("VRAG_JUDGE_URL", server.url)
         told = asked_of(prepared, tmp_path / "out", server, "--extract")
-    assert "2 answers without a short one, such as: The judge scripted failed" in told
+    assert "2 answers without a short answer, for example: The judge scripted failed" in told
     assert "without a verdict" not in told
     records = records_in(tmp_path / "out")
     assert measured(records) == [[None, None], [None, None]]

@@ -68,7 +68,7 @@ def test_a_server_that_is_gone_is_told_and_not_asked_to_the_end(desk: Path, tmp_
         assert len(server.requests) < 15, "27 runs were asked for"
     assert {record["outcome"] for record in records(tmp_path / "out")} == {"failed"}
     assert "no such model" in words(done.stderr)
-    assert "Given up: the last 8 runs all failed." in words(done.stderr)
+    assert "Given up: the last 8 runs failed." in words(done.stderr)
     with ChatServer(said) as server:
         mended = asked_of(desk, server, tmp_path / "out", "--samples", "9", "--retry-failed", "--json")
     assert mended.exit_code == 0, mended.output
@@ -95,7 +95,7 @@ def test_what_cannot_be_asked_or_written_shows_before_anything_is_asked(desk: Pa
         assert not server.requests
     for refused in (nothing, nowhere):
         assert isinstance(refused.exception, CaseError)
-    assert "holds no questions" in str(nothing.exception)
+    assert "no questions" in str(nothing.exception)
 
 
 def test_stopped_it_tells_of_what_was_answered_by_then_and_goes_on(desk: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_stopped_it_tells_of_what_was_answered_by_then_and_goes_on(desk: Path, t
     with ChatServer(script) as server:
         done = asked_of(desk, server, out, "--concurrency", "1")
     assert done.exit_code == 130
-    assert "Stopped. What was finished is kept" in words(done.stderr)
+    assert "Stopped. Finished work is kept" in words(done.stderr)
     assert [entry.case for entry in read_entries(out)] == ["c0"]
     with ChatServer(said) as server:
         assert asked_of(desk, server, out).exit_code == 0

@@ -63,8 +63,8 @@ def old_index(folder: Path) -> Path:
 def test_it_tells_what_came_and_what_is_missing(tmp_path: Path) -> None:
     told = run(old_index(tmp_path), "--files", tmp_path / "files")
     assert "Indexed 3 items" in told
-    assert "1 name a picture or video that was not found" in told
-    assert "The vectors, made by Alibaba-NLP/GVE-3B, wait for their model" in told
+    assert "1 whose picture or video was not found" in told
+    assert "The vectors, made by Alibaba-NLP/GVE-3B, cannot be searched yet" in told
 
 
 def test_for_machines_it_is_json(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ class TestExport:
     def test_one_form_is_to_be_named(self, arguments: list[str]) -> None:
         done = CliRunner().invoke(app, ["index", "export", *arguments])
         assert done.exit_code == 2
-        assert "Name one of" in done.output
+        assert "Choose one of" in done.output
 
 
 FILES = ("faiss_index.bin", "file_data_list.jsonl", "meta_data.json")

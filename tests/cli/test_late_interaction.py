@@ -91,4 +91,4 @@ def test_flags_of_an_embedder_are_refused_where_they_have_no_effect(documents: P
     visual = documents.parent / "visual"
     run("index", "add", documents, "--no-ocr", "-c", visual, "--embedder", f"sentence:{models / 'colqwen2'}")
     both = run("search", "red", "-c", visual, "-c", documents.parent / "collection")
-    assert "ranked by words alone: collection" in both
+    assert "ranked by words only: collection" in both

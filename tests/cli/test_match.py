@@ -109,12 +109,12 @@ def test_an_item_is_matched_by_the_model_of_its_collection_alone(
     add(collection, [page], embedder=embedder)
     (row,) = collection.scan(["id"]).data.to_pylist()
     place = ("--collection", tmp_path / "c", "-o", tmp_path / "a.png")
-    assert "Drawn" in run(row["id"], "red", *place)
+    assert "Written" in run(row["id"], "red", *place)
     small = open_embedder(f"sentence:{model}", device="cpu", max_pixels=6272)
     other = Collection.create(tmp_path / "d", options, embedder=small)
     add(other, [page], embedder=small)
     place = ("--collection", tmp_path / "d", "-o", tmp_path / "a.png")
-    assert "Drawn" in run(row["id"], "red", *place)  # opened as it was when the collection was made
+    assert "Written" in run(row["id"], "red", *place)  # opened as it was when the collection was made
     monkeypatch.setenv("VRAG_EMBED_PIXELS", "12544")
     with pytest.raises(FingerprintMismatch, match="12544"):
         run(row["id"], "red", *place)
@@ -138,5 +138,5 @@ def test_an_embedder_of_one_vector_is_refused(page: Path, monkeypatch: pytest.Mo
         return HashEmbedder()
 
     monkeypatch.setattr("vrag.factory.load_embedder", opened)
-    with pytest.raises(EmbedError, match="cannot say where"):
+    with pytest.raises(EmbedError, match="cannot show where"):
         run(page, "red", "--embedder", "hash")

@@ -55,7 +55,7 @@ def test_it_writes_the_picture_and_tells_the_last_values(desk: Path) -> None:
 def test_it_writes_no_svg_into_a_file_of_another_kind(desk: Path) -> None:
     done = call("grpo", "--out", "curves.png")
     assert done.exit_code == 2
-    assert "what is drawn is SVG" in " ".join(done.output.split())
+    assert "the picture is SVG" in " ".join(done.output.split())
     assert not (desk / "curves.png").exists()
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from vrag.cases import ParquetOptions, row_of, write_parquet
 from vrag.cli.eval.commands import app as evaluate
-from vrag.cli.terminal.questions import read_questions
+from vrag.cli.terminal.inputs import read_questions
 from vrag.cli.train.commands import app as train
 from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError, TrainingError
@@ -47,7 +47,7 @@ def test_a_published_set_is_read_as_it_is(tmp_path: Path) -> None:
 
 def test_what_holds_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text('{"examples": []}')
-    with pytest.raises(CaseError, match="holds no questions"):
+    with pytest.raises(CaseError, match="no questions"):
         read_questions(tmp_path / "none.json")
 
 

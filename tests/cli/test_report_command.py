@@ -133,7 +133,7 @@ def test_a_report_goes_to_standard_output(home: Home) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "hint"),
     [
-        ([], 2, "What are the questions"),
+        ([], 2, "There are no questions"),
         (["-q", "  "], 2, "empty"),
         (["nowhere", "-q", TICKET], 2, "does not exist"),
         (["--run", "last", "-q", TICKET], 2, "leave out"),
@@ -226,7 +226,7 @@ def test_ctrl_c_before_anything_is_done_writes_nothing(home: Home) -> None:
     with ChatServer(answering) as server:
         done = interrupted(home, server, "-q", "This HANGS?", "-o", "never.html")
     assert done.status == 130
-    assert "no report" in done.err
+    assert "No report" in done.err
     assert not (home.path / "never.html").exists()
 
 

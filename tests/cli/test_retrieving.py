@@ -99,7 +99,7 @@ def test_groups_are_told_with_their_intervals(prepared: Path) -> None:
 
 
 def test_a_kind_that_no_question_has_is_told(prepared: Path) -> None:
-    assert "No question says its document_type." in invoked(
+    assert "No question has a document_type." in invoked(
         "retrieval", str(prepared), "--by", "document_type"
     ).stdout  # fmt: skip
     assert {by.value for by in By} == GROUPS.keys()

@@ -118,7 +118,7 @@ def test_failures_of_before_are_not_passed_over(desk: Path, tmp_path: Path) -> N
         assert invoke(desk, out, server, "--samples", "1").exit_code == 1
         again = invoke(desk, out, server, "--samples", "1")
         assert again.exit_code == 1
-        assert f"{CASES} of those made before failed" in again.output
+        assert f"{CASES} earlier rollouts failed" in again.output
         broken.pop()
         assert invoke(desk, out, server, "--samples", "1", "--retry-failed").exit_code == 0
         told = invoke(desk, out, server, "--samples", "1", "--json")
@@ -172,7 +172,7 @@ def test_what_was_stopped_goes_on_from_there(desk: Path, tmp_path: Path) -> None
             output, _ = process.communicate(timeout=60)
         assert process.returncode == 130
         assert all(asked.gone.wait(10) for asked in server.requests[4:])
-    assert "the same command goes on from there" in output
+    assert "Run the same command again to continue" in output
     assert "Traceback" not in output
     before = read_entries(out)
     assert {entry.case for entry in before} == {"c0"}

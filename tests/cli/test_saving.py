@@ -56,7 +56,7 @@ def test_what_a_kill_left_is_taken_away_and_nothing_else(name: str, tmp_path: Pa
     young = f".{name}.89abcdef{output.UNFINISHED}"
     for rest in (killed, young, *others):
         (tmp_path / rest).write_bytes(b"half")
-    before = time.time() - 2 * output.REST_SECONDS
+    before = time.time() - 2 * output.STALE_SECONDS
     for rest in (killed, *others):
         os.utime(tmp_path / rest, (before, before))
     write_file(str(tmp_path / name), b"whole")

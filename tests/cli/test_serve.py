@@ -151,7 +151,7 @@ def test_an_address_that_is_not_here_is_refused_in_words(collection: Path, host:
 
 
 def test_models_without_commas_between_them_are_noticed(collection: Path) -> None:
-    with running(collection, VRAG_MODELS="a b", VRAG_MODEL="m", warned="between them") as (address, _):
+    with running(collection, VRAG_MODELS="a b", VRAG_MODEL="m", warned="by commas") as (address, _):
         offered = httpx.get(f"{address}/options").json()["models"]
         assert "a b" in [model["name"] for model in offered]
     with running(collection, VRAG_MODELS="a, b", VRAG_MODEL="m") as (address, _):

@@ -104,10 +104,10 @@ def test_what_is_said_on_a_stop_leads_to_the_run(
 ) -> None:
     status, _, err = ended_by(number, desk, server)
     assert status == expected
-    command = shlex.split(" ".join(err.split("What was done is kept: ")[1].split()))
+    command = shlex.split(" ".join(err.split("Finished steps are kept: ")[1].split()))
     shown = vrag(desk, *command[1 : command.index(COLLECTION) + 2])
     assert shown.returncode == 0, (err, shown.stderr)
-    assert "It was stopped before there was an answer." in shown.stdout
+    assert "The run was stopped before there was an answer." in shown.stdout
 
 
 def test_a_run_that_ended_with_its_process_is_called_interrupted_everywhere(
@@ -184,9 +184,7 @@ def test_sigterm_while_files_are_added_keeps_what_is_done(tmp_path: Path) -> Non
         (tmp_path / "folder" / f"{number}.md").write_text(f"Ferry number {number}.\n")
     status, said = stopped_itself(tmp_path, AT_THE_THIRD_FILE, "index", "add", "folder", "-c", "kept")
     assert status == 143, said
-    assert "Stopped. What was finished is kept; the same command goes on from there." in " ".join(
-        said.split()
-    )
+    assert "Stopped. Finished work is kept. Run the same command again to continue." in " ".join(said.split())
     assert "Traceback" not in said
     assert vrag(tmp_path, "index", "verify", "-c", "kept").returncode == 0
     again = vrag(tmp_path, "index", "add", "folder", "-c", "kept")
@@ -197,8 +195,8 @@ def test_sigterm_while_files_are_added_keeps_what_is_done(tmp_path: Path) -> Non
 
 WAITING = """
 import asyncio
-from vrag.cli import program
-@program.app.command("wait")
+from vrag.cli.root import app
+@app.command("wait")
 def wait(ignored: bool = False) -> None:
     async def long() -> None:
         asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)

@@ -30,10 +30,10 @@ from vrag.agent.events import (
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
 from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
-from vrag.cli.ask.graph_tree import graph_tree
-from vrag.cli.ask.run_printer import RunPrinter, as_json, tell_end
-from vrag.cli.terminal import console as display
-from vrag.cli.terminal.console import model_writes
+from vrag.cli.ask.run_json import run_as_json
+from vrag.cli.ask.run_printer import RunPrinter, graph_tree, print_end
+from vrag.cli.terminal import progress
+from vrag.cli.terminal.progress import model_status
 from vrag.factory import open_agent
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
@@ -51,7 +51,7 @@ def test_what_each_step_cost_is_told_and_adds_up(tmp_path: Path) -> None:
     agent = open_agent(load_settings(agent="vimrag").settings, tiny_corpus())
     with RunStore(tmp_path).record() as recording:
         events = list(agent.stream("How many passengers did the ferry carry?", save=recording.save))
-    told = as_json(StoredRun(recording.id, recording.directory, tuple(events)))
+    told = run_as_json(StoredRun(recording.id, recording.directory, tuple(events)))
     reported = [event for event in events if isinstance(event, UsageReported)]
     assert len(told["steps"]) == len(reported) > 1
     for step, event in zip(told["steps"], reported, strict=True):
@@ -74,21 +74,22 @@ def used() -> UsageReported:
 
 
 def told(capsys: pytest.CaptureFixture[str], *events: Event) -> str:
-    teller = RunPrinter()
+    printer = RunPrinter()
     for event in events:
-        teller.tell(event)
+        printer.print_event(event)
     return capsys.readouterr().out
 
 
 def started(policy: str = "chat:m", limits: Limits | None = None) -> RunStarted:
     settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl", limits=limits or Limits())
-    return RunStarted(**BASE, question="?", settings=settings, collection="")
+    base: dict[str, Any] = {**BASE, "step": 0}
+    return RunStarted(**base, question="?", settings=settings, collection="")
 
 
 def said(
     capsys: pytest.CaptureFixture[str], path: Path, *events: Event, state: RunState = RunState.FINISHED
 ) -> str:
-    tell_end(StoredRun("0", path, events), state)
+    print_end(StoredRun("0", path, events), state)
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -151,7 +152,7 @@ def test_notices_about_the_run_stand_with_its_answer(
     begun = started().model_copy(update={"notices": (notice,)})
     end = AnswerGiven(**BASE, text="42", evidence=(), stop_reason=StopReason.ANSWERED)
     assert f"Note: {notice}" in " ".join(said(capsys, tmp_path, begun, end).split())
-    assert as_json(StoredRun("0", tmp_path, (begun, end)))["notices"] == [notice]
+    assert run_as_json(StoredRun("0", tmp_path, (begun, end)))["notices"] == [notice]
 
 
 def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
@@ -167,7 +168,7 @@ def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
         )
     ]
     out = said(capsys, tmp_path, started(limits=Limits(steps=3)), *refused, none)
-    assert "None of 3 replies was an action" in out
+    assert "None of 3 replies was a valid action" in out
     assert "vrag doctor" in out
     assert "--max-steps" not in out
     searched = SearchRequested(**BASE, query="ferry").model_copy(update={"step": 3})
@@ -194,7 +195,7 @@ def test_a_run_that_failed_tells_the_time_that_its_tries_took(
     last: dict[str, Any] = {**first, "ts": 14.2}
     failed = RunFailed(**last, boundary="ModelError", message="Gone.", stop_reason=StopReason.MODEL_ERROR)
     assert "1 step, 0 visual tokens, 14.2 s" in said(capsys, tmp_path, started(), retried, failed)
-    told = as_json(StoredRun("0", tmp_path, (started(), retried, failed)))
+    told = run_as_json(StoredRun("0", tmp_path, (started(), retried, failed)))
     assert (told["usage"]["steps"], told["usage"]["seconds"]) == (1, 14.2)
 
 
@@ -212,12 +213,12 @@ def test_the_line_that_waits_is_gone_while_others_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Console(stderr=True, force_terminal=True, width=60)
-    monkeypatch.setattr(display, "err", screen)
-    with model_writes("qwen", quiet=False) as waiting:
+    monkeypatch.setattr(progress, "err", screen)
+    with model_status("qwen", quiet=False) as waiting:
         assert waiting.__rich__().plain == "waiting for qwen, 0 s"
         waiting.follow(ThoughtDelta(**BASE, text="The ferry"))
         assert waiting.__rich__().plain == "The ferry"
-        with waiting.aside():
+        with waiting.hidden():
             capsys.readouterr()
             time.sleep(0.3)  # it is drawn some twelve times a second
             assert capsys.readouterr().err == ""
@@ -227,7 +228,7 @@ def test_the_line_that_waits_is_gone_while_others_are_printed(
 
 
 def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    with model_writes("qwen", quiet=False) as waiting, waiting.aside():
+    with model_status("qwen", quiet=False) as waiting, waiting.hidden():
         waiting.follow(used())
     assert capsys.readouterr() == ("", "")
 
@@ -306,7 +307,7 @@ def test_a_run_with_a_graph_ends_with_its_tree(tmp_path: Path, capsys: pytest.Ca
     with RunStore(tmp_path).record() as recording:
         events = list(agent.stream("How many passengers did the ferry carry?", save=recording.save))
     stored = StoredRun(recording.id, recording.directory, tuple(events))
-    tell_end(stored, RunState.FINISHED)
+    print_end(stored, RunState.FINISHED)
     said = capsys.readouterr().out
     assert stored.result.graph is not None
     assert all(node.id in said for node in stored.result.graph.nodes)

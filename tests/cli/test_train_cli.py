@@ -105,7 +105,7 @@ class TestTheChain:
         )
         result = rl(desk, trained, "--held-out", desk / "corpus" / "held_out.json")
         assert result.exit_code == 0
-        assert "Going on after step 2 of 2" in result.output
+        assert "Resumed after step 2 of 2" in result.output
         after = (
             (trained / "model" / "model.safetensors").read_bytes(),
             (trained / "metrics.jsonl").read_bytes(),
@@ -129,7 +129,7 @@ class TestTheChain:
         shutil.rmtree(tmp_path / "run" / "model")
         result = rl(desk, tmp_path / "run", "--held-out", desk / "corpus" / "held_out.json")
         assert result.exit_code == 0, result.output
-        assert "Going on after step 1 of 2" in result.output
+        assert "Resumed after step 1 of 2" in result.output
         for name in ("model.safetensors", "tokenizer.json", "vrag_profile.json"):
             assert (tmp_path / "run" / "model" / name).read_bytes() == (trained / "model" / name).read_bytes()
 
@@ -231,7 +231,7 @@ class TestRefusals:
         line = ("train", "local", "sft", tmp_path / "shown", "-m", desk / "tiny", "-o", tmp_path / "run",
                 "--steps", 1, "--device", "cpu")  # fmt: skip
         done(*line)
-        assert "Going on after step 1" in done(*line)
+        assert "Resumed after step 1" in done(*line)
         message = next(path for path in (tmp_path / "shown").rglob("*.json") if path.parent.name == "files")
         message.write_text(message.read_text() + " ")
         assert "other settings: runs" in refusal(invoke(*line))

@@ -17,7 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vrag.cli.train.verl import check_gpus, doctor, run_to_its_end, verl
+from vrag.cli.train.verl import check_gpus, doctor, run_command, verl
 from vrag.doctor import Check
 from vrag.doctor import verl as on_verl
 from vrag.doctor.verl_dry_run import DryRun, dry_run
@@ -66,7 +66,7 @@ def test_the_command_is_printed_with_overrides_last(data: Path) -> None:
     assert str(data) in command
     assert "vrag.judge.kind=endpoint" in command
     assert command.strip().endswith("trainer.total_epochs=3")
-    assert "Attention: sdpa, since flash-attn is not installed." in done.stderr
+    assert "Attention: sdpa, because flash-attn is not installed." in done.stderr
 
 
 def test_attention_can_be_asked_for_and_is_named_once(data: Path) -> None:
@@ -75,7 +75,7 @@ def test_attention_can_be_asked_for_and_is_named_once(data: Path) -> None:
         done = CliRunner().invoke(APP, [*given, *more])
         assert done.stdout.count("attention=") == 1
         assert "attention=flash_attention_2" in done.stdout
-        assert "Attention: flash_attention_2, since it was asked for." in done.stderr
+        assert "Attention: flash_attention_2, because it was asked for." in done.stderr
 
 
 def test_without_verl_nothing_starts(data: Path) -> None:
@@ -100,7 +100,7 @@ except KeyboardInterrupt:
     time.sleep(0.6)  # longer than `subprocess.run` would wait before it kills
     print("ended", flush=True)
 """
-OUTER = "import sys; from vrag.cli.train.verl import run_to_its_end; sys.exit(run_to_its_end(sys.argv[1:]))"
+OUTER = "import sys; from vrag.cli.train.verl import run_command; sys.exit(run_command(sys.argv[1:]))"
 
 
 def test_ctrl_c_leaves_verl_the_time_to_end() -> None:
@@ -115,7 +115,7 @@ def test_ctrl_c_leaves_verl_the_time_to_end() -> None:
 
 def test_the_status_of_verl_is_that_of_the_command() -> None:
     ends = ("sys.exit(3)", "os.kill(os.getpid(), 9)")
-    assert [run_to_its_end([sys.executable, "-c", f"import os, sys; {end}"]) for end in ends] == [3, 137]
+    assert [run_command([sys.executable, "-c", f"import os, sys; {end}"]) for end in ends] == [3, 137]
 
 
 @pytest.mark.parametrize("given", [["nothing"], ["qwen2_5_vl_7b", "--agent", "other"]])
@@ -138,9 +138,9 @@ def test_with_verl_data_is_looked_at_first(
     poor = tmp_path / "poor.parquet"
     PARQUET.write_table(ARROW.table({"id": ["x"]}), poor)
     done = CliRunner().invoke(APP, ["verl", "--data", str(poor)])
-    assert "lacks: prompt, data_source" in str(done.exception)
+    assert "has no columns: prompt, data_source" in str(done.exception)
     done = CliRunner().invoke(APP, ["verl", "--data", str(data), "--model", "./none"])
-    assert "There is no checkpoint ./none." in str(done.exception)
+    assert "The checkpoint ./none does not exist." in str(done.exception)
 
 
 def checks_of(*given: str) -> dict[str, dict[str, Any]]:
@@ -207,19 +207,19 @@ def test_another_engine_takes_the_place_of_vllm(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(preflight, "version", version)
     checks = checks_of()
     assert (checks["vllm"]["status"], checks["torch"]["status"]) == ("skipped", "failed")
-    assert checks["vllm"]["message"] == "Not installed: sglang serves the rollouts."
+    assert checks["vllm"]["message"] == "Not installed: sglang is used for rollouts."
 
 
 def test_flash_attention_that_was_asked_for_must_work() -> None:
     check = checks_of("--attention", "flash_attention_2")["attention"]
     assert check["status"] == "failed"
-    assert check["message"] == "flash_attention_2 was asked for, and flash-attn is not installed."
+    assert check["message"] == "flash_attention_2 is set, but flash-attn is not installed."
     assert "--attention auto" in check["hint"]
 
 
 @pytest.mark.parametrize(
     ("address", "status", "said"),
-    [("127.0.0.1:9", "failed", "cannot be reached"), ("auto", "skipped", "is looked for")],
+    [("127.0.0.1:9", "failed", "cannot be reached"), ("auto", "skipped", "is looked up")],
 )
 def test_the_cluster_that_is_named_must_listen(
     monkeypatch: pytest.MonkeyPatch, address: str, status: str, said: str
@@ -274,7 +274,7 @@ def test_the_memory_of_gpus_is_compared_with_what_the_model_takes(
     check = on_verl.check_memory(run_with("Qwen/Qwen2.5-VL-7B-Instruct"))
     assert check.status == status
     assert check.message.startswith(
-        "30.9 GiB of each GPU are needed"
+        "30.9 GiB per GPU are required"
     )  # 2 bytes of 8.3e9 weights, half of a GPU
     assert on_verl.check_memory(run_with("somebody/else")).status == "skipped"
 
@@ -290,7 +290,7 @@ def test_the_model_s_folder_must_be_whole(tmp_path: Path, monkeypatch: pytest.Mo
     assert "--model PATH" in check("Qwen/Qwen3-VL-8B-Instruct").hint
     for name in ("config.json", "tokenizer_config.json", "model.safetensors"):
         (tmp_path / name).write_text("{}", encoding="utf-8")
-    assert check(str(tmp_path)).message == f"{tmp_path} lacks: preprocessor_config.json."
+    assert check(str(tmp_path)).message == f"{tmp_path} has no preprocessor_config.json."
     (tmp_path / "processor_config.json").write_text("{}", encoding="utf-8")
     assert check(str(tmp_path)).status == "ok"
 

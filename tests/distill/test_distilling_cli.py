@@ -87,7 +87,7 @@ def test_sampling_is_stopped_and_goes_on_and_says_what_each_expert_cost(place: P
         Path("experts.toml").write_text(EXPERTS.format(url=server.url))
         done = vrag(*command)
         assert done.exit_code == 130
-        assert "the same command goes on from there" in done.stderr
+        assert "Run the same command again to continue" in done.stderr
         assert [record.uid for record in SampleStore(place / "samples").samples.read()] == ["1"]
         report = asked(*command)
         assert (report["before"], report["outcomes"]) == (1, {"scored": 2, "failed": 0})
@@ -97,7 +97,7 @@ def test_sampling_is_stopped_and_goes_on_and_says_what_each_expert_cost(place: P
         assert "not searched" not in done.stderr
         asked_before = len(server.requests)
         again = vrag(*command)
-        assert "2 of 2 cases are over, 2 were before: 2 scored, 0 failed." in again.stdout
+        assert "2 of 2 cases are finished, 2 of them from before: 2 scored, 0 failed." in again.stdout
         other = vrag(*command, "--profile", "qwen3-vl", "--no-oracle", "--retry-failed")
         assert "was made with oracle True, not False, profile" in str(other.exception)
         assert len(server.requests) == asked_before
@@ -127,7 +127,7 @@ def test_a_data_set_without_questions_is_refused(place: Path) -> None:
     Path("none.json").write_text("[]")
     Path("experts.toml").write_text(EXPERTS.format(url="http://127.0.0.1:9/v1"))
     done = vrag("sample", "none.json", "--out", "samples", "--experts", "experts.toml")
-    assert "holds no questions" in str(done.exception)
+    assert "no questions" in str(done.exception)
     assert not Path("samples").exists()
 
 
@@ -142,4 +142,4 @@ def test_what_was_selected_is_exported(tmp_path: Path) -> None:
     report = asked("export-sft", store.directory, "--out", tmp_path / "sft", "--profile", "qwen3-vl")
     assert (report["samples"], report["images"], report["refused"]) == (2, 2, [])
     assert len(json.loads((tmp_path / "sft" / "vrag_sft.json").read_text())) == 2
-    assert "There are no samples" in str(vrag("select", tmp_path).exception)
+    assert "has no samples" in str(vrag("select", tmp_path).exception)

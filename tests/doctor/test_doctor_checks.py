@@ -18,7 +18,7 @@ from server_harness import serving
 
 from vrag.doctor import Check, CheckStatus, DoctorOptions, examine_all
 from vrag.doctor import environment as env
-from vrag.doctor.check import examine
+from vrag.doctor.check import run_check
 from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.errors import CollectionError, SettingsError
 from vrag.index.build import add
@@ -65,20 +65,20 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_error_of_ours_is_a_failed_check_with_its_hint() -> None:
-    check = examine("disk", raises(CollectionError("It is gone.", "Make one.")), 5)
+    check = run_check("disk", raises(CollectionError("It is gone.", "Make one.")), 5)
     assert (check.name, check.status, check.message, check.hint) == (
         "disk", CheckStatus.FAILED, "It is gone.", "Make one."
     )  # fmt: skip
 
 
 def test_an_error_without_a_hint_gets_that_of_the_check() -> None:
-    assert examine("disk", raises(CollectionError("It is gone.")), 5, "Look there.").hint == "Look there."
-    assert examine("disk", found(CheckStatus.OK), 5, "Look there.").hint == ""
+    assert run_check("disk", raises(CollectionError("It is gone.")), 5, "Look there.").hint == "Look there."
+    assert run_check("disk", found(CheckStatus.OK), 5, "Look there.").hint == ""
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), RuntimeError(), MemoryError("much")])
 def test_a_check_that_breaks_is_a_failed_check(error: Exception) -> None:
-    check = examine("disk", raises(error), 5)
+    check = run_check("disk", raises(error), 5)
     assert check.status is CheckStatus.FAILED
     assert type(error).__name__ in check.message
     assert "--json" in check.hint
@@ -92,10 +92,10 @@ def test_a_check_that_hangs_is_left_behind() -> None:
         return Check("", CheckStatus.OK, "at last")
 
     start = time.monotonic()
-    check = examine("disk", probe, 0.2)
+    check = run_check("disk", probe, 0.2)
     done.set()
     assert time.monotonic() - start < 5
-    assert (check.status, check.message) == (CheckStatus.FAILED, "Nothing was found out within 0.2 s.")
+    assert (check.status, check.message) == (CheckStatus.FAILED, "No result within 0.2 s.")
     assert check.seconds >= 0.2
 
 
@@ -218,7 +218,7 @@ def test_little_room_is_warned_of(
 def test_torch_is_not_imported_where_nothing_needs_it(tmp_path: Path) -> None:
     code = (
         "import sys; from vrag.doctor import *; from vrag.settings import load_settings\n"
-        "checks = list(examine_all(load_settings(), Order()))\n"
+        "checks = list(examine_all(load_settings(), DoctorOptions()))\n"
         "print([c.status.value for c in checks if c.name == 'accelerator'], 'torch' in sys.modules)"
     )
     done = subprocess.run(
@@ -267,7 +267,7 @@ def test_a_variable_that_is_no_setting_is_warned_of(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("VRAG_MODLE", "x")
     check = looked_at()["settings"]
     assert check.status is CheckStatus.WARNING
-    assert "VRAG_MODLE (is VRAG_MODEL meant?)" in check.message
+    assert "VRAG_MODLE (did you mean VRAG_MODEL?)" in check.message
 
 
 def test_no_collection_yet_is_a_warning_and_a_named_one_that_is_missing_a_failure(tmp_path: Path) -> None:

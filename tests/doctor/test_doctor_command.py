@@ -61,7 +61,7 @@ def test_the_coordinates_are_told_with_the_profile_that_fits() -> None:
         done = run(*arguments)
         status, checks = as_json(*arguments, "--profile", "qwen3-vl")
     assert (done.exit_code, status) == (0, 0)
-    assert "Boxes are answered in 0 to 1000, x first." in done.stdout
+    assert "Boxes are written in 0 to 1000, x first." in done.stdout
     assert "VRAG_PROFILE=qwen3-vl" in done.stdout
     coordinates = checks["coordinates"]
     assert coordinates["status"] == "ok"

@@ -74,7 +74,7 @@ def test_each_convention_is_told_over_http_with_noise_and_missing_boxes(conventi
 def test_a_server_that_answers_at_random_is_undecided(seed: int) -> None:
     found = coordinates(Seeing(None, seed=seed))
     assert (found.status, found.details["convention"]) == (CheckStatus.WARNING, None)
-    assert found.message.startswith("Undecided. 24 of 24 answers hold a box.")
+    assert found.message.startswith("Undecided. 24 of 24 answers contain a box.")
     assert "VRAG_PROFILE" not in found.message + found.hint
 
 
@@ -101,7 +101,7 @@ def test_other_ways_to_write_a_box_are_read(form: str) -> None:
 
 def test_a_model_that_writes_no_boxes_is_undecided_and_quoted() -> None:
     found = coordinates(Seeing(CONVENTIONS[0], missing=1.0))
-    assert found.message == "Undecided. 0 of 24 answers hold a box. No answer held a box."
+    assert found.message == "Undecided. 0 of 24 answers contain a box. No answer contains a box."
     assert "For example: I see no" in found.hint
 
 
@@ -155,7 +155,7 @@ def test_a_name_that_nobody_knows_fails_and_the_rest_is_skipped() -> None:
     assert checks["endpoint"].status is CheckStatus.FAILED
     assert "not known" in checks["endpoint"].message
     assert set(statuses(checks, ["model", "reply", "pictures"]).values()) == {"skipped"}
-    assert checks["reply"].message == "Not looked at, since this failed: model."
+    assert checks["reply"].message == "Skipped, because this failed: model."
 
 
 def test_a_port_where_nobody_listens_fails() -> None:
@@ -225,17 +225,17 @@ def answering(reply: Reply, when: str) -> Seeing:
         (Refuse(500, "the engine died"), "count", "reply", "failed", "the engine died"),
         (Cut(), "count", "reply", "failed", ""),
         (Say(""), "count", "reply", "failed", "empty"),
-        (Say("1 2 3 4", usage=None), "count", "reply", "warning", "is not said"),
+        (Say("1 2 3 4", usage=None), "count", "reply", "warning", "are not reported"),
         (Say("1 2 3 4", piece=99), "count", "reply", "warning", "in one piece"),
         (Refuse(400, "scripted is not a multimodal model"), "picture", "pictures", "failed", "multimodal"),
         (Refuse(400, "At most 2 image(s) may be provided"), "pictures", "pictures", "warning", "At most 2"),
         (Say("I cannot see it."), "picture", "pictures", "warning", "I cannot see it."),
-        (Say("red", usage=None), "picture", "picture cost", "warning", "does not say"),
+        (Say("red", usage=None), "picture", "picture cost", "warning", "does not report"),
         (Say("red", usage=(300, 1)), "picture", "picture cost", "warning", "costs 0 tokens more"),
         (Refuse(400, "no tools here"), "tools", "tools", "skipped", "no tools here"),
         (Say('<tool_call>{"name": "weather"}</tool_call>'), "tools", "tools", "skipped", "in its text"),
-        (Say("y", prompt_ids=(1,), ids=(2,), logprobs=(-0.1,)), "logprobs", "token ids", "ok", "are told"),
-        (Say("y", logprobs=(-0.1,)), "logprobs", "token ids", "skipped", "Not told: token ids."),
+        (Say("y", prompt_ids=(1,), ids=(2,), logprobs=(-0.1,)), "logprobs", "token ids", "ok", "reported"),
+        (Say("y", logprobs=(-0.1,)), "logprobs", "token ids", "skipped", "Not reported: token ids."),
     ],
 )
 def test_each_fault_of_a_server_is_told(reply: Reply, when: str, name: str, status: str, said: str) -> None:

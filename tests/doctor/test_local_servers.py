@@ -42,7 +42,7 @@ def test_without_a_model_that_sees_there_is_a_warning() -> None:
 def test_where_sight_is_not_known_that_is_said() -> None:
     with JsonServer(vllm("it", "it")) as server:
         found = check_local_servers((LocalServer("vLLM", server.url),))
-    assert "whether it sees is not known" in found.message
+    assert "it is not known whether" in found.message
 
 
 def test_a_server_of_vrag_itself_is_none() -> None:

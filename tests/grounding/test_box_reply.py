@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
-from vrag.grounding.box_reply import parse_box
-from vrag.grounding.conventions import CONVENTIONS, Convention, Numbers
+from vrag.grounding.conventions import CONVENTIONS, Convention, Numbers, parse_box
 
 FORMS = {
     "list": "[{}, {}, {}, {}]",

@@ -128,12 +128,12 @@ def test_few_answers_decide_nothing_however_good() -> None:
 
     found = interview(answer, 2)
     assert (found.convention, found.answered) == (None, 7)
-    assert found.reason == "Only 7 of 24 answers held a box."
+    assert found.reason == "Only 7 of 24 answers contain a box."
 
 
 def test_no_answers_decide_nothing() -> None:
     found = interview(seeing(CONVENTIONS[0], missing=1.0), 3)
-    assert (found.convention, found.scores, found.reason) == (None, (), "No answer held a box.")
+    assert (found.convention, found.scores, found.reason) == (None, (), "No answer contains a box.")
 
 
 def test_pages_of_a_thousand_pixels_do_not_tell_pixels_from_thousandths() -> None:
@@ -141,7 +141,7 @@ def test_pages_of_a_thousand_pixels_do_not_tell_pixels_from_thousandths() -> Non
     found = measure([BoxSample(box, size, Numbers(*box.as_tuple())) for box in boxes])
     assert found.convention is None
     assert found.scores[0].overlap == 1
-    assert "leads the next by 0.00" in found.reason
+    assert "leads the next one by only 0.00" in found.reason
 
 
 def test_one_answer_to_everything_is_no_convention_even_where_it_is_right() -> None:
@@ -149,7 +149,7 @@ def test_one_answer_to_everything_is_no_convention_even_where_it_is_right() -> N
     found = measure([BoxSample(box, size, Numbers(300, 50, 400, 150))] * 12)
     assert found.convention is None
     assert found.chance == 1
-    assert "Dealt out" in found.reason
+    assert "Permuted answers" in found.reason
 
 
 @pytest.mark.parametrize("y_first", [False, True])

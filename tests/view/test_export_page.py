@@ -11,7 +11,7 @@ from sample_runs import vrag_run
 from typer.testing import CliRunner
 
 from vrag.agent.runs.run_store import RunStore
-from vrag.cli.runs.export import export
+from vrag.cli.runs import export
 from vrag.errors import RunError
 from vrag.index.collection import Collection
 
@@ -76,7 +76,7 @@ def test_pictures_that_are_gone_are_told(run_id: str, tmp_path: Path) -> None:
     done = call("--html")
     assert done.exit_code == 0
     assert "0 pictures" in done.output
-    assert "3 pictures are not in it" in done.output
+    assert "3 pictures are missing" in done.output
 
 
 def test_a_page_is_the_usual_form(run_id: str, tmp_path: Path) -> None:

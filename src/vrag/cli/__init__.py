@@ -1,4 +1,4 @@
-"""The command line: one file per command."""
+"""The command line: one module or folder per command or group of commands."""
 
 from __future__ import annotations
 
@@ -10,33 +10,30 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-DONE, FAILED, STOPPED = 0, 1, 130
-"""Exit statuses; the last after Ctrl-C, as shells have it."""
-
 
 def main() -> None:
-    """Runs the command line; ends the process with its exit status.
+    """Run the command line and end the process with its exit status.
 
-    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: stopped by Ctrl-C, 143: by
-    SIGTERM. 141: the reader of its output has left, as with `| head`; nothing is printed about it.
+    0: done. 1: failed. 2: wrong usage. 3: the documents have no answer. 130: stopped by Ctrl-C, 143: by
+    SIGTERM. 141: the reader of the output is gone, as with `| head`; nothing is printed about it.
     """
-    from vrag.cli.terminal.signals import handle_sigterm, stop_status
+    from vrag.cli.terminal.process import STOPPED, handle_sigterm, stop_status
 
     try:
         handle_sigterm()
-        from vrag.cli.root import run  # here, since it takes a while, in which somebody may press Ctrl-C
+        from vrag.cli.root import run  # imported here, since it takes time in which Ctrl-C may be pressed
 
         run()
     except KeyboardInterrupt:
         sys.exit(stop_status())
     except SystemExit as end:
-        if end.code == STOPPED:  # of commands, and of typer, which know of Ctrl-C alone
+        if end.code == STOPPED:  # from commands and from typer, which only know Ctrl-C
             sys.exit(stop_status())
         raise
 
 
 def __getattr__(name: str) -> object:
-    """`app`: all commands, loaded when they are asked for."""
+    """Load `app`, the Typer application with all commands, at its first use."""
     if name == "app":
         from vrag.cli.root import app
 

@@ -1,4 +1,4 @@
-"""`vrag config`: every setting, its value and where it came from; instructions of released checkpoints."""
+"""`vrag config`: the settings in force, and the instructions of released checkpoints."""
 
 from __future__ import annotations
 
@@ -6,62 +6,65 @@ from pathlib import Path
 
 import typer
 
-from vrag.cli.terminal.console import Json, emit_json, say, show_table
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import echo, print_result, print_table
 from vrag.errors import SettingsError
 from vrag.settings import Settings, load_settings
 
-__all__ = ["app"]
-
-app = typer.Typer(help="Show the settings in force; fetch instructions.", no_args_is_help=True)
+app = typer.Typer(help="Show the settings in force; download instructions.", no_args_is_help=True)
 
 
 @app.callback()
 def config() -> None:
-    """Show the settings in force."""
+    """Show the settings in force; download instructions."""
 
 
 @app.command()
-def show(as_json: bool = Json) -> None:
+def show(as_json: opt.JsonOption = False) -> None:
     """Show every setting, its value and where it came from.
 
-    A flag wins over VRAG_… in the environment, over `.env`, over the settings file (`vrag.toml`, or
-    the file that VRAG_CONFIG names), over the default.
+    Flags override VRAG_… environment variables, which override `.env`, which overrides the settings file
+    (`vrag.toml`, or the file named by VRAG_CONFIG), which overrides the default.
+
+    Example: vrag config show
     """
     report = load_settings()
     values = report.settings.model_dump(mode="json")
-    if as_json:
-        emit_json({name: {"value": values[name], "origin": report.origins[name]} for name in values})
-        return
-    fields = Settings.model_fields
-    rows = (
-        (name, str(values[name]), report.origins[name], fields[name].description or "") for name in values
-    )
-    show_table(["setting", "value", "origin", "meaning"], rows)
-    say((f"Settings file: {report.file or 'none'}", "dim"))
+    meanings = {name: field.description or "" for name, field in Settings.model_fields.items()}
+
+    def render() -> None:
+        rows = ((name, str(values[name]), report.origins[name], meanings[name]) for name in values)
+        print_table(["setting", "value", "origin", "meaning"], rows)
+        echo((f"Settings file: {report.file or 'none'}", "dim"))
+
+    facts = {name: {"value": values[name], "origin": report.origins[name]} for name in values}
+    print_result(facts, render, as_json=as_json)
 
 
 @app.command("fetch-instruction")
 def fetch_instruction(
     profile: str = typer.Argument(help="Profile of the checkpoint: vrag-rl or unidoc-rl."),
-    out: Path | None = typer.Option(None, help="File to write.", show_default="PROFILE.toml"),
+    out: Path | None = typer.Option(None, help="Output file.", show_default="PROFILE.toml"),
     host: str = typer.Option(
-        "https://raw.githubusercontent.com", help="Where GitHub's raw files are, or a copy of them."
+        "https://raw.githubusercontent.com", help="Server of GitHub's raw files, or a mirror of it."
     ),
     force: bool = typer.Option(False, "--force", help="Replace the file if it exists."),
 ) -> None:
-    """Fetch the instruction that a released checkpoint was trained on, from its authors' repository.
+    """Download the instruction that a released checkpoint was trained with, from its authors' repository.
 
-    The file is fetched at a fixed commit, checked by its hash and read, never executed. The instruction is
-    the authors' text; name the file that is written with VRAG_INSTRUCTION.
+    The file is downloaded at a fixed commit, verified by its hash, and read; it is never executed. To use
+    the instruction, set VRAG_INSTRUCTION to the output file.
+
+    Example: vrag config fetch-instruction vrag-rl
     """
     from vrag.factory.instructions import fetch_wording
 
     file = out or Path(f"{profile}.toml")
     if file.exists() and not force:
-        raise SettingsError(f"{file} exists already.", "Name another file with --out, or add --force.")
+        raise SettingsError(f"{file} already exists.", "Choose another file with --out, or add --force.")
     text = fetch_wording(profile, host).as_toml()
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"{file} cannot be written: {error.strerror}.") from error
-    say(f"Written: {file}. Use it with VRAG_INSTRUCTION={file}")
+    echo(f"Written: {file}. To use it, set VRAG_INSTRUCTION={file}")

@@ -7,98 +7,75 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.terminal.console import BaseUrl, Collections, Device, Json, Model, emit_json, plain, say
-from vrag.cli.terminal.hints import again
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import echo, plain, print_json
+from vrag.cli.terminal.hints import add_location
 from vrag.errors import SettingsError
-from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from vrag.doctor import Check
-    from vrag.settings import SettingsReport
-
-__all__ = ["doctor", "tell_checks"]
 
 STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "dim"}
 
 
 def doctor(
-    model: str | None = Model,
-    base_url: str | None = BaseUrl,
-    local: str | None = typer.Option(None, help="Checkpoint to run in this process in place of a server."),
+    model: opt.ModelOption = None,
+    base_url: opt.BaseUrlOption = None,
+    local: str | None = typer.Option(None, help="Checkpoint to load in this process instead of a server."),
     coords: bool = typer.Option(
-        False, "--coords", help="Measure in which coordinates the model answers boxes: 24 questions."
+        False, "--coords", help="Measure the box coordinates of the model with 24 questions."
     ),
-    profile: str | None = typer.Option(
-        None, help="Model family to compare with.", show_default="VRAG_PROFILE"
-    ),
-    search_url: str | None = typer.Option(
-        None, help="Search server to look at.", show_default="VRAG_SEARCH_URL"
-    ),
-    collection: list[str] | None = Collections,
-    device: str | None = Device,
-    seconds: float = typer.Option(60.0, min=1.0, help="Time limit of each check and each reply."),
-    as_json: bool = Json,
+    profile: opt.ProfileOption = None,
+    search_url: opt.SearchUrlOption = None,
+    collections: opt.CollectionsOption = None,
+    device: opt.DeviceOption = None,
+    seconds: float = typer.Option(60.0, min=1.0, help="Time limit of each check and each reply, in seconds."),
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Check the environment, the collection, the search server and the model; say what to do.
+    """Check the installation, the collection, the search server and the model; say how to fix problems.
 
-    Exit status 1 when a check failed. Keys are read from the environment: VRAG_MODEL_KEY for the model,
+    The exit status is 1 if a check failed. Keys are read from the environment: VRAG_MODEL_KEY for the model,
     VRAG_SEARCH_KEY for the search server.
 
-    Examples of use:
+    Examples:
 
       vrag doctor
 
       vrag doctor --model Qwen/Qwen3-VL-8B-Instruct --base-url http://localhost:8002/v1 --coords
     """
+    flags = locals() | {"model": f"local:{local}" if local else model}
     from vrag.doctor import DoctorOptions, examine_all
 
-    report = _settings(
-        model=f"local:{local}" if local else model,
-        base_url=base_url,
-        profile=profile,
-        search_url=search_url,
-        device=device,
-        collections=collection or None,
-    )
+    try:
+        report = opt.load_flags(flags)
+    except SettingsError as error:  # reported as a failed check, with the other checks
+        report = error
     if coords and not isinstance(report, SettingsError) and not report.settings.model:
         raise typer.BadParameter(
-            "it needs a model: --model MODEL --base-url URL, or --local PATH", param_hint="--coords"
+            "a model is required: --model MODEL --base-url URL, or --local PATH", param_hint="--coords"
         )
-    order = DoctorOptions(coords=coords, seconds=seconds)
-    raise typer.Exit(tell_checks(examine_all(report, order), as_json=as_json))
+    options = DoctorOptions(coords=coords, seconds=seconds)
+    raise typer.Exit(print_checks(examine_all(report, options), as_json=as_json))
 
 
-def tell_checks(checks: Iterable[Check], *, as_json: bool) -> int:
-    """Prints checks as they are made, and how many failed; the exit status, 1 when one did."""
+def print_checks(checks: Iterable[Check], *, as_json: bool) -> int:
+    """Print checks as they finish, and how many failed; return the exit status, 1 if one failed."""
     from vrag.doctor import CheckStatus
 
-    made: list[Check] = []
+    finished: list[Check] = []
     for check in checks:
-        made.append(check)
-        if not as_json:
-            _tell(check)
-    failed = sum(check.status is CheckStatus.FAILED for check in made)
+        finished.append(check)
+        if as_json:
+            continue
+        echo((f"{check.status:<8}", STYLES[check.status]), f" {check.name:<13} ", plain(check.message))
+        if check.hint:
+            echo(" " * 23, ("→ ", "bold"), plain(add_location(check.hint)))
+    failed = sum(check.status is CheckStatus.FAILED for check in finished)
+    warnings = sum(check.status is CheckStatus.WARNING for check in finished)
     if as_json:
-        emit_json({"ok": not failed, "checks": [asdict(check) for check in made]})
+        print_json({"ok": not failed, "checks": [asdict(check) for check in finished]})
     else:
-        warned = sum(check.status is CheckStatus.WARNING for check in made)
-        say(f"{len(made)} checks: {failed} failed, {warned} with a warning.")
+        echo(f"{len(finished)} checks: {failed} failed, {warnings} with a warning.")
     return 1 if failed else 0
-
-
-def _settings(**flags: Any) -> SettingsReport | SettingsError:  # noqa: ANN401 - validated by the settings
-    """The settings, or what is wrong with them: that is for the doctor to tell, beside the rest."""
-    try:
-        return load_settings(**flags)
-    except SettingsError as error:
-        return error
-
-
-def _tell(check: Check) -> None:
-    """Prints a check as a row of a table, as soon as it is made."""
-    say((f"{check.status:<8}", STYLES[check.status]), f" {check.name:<13} ", plain(check.message))
-    if check.hint:
-        say(" " * 23, ("→ ", "bold"), plain(again(check.hint)))

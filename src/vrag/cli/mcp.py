@@ -9,61 +9,49 @@ import sys
 from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
-from vrag.cli.terminal.console import Agent, BaseUrl, Collections, Device, Embedder, Model, RankBy, SearchUrl
-from vrag.settings import load_settings
+from vrag.cli import options as opt
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from vrag.settings import Settings
 
-__all__ = ["mcp"]
-
-CLOSING_SECONDS = 2.0
+CLOSE_SECONDS = 2.0
 
 
 def mcp(
-    collection: list[str] | None = Collections,
-    agent: str | None = Agent,
-    model: str | None = Model,
-    base_url: str | None = BaseUrl,
-    search_url: str | None = SearchUrl,
-    ranking: str | None = RankBy,
-    embedder: str | None = Embedder,
-    device: str | None = Device,
+    collections: opt.CollectionsOption = None,
+    agent: opt.AgentOption = None,
+    model: opt.ModelOption = None,
+    base_url: opt.BaseUrlOption = None,
+    search_url: opt.SearchUrlOption = None,
+    ranking: opt.RankingOption = None,
+    embedder: opt.EmbedderOption = None,
+    device: opt.DeviceOption = None,
 ) -> None:
-    r"""Serve tools over standard input and output, for programs that speak MCP.
+    r"""Serve MCP tools over standard input and output.
 
-    The tools: search, look at an item, crop, ask an agent. Such a program starts
-    this one; its configuration names it so:
+    The tools: search, look at an item, crop, ask an agent. An MCP client starts
+    this command; add it to the configuration of the client:
 
       {"mcpServers": {"vrag": {
         "command": "vrag",
         "args": ["mcp", "--collection", "/path/to/collection"]
       }}}
 
-    Over HTTP the same tools stand at /mcp of `vrag serve`. Nothing but the
-    protocol is printed; the log goes to standard error. Needs the extra mcp:
+    `vrag serve` serves the same tools over HTTP at /mcp. Standard output carries
+    only the protocol; the log goes to standard error. Requires the extra mcp:
 
       pip install 'vrag-agent\[mcp]'
 
-    Examples of use:
+    Example:
 
       vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
     """
+    settings = opt.load_flags(locals()).settings
     from vrag.server.logs import configure_logs
 
     configure_logs("text", "warning")
-    settings = load_settings(
-        collections=collection or None,
-        agent=agent,
-        model=model,
-        base_url=base_url,
-        search_url=search_url,
-        ranking=ranking,
-        embedder=embedder,
-        device=device,
-    ).settings
     asyncio.run(_serve(settings))
 
 
@@ -80,35 +68,34 @@ async def _serve(settings: Settings) -> None:
         registry = CollectionRegistry.open(settings)
     agents, options = Agents(settings, registry), ServerOptions()
     telemetry = observer_from_environment()
-    host = RunManager(agents, observers=(telemetry,) if telemetry else ())
+    runs = RunManager(agents, observers=(telemetry,) if telemetry else ())
     item_threads = ItemThreadPool(options, ServerMetrics())
+    tools = McpTools(registry, runs, agents, item_threads, options)
     try:
-        signalled = await _until_signalled(
-            serve_stdio(McpTools(registry, host, agents, item_threads, options))
-        )
+        received = await _serve_until_signal(serve_stdio(tools))
     finally:
-        await host.close(CLOSING_SECONDS)
-        await item_threads.close(CLOSING_SECONDS)
+        await runs.close(CLOSE_SECONDS)
+        await item_threads.close(CLOSE_SECONDS)
         if telemetry is not None:
             telemetry.close()
-    if signalled is not None:
-        os._exit(128 + signalled)  # nothing wakes the thread that reads standard input
+    if received is not None:
+        os._exit(128 + received)  # nothing wakes the thread that reads standard input
 
 
-async def _until_signalled(serving: Coroutine[Any, Any, None]) -> int | None:
-    """Serves until there is no more to do, or until a signal comes, whose number it gives."""
+async def _serve_until_signal(serving: Coroutine[Any, Any, None]) -> int | None:
+    """Serve until the client is gone, or until a signal; return its number."""
     loop = asyncio.get_running_loop()
-    signalled: asyncio.Future[int] = loop.create_future()
+    received: asyncio.Future[int] = loop.create_future()
 
     def stop(number: int) -> None:
-        if not signalled.done():
-            signalled.set_result(number)
+        if not received.done():
+            received.set_result(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):  # on Windows
             loop.add_signal_handler(number, stop, number)
     task = asyncio.ensure_future(serving)
-    await asyncio.wait({task, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({task, received}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    return signalled.result() if signalled.done() else None
+    return received.result() if received.done() else None

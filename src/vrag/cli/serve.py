@@ -1,33 +1,22 @@
-"""`vrag serve`: questions, documents and search for people and programs, over HTTP."""
+"""`vrag serve`: questions, documents and search over HTTP, for people and programs."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vrag.cli.ask.prepare import MaxSteps, TopK
-from vrag.cli.terminal.console import (
-    Agent,
-    BaseUrl,
-    Collections,
-    Device,
-    Embedder,
-    Model,
-    RankBy,
-    SearchUrl,
-    say,
-    warn,
-)
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import echo, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fastapi import FastAPI
 
     from vrag.agent.events import Event
@@ -36,83 +25,89 @@ if TYPE_CHECKING:
     from vrag.server.options import ServerOptions
     from vrag.settings import Settings
 
-__all__ = ["ServedPart", "serve", "serve_settings"]
-
 PORT, SEARCH_PORT = 8000, 8001
 
 
 class ServedPart(StrEnum):
-    """What can be served by itself."""
+    """A part of the server that can be served alone."""
 
     SEARCH = "search"
 
 
-class Logs(StrEnum):
-    """How the log is written."""
+class LogFormat(StrEnum):
+    """The format of the log."""
 
     AUTO = "auto"
     JSON = "json"
     TEXT = "text"
 
 
-Only = typer.Option(None, "--only", help="Serve nothing but this.", show_default="everything")
-Host = typer.Option("127.0.0.1", "--host", help="Address to listen at; 0.0.0.0 for all.")
-Port = typer.Option(
-    None,
-    "--port",
-    "-p",
-    min=0,
-    max=65535,
-    help="Port to listen at; 0 for any free.",
-    show_default="8000, or 8001 for search alone",
-)
+OnlyOption = Annotated[
+    ServedPart | None, typer.Option("--only", help="Serve only this part.", show_default="everything")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        "-p",
+        min=0,
+        max=65535,
+        help="Port to listen on; 0 for any free port.",
+        show_default="8000, or 8001 for search only",
+    ),
+]
 
 
 def serve(
-    only: ServedPart | None = Only,
-    host: str = Host,
-    port: int | None = Port,
-    collection: list[str] | None = Collections,
-    agent: str | None = Agent,
-    model: str | None = Model,
-    base_url: str | None = BaseUrl,
-    max_steps: int | None = MaxSteps,
-    top_k: int | None = TopK,
-    search_url: str | None = SearchUrl,
-    ranking: str | None = RankBy,
-    embedder: str | None = Embedder,
-    device: str | None = Device,
-    reranker: str | None = typer.Option(None, help="Model that ranks the best hits anew."),
+    only: OnlyOption = None,
+    host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 for all."),
+    port: PortOption = None,
+    collections: opt.CollectionsOption = None,
+    agent: opt.AgentOption = None,
+    model: opt.ModelOption = None,
+    base_url: opt.BaseUrlOption = None,
+    max_steps: opt.MaxStepsOption = None,
+    hits: opt.TopKOption = None,
+    search_url: opt.SearchUrlOption = None,
+    ranking: opt.RankingOption = None,
+    embedder: opt.EmbedderOption = None,
+    device: opt.DeviceOption = None,
+    reranker: opt.RerankerOption = None,
     token: str | None = typer.Option(
-        None, "--token", envvar="VRAG_API_KEY", help="What clients must send as: Authorization: Bearer TOKEN"
+        None,
+        "--token",
+        envvar="VRAG_API_KEY",
+        help="Token that clients must send: Authorization: Bearer TOKEN",
     ),
     insecure: bool = typer.Option(False, "--insecure", help="Serve other machines without a token."),
-    name: list[str] = typer.Option([], "--name", help="Further host name that clients use; may be repeated."),
+    name: list[str] = typer.Option([], "--name", help="Additional host name of the server; repeatable."),
     origin: list[str] = typer.Option(
-        [], "--origin", help="Origin of web pages that may ask with the token; may be repeated."
+        [], "--origin", help="Origin of web pages that may send requests; repeatable."
     ),
-    proxy: list[str] = typer.Option(
-        [], "--proxy", help="Address of a proxy whose word on clients counts; may be repeated."
+    proxy: list[str] = typer.Option([], "--proxy", help="Address of a trusted reverse proxy; repeatable."),
+    runs: int = typer.Option(256, min=1, max=100_000, help="Maximum number of questions at a time."),
+    client_runs: int = typer.Option(8, min=1, max=100_000, help="Maximum number of questions per client."),
+    upload_mb: int = typer.Option(
+        512, "--upload-mb", min=1, max=100_000, help="Maximum size of an upload, in MB."
     ),
-    runs: int = typer.Option(256, min=1, max=100_000, help="Questions under way at one time."),
-    client_runs: int = typer.Option(8, min=1, max=100_000, help="Of one client, at one time."),
-    upload_mb: int = typer.Option(512, "--upload-mb", min=1, max=100_000, help="Size of an upload, in MB."),
-    drain: int = typer.Option(30, min=0, max=3600, help="Seconds that questions get to end on Ctrl-C."),
-    logs: Logs = typer.Option(Logs.AUTO, help="json: an object per line; auto: text on a terminal."),
+    drain: int = typer.Option(30, min=0, max=3600, help="Seconds to finish running questions on Ctrl-C."),
+    logs: LogFormat = typer.Option(
+        LogFormat.AUTO, help="Format of the log. json: one object per line; auto: text on a terminal."
+    ),
     files: str = typer.Option(
         "links",
         "--files",
-        help="What file_path of a hit is: links (paths that can be opened on this machine), names "
-        "(<stem>_<page>.jpg), or a folder where clients have these files.",
+        help="Value of file_path in hits: links (paths on this machine), names "
+        "(<stem>_<page>.jpg), or the folder where clients have these files.",
     ),
 ) -> None:
     """Serve questions, documents and search over HTTP, with a web page.
 
-    The page is at /; programs ask at /runs, /v1/chat/completions (OpenAI), /mcp and /search.
-    Listens on this machine only, unless --host says otherwise; then a token is needed. On Ctrl-C no new
-    questions are taken, and those under way get some time to end; a second Ctrl-C ends them.
+    The page is at /. The APIs are at /runs, /v1/chat/completions (OpenAI), /mcp and /search.
+    The server listens on this machine only; with --host it also serves other machines, and a token is
+    required. On Ctrl-C running questions get some time to finish; a second Ctrl-C ends them.
 
-    Examples of use:
+    Examples:
 
       vrag serve
 
@@ -120,6 +115,7 @@ def serve(
 
       vrag serve --only search --port 8001
     """
+    flags = locals()
     from vrag.server.http.uvicorn_server import check_access
     from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
 
@@ -135,131 +131,117 @@ def serve(
         upload_bytes=upload_mb * 1024 * 1024,
         drain_seconds=drain,
     )
-    settings = serve_settings(
-        collections=collection or None,
-        agent=agent,
-        model=model,
-        base_url=base_url,
-        max_steps=max_steps,
-        hits=top_k,
-        search_url=search_url,
-        ranking=ranking,
-        embedder=embedder,
-        device=device,
-        reranker=reranker,
-    )
+    settings = _load_settings(flags)
     if not is_loopback(host) and token is None:
-        warn("Whoever reaches this address can read the collection: there is no token.")
-    run(settings, options, only=only, host=host, port=port, files=files, logs=logs)
+        warn("Everyone who can reach this address can read the collection: no token is set.")
+    WebServer(settings=settings, options=options, only=only, files=files).run(host, port, logs=logs)
 
 
-def serve_settings(**flags: object) -> Settings:
-    """The settings of a server; what it serves is made where there is nothing yet."""
+def _load_settings(flags: dict[str, object]) -> Settings:
+    """Load the settings of the server; create its collection if there is none yet."""
     from vrag.factory import open_for_adding
     from vrag.index.collection_json import CollectionHeader
-    from vrag.settings import load_settings
 
-    report = load_settings(**flags)
+    report = opt.load_flags(flags)
     settings = report.settings
-    ours = not settings.search_url and not settings.collections and "://" not in settings.collection
-    if ours and CollectionHeader.read(Path(settings.collection)) is None:
+    owned = not settings.search_url and not settings.collections and "://" not in settings.collection
+    if owned and CollectionHeader.read(Path(settings.collection)) is None:
         open_for_adding(report)
     return settings
 
 
-def run(
-    settings: Settings,
-    options: ServerOptions,
-    *,
-    only: ServedPart | None,
-    host: str,
-    port: int | None,
-    files: str = "names",
-    logs: Logs = Logs.AUTO,
-    examples: tuple[str, ...] = (),
-    ready: Callable[[str], None] | None = None,
-    level: str = "info",
-) -> None:
-    """Serves until it is told to stop.
+@dataclass(frozen=True, kw_only=True)
+class WebServer:
+    """A server in the terminal."""
 
-    Args:
-        settings: What is served, and how.
-        options: Limits and access.
-        only: A part that is served alone; None for everything.
-        host: Where to listen.
-        port: None for the usual one.
-        files: What `file_path` of a hit is.
-        logs: How the log is written.
-        examples: Questions that the page offers.
-        ready: Is told the address when the server answers.
-        level: The least that the log tells: `info` for every request.
-    """
-    from vrag.server.http.uvicorn_server import listen, run_server
-    from vrag.server.logs import configure_logs
-    from vrag.telemetry import observer_from_environment
+    settings: Settings
+    options: ServerOptions
+    only: ServedPart | None = None
+    """The only part that is served; None for everything."""
+    files: str = "names"
+    """The value of `file_path` in hits."""
+    examples: tuple[str, ...] = ()
+    """Questions that the page offers."""
 
-    _check_models(settings)
-    configure_logs(logs.value, level)
-    telemetry = observer_from_environment()
-    if port is None:
-        port = SEARCH_PORT if only is ServedPart.SEARCH else PORT
-    app = _app(settings, options, only, files, examples, (telemetry,) if telemetry else ())
-    tell = _tell_search if only is ServedPart.SEARCH else _tell
-    with listen(host, port) as listening:
-        address = _address(host, listening.getsockname()[1])
+    def run(
+        self,
+        host: str,
+        port: int | None,
+        *,
+        logs: LogFormat = LogFormat.AUTO,
+        level: str = "info",
+        on_ready: Callable[[str], object] | None = None,
+    ) -> None:
+        """Serve until Ctrl-C.
 
-        def is_ready() -> None:
-            tell(address, options.token is not None)
-            if ready is not None:
-                ready(address)
+        Args:
+            host: Address to listen on.
+            port: Port to listen on; None for the default.
+            logs: Format of the log.
+            level: Least level of the log: `info` for every request.
+            on_ready: Called with the URL when the server answers.
+        """
+        from vrag.server.http.uvicorn_server import listen, run_server
+        from vrag.server.logs import configure_logs
+        from vrag.telemetry import observer_from_environment
 
-        run_server(
-            app,
-            listening,
-            options,
-            is_ready,
-            stopping=app.state.stopping,
-            metrics=app.state.metrics,
+        for name in self.settings.models:
+            if len(name.split()) > 1:
+                warn(f"VRAG_MODELS contains the single model {name!r}. Separate several models by commas.")
+        configure_logs(logs.value, level)
+        telemetry = observer_from_environment()
+        app = self._create_app((telemetry,) if telemetry else ())
+        default_port = PORT if self.only is None else SEARCH_PORT
+        with listen(host, default_port if port is None else port) as socket:
+            url = _url(host, socket.getsockname()[1])
+
+            def ready() -> None:
+                self._print_ready(url)
+                if on_ready is not None:
+                    on_ready(url)
+
+            run_server(
+                app, socket, self.options, ready, stopping=app.state.stopping, metrics=app.state.metrics
+            )
+        if telemetry:
+            telemetry.close()
+        echo("Stopped.")
+
+    def _create_app(self, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
+        from vrag.factory import Agents, CollectionRegistry
+        from vrag.server.app import Service, create_app
+        from vrag.types import Query
+
+        registry = CollectionRegistry.open(self.settings)
+        if not registry.absent:
+            registry.search([Query("warm up")], 1)  # the first query does not wait, and errors show now
+        service = None
+        if self.only is None:
+            agents = Agents(self.settings, registry, self.examples, self.options.upload_bytes)
+            service = Service(agents, registry, observers)
+        return create_app(
+            registry,
+            self.options,
+            files=registry.files,
+            naming=_naming(self.files, registry),
+            corpora=registry.corpora,
+            service=service,
         )
-    if telemetry:
-        telemetry.close()
-    say("Stopped.")
 
-
-def _check_models(settings: Settings) -> None:
-    """Warns of what looks like several models and is taken for one."""
-    for name in settings.models:
-        if len(name.split()) > 1:
-            warn(f"VRAG_MODELS names one model {name!r}: several need commas between them.")
-
-
-def _app(
-    settings: Settings,
-    options: ServerOptions,
-    only: ServedPart | None,
-    files: str,
-    examples: tuple[str, ...],
-    observers: tuple[Callable[[Event], None], ...],
-) -> FastAPI:
-    from vrag.factory import Agents, CollectionRegistry
-    from vrag.server.app import Service, create_app
-    from vrag.types import Query
-
-    registry = CollectionRegistry.open(settings)
-    if not registry.absent:
-        registry.search([Query("warm up")], 1)  # so that the first one does not wait, and faults show at once
-    service = None
-    if only is None:
-        agents = Agents(settings, registry, examples, options.upload_bytes)
-        service = Service(agents, registry, observers)
-    return create_app(
-        registry,
-        options,
-        files=registry.files,
-        naming=_naming(files, registry),
-        corpora=registry.corpora,
-        service=service,
-    )
+    def _print_ready(self, url: str) -> None:
+        """Print the URL, and what is served under it."""
+        token = self.options.token is not None
+        if self.only is ServedPart.SEARCH:
+            body = json.dumps({"queries": ["your question"], "top_k": 3})
+            header = " -H 'Authorization: Bearer '\"$VRAG_API_KEY\"" if token else ""
+            echo(("Searching at ", "bold"), f"{url}/search", "  (Ctrl-C stops)")
+            echo(f"  curl{header} -H 'Content-Type: application/json' {url}/search -d '{body}'")
+        else:
+            mcp = f"{url}/mcp" if find_spec("mcp") else "requires the extra mcp"
+            echo(("Open ", "bold"), url, "  (Ctrl-C stops)")
+            echo((f"  OpenAI: {url}/v1   MCP: {mcp}   search: {url}/search", "dim"))
+        if token and os.environ.get("VRAG_API_KEY") is None:
+            echo(("  with the token in VRAG_API_KEY", "dim"))
 
 
 def _naming(files: str, registry: CollectionRegistry) -> Naming:
@@ -270,28 +252,6 @@ def _naming(files: str, registry: CollectionRegistry) -> Naming:
     return plain_name if files in {"links", "names"} else in_folder(files)
 
 
-def _address(host: str, port: int) -> str:
+def _url(host: str, port: int) -> str:
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
-
-
-def _tell(address: str, with_token: bool) -> None:
-    """Where it listens, and what stands at which door."""
-    mcp = f"{address}/mcp" if find_spec("mcp") else "with the extra mcp"
-    say(("Open ", "bold"), address, "  (Ctrl-C stops)")
-    say((f"  OpenAI: {address}/v1   MCP: {mcp}   search: {address}/search", "dim"))
-    _tell_token(with_token)
-
-
-def _tell_search(address: str, with_token: bool) -> None:
-    """Where it listens, and how to ask it."""
-    body = json.dumps({"queries": ["your question"], "top_k": 3})
-    header = " -H 'Authorization: Bearer '\"$VRAG_API_KEY\"" if with_token else ""
-    say(("Searching at ", "bold"), f"{address}/search", "  (Ctrl-C stops)")
-    say(f"  curl{header} -H 'Content-Type: application/json' {address}/search -d '{body}'")
-    _tell_token(with_token)
-
-
-def _tell_token(with_token: bool) -> None:
-    if with_token and os.environ.get("VRAG_API_KEY") is None:
-        say(("  with the token in VRAG_API_KEY", "dim"))

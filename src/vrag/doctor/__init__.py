@@ -1,13 +1,12 @@
 """Checks of what `vrag` needs: environment, settings, collections, servers, models.
 
-Each check is a result with a status, a sentence and what to do (`Check`); none raises. How a model
-answers boxes is measured by `measure`, which asks nobody and can be used on answers from anywhere.
+The result of a check is a `Check`: a status, a sentence and a hint; no check raises. `measure` determines how
+a model writes boxes; it asks no model and accepts answers from any source.
 """
 
 from vrag.doctor.check import Check, CheckStatus
 from vrag.doctor.runner import DoctorOptions, examine_all
-from vrag.grounding.box_reply import parse_box
-from vrag.grounding.conventions import CONVENTIONS, BoxSample, Convention, Numbers
+from vrag.grounding.conventions import CONVENTIONS, BoxSample, Convention, Numbers, parse_box
 from vrag.grounding.measurement import ConventionScore, Measurement, Scaled, measure
 
 __all__ = [

@@ -6,36 +6,22 @@ import platform
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.doctor.check import Check, CheckStatus
+from vrag.doctor.check import Check, failed, ok, skipped, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vrag.settings import Settings
-
-__all__ = [
-    "EXTRAS",
-    "Extra",
-    "check_accelerator",
-    "check_actions",
-    "check_disk",
-    "check_extra",
-    "check_ocr",
-    "check_office",
-    "check_packages",
-    "check_python",
-]
 
 DISTRIBUTION = "vrag-agent"
 MIN_PYTHON = (3, 11)
-LOW_DISK, NO_DISK = 2e9, 2e8
-"""Bytes that are little room for a collection, and none."""
+MIN_DISK_BYTES, LOW_DISK_BYTES = 2e8, 2e9
+"""Free space below which the check fails, and below which it warns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,56 +30,38 @@ class Extra:
 
     name: str
     packages: Mapping[str, str]
-    """What it brings: distribution by module."""
-    without: str
-    """What cannot be done without it."""
+    """Its distributions, by module."""
+    consequence: str
+    """What does not work without it."""
 
 
+_MODELS = {
+    "torch": "torch",
+    "transformers": "transformers",
+    "sentence_transformers": "sentence-transformers",
+    "peft": "peft",
+}
+_OTEL = {
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+}
 EXTRAS = (
-    Extra(
-        "models",
-        {
-            "torch": "torch",
-            "transformers": "transformers",
-            "sentence_transformers": "sentence-transformers",
-            "peft": "peft",
-        },
-        "no embedder, reranker or language model runs on this machine; servers can be asked",
-    ),
-    Extra(
-        "train",
-        {"torch": "torch", "transformers": "transformers"},
-        "no model is trained in this process",
-    ),
-    Extra(
-        "verl",
-        {"verl": "verl"},
-        "no model is trained with verl, which has an environment of its own",
-    ),
+    Extra("models", _MODELS, "embedders, rerankers and language models run only on servers"),
+    Extra("train", {"torch": "torch", "transformers": "transformers"}, "no training in this process"),
+    Extra("verl", {"verl": "verl"}, "no training with verl, which needs its own environment"),
     Extra("video", {"av": "av"}, "videos cannot be read"),
-    Extra(
-        "faiss",
-        {"faiss": "faiss-cpu"},
-        "single vectors are searched one by one, which is slow beyond a million",
-    ),
-    Extra("ray", {"ray": "ray"}, "indexing runs on this machine alone"),
+    Extra("faiss", {"faiss": "faiss-cpu"}, "search with single vectors is slow beyond a million"),
+    Extra("ray", {"ray": "ray"}, "indexing runs on this machine only"),
     Extra("qdrant", {"qdrant_client": "qdrant-client"}, "vectors cannot be searched in Qdrant"),
-    Extra("mcp", {"mcp": "mcp"}, "programs that speak MCP are not served"),
-    Extra(
-        "otel",
-        {
-            "opentelemetry.sdk": "opentelemetry-sdk",
-            "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
-        },
-        "no traces are sent",
-    ),
+    Extra("mcp", {"mcp": "mcp"}, "MCP clients are not served"),
+    Extra("otel", _OTEL, "no traces are sent"),
     Extra("streamlit", {"streamlit": "streamlit"}, "the apps in demo/ do not start"),
 )
 
 
 def check_python() -> Check:
-    """Python and the system."""
-    here = f"Python {platform.python_version()} on {platform.platform(terse=True)}, {platform.machine()}"
+    """Report the versions of Python and the system."""
+    system = f"Python {platform.python_version()} on {platform.platform(terse=True)}, {platform.machine()}"
     details = {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -101,28 +69,28 @@ def check_python() -> Check:
         "vrag": _version(DISTRIBUTION),
     }
     if sys.version_info < MIN_PYTHON:
-        wanted = ".".join(map(str, MIN_PYTHON))
-        return Check("", CheckStatus.FAILED, f"{here}.", f"Install Python {wanted} or newer.", details)
-    return Check("", CheckStatus.OK, f"{here}; vrag {details['vrag']}.", details=details)
+        least = ".".join(map(str, MIN_PYTHON))
+        return failed(f"{system}.", f"Install Python {least} or newer.", details)
+    return ok(f"{system}; vrag {details['vrag']}.", details=details)
 
 
 def check_packages() -> Check:
-    """The packages that vrag cannot do without."""
+    """Check that the required packages are installed."""
     names = _dependencies()
-    found = {name: _version(name) for name in names}
-    missing = [name for name, known in found.items() if not known]
+    versions = {name: _version(name) for name in names}
+    missing = [name for name, installed in versions.items() if not installed]
     if missing:
         hint = f"Run: pip install --force-reinstall {DISTRIBUTION}"
-        return Check("", CheckStatus.FAILED, f"Missing: {', '.join(missing)}.", hint, found)
+        return failed(f"Missing: {', '.join(missing)}.", hint, versions)
     if not names:
-        return Check("", CheckStatus.SKIPPED, "vrag runs from its sources: nothing says what it needs.")
+        return skipped("vrag runs from source: its requirements are not known.")
     shown = ("lancedb", "numpy", "pillow", "pypdfium2", "onnxruntime", "httpx")
-    some = ", ".join(f"{name} {found[name]}" for name in shown if name in found)
-    return Check("", CheckStatus.OK, f"All {len(found)} are there: {some} …", details=found)
+    examples = ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
+    return ok(f"All {len(versions)} are installed: {examples} …", details=versions)
 
 
 def _dependencies() -> list[str]:
-    """Names of the required packages; none where vrag is not installed as a distribution."""
+    """Return the names of the required packages; none if vrag is not installed as a distribution."""
     try:
         lines = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
@@ -131,7 +99,7 @@ def _dependencies() -> list[str]:
 
 
 def _version(name: str) -> str:
-    """Of a distribution; empty where it is not installed."""
+    """Return the version of a distribution; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -139,23 +107,21 @@ def _version(name: str) -> str:
 
 
 def check_extra(extra: Extra) -> Check:
-    """Whether an extra is installed. Nothing is imported."""
+    """Check whether an extra is installed, without importing it."""
     missing = [name for module, name in extra.packages.items() if not _is_installed(module)]
     if missing:
-        return Check(
-            "",
-            CheckStatus.SKIPPED,
-            f"Not installed: {extra.without}.",
+        return skipped(
+            f"Not installed: {extra.consequence}.",
             f"If you need it: pip install '{DISTRIBUTION}[{extra.name}]'",
             {"missing": missing},
         )
     versions = {name: _version(name) for name in extra.packages.values()}
-    told = ", ".join(f"{name} {known}".rstrip() for name, known in versions.items())
-    return Check("", CheckStatus.OK, f"{told}.", details=versions)
+    text = ", ".join(f"{name} {installed}".rstrip() for name, installed in versions.items())
+    return ok(f"{text}.", details=versions)
 
 
 def _is_installed(module: str) -> bool:
-    """Whether a module can be imported; a package that lacks the part in question cannot."""
+    """Return whether a module can be imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent is missing: fastapi brings `opentelemetry` without its exporters
@@ -163,70 +129,61 @@ def _is_installed(module: str) -> bool:
 
 
 def check_office() -> Check:
-    """LibreOffice, which turns office documents into pages."""
+    """Find LibreOffice, which converts office documents."""
     from vrag.corpus.formats.libreoffice import find_soffice
     from vrag.errors import UnsupportedFormat
 
     try:
         program = find_soffice()
     except UnsupportedFormat as error:
-        return Check("", CheckStatus.WARNING, "Not found: office documents cannot be read.", error.hint)
-    return Check("", CheckStatus.OK, program, details={"program": program})
+        return warning("Not found: office documents cannot be read.", error.hint)
+    return ok(program, details={"program": program})
 
 
 def check_ocr() -> Check:
-    """The models of OCR, which lie in its package. They are not loaded."""
+    """Find the OCR models in their package, without loading them."""
     from vrag.corpus.ocr import MODELS
 
     spec = find_spec("rapidocr")
     folder = Path(spec.origin).parent / "models" if spec and spec.origin else None
     missing = [name for name in MODELS.values() if folder is None or not (folder / name).is_file()]
     if missing:
-        return Check(
-            "",
-            CheckStatus.FAILED,
+        return failed(
             f"Pages without text cannot be read: {', '.join(missing)} is missing.",
             "Run: pip install --force-reinstall rapidocr; or do without: VRAG_OCR=false",
         )
-    return Check(
-        "",
-        CheckStatus.OK,
-        f"rapidocr {_version('rapidocr')} with its models.",
-        details={"models": len(MODELS)},
-    )
+    return ok(f"rapidocr {_version('rapidocr')} with its models.", details={"models": len(MODELS)})
 
 
 def check_accelerator(settings: Settings, *, needed: bool) -> Check:
-    """The device that models run on.
+    """Open the device of models.
 
     Args:
-        settings: Which device is asked for.
-        needed: Whether anything is set up that runs a model here. Otherwise torch, which takes seconds to
-            import, is left alone.
+        settings: The settings.
+        needed: Whether a model runs on this machine. Otherwise torch, which takes seconds to import, is not
+            imported.
 
     Raises:
-        EmbedError: If the device is not there.
+        EmbedError: If the device does not exist.
     """
     if find_spec("torch") is None:
-        status = CheckStatus.FAILED if needed else CheckStatus.SKIPPED
+        report = failed if needed else skipped
         hint = f"Run: pip install '{DISTRIBUTION}[models]'" if needed else ""
-        return Check("", status, "torch is not installed: no model runs here.", hint)
+        return report("torch is not installed: models cannot run on this machine.", hint)
     if not needed and settings.device == "auto":
-        return Check("", CheckStatus.SKIPPED, "Nothing is set up that runs a model on this machine.")
+        return skipped("No model is set up to run on this machine.")
     from vrag.embed.device import open_device
     from vrag.embed.options import EmbedOptions
 
     device = open_device(EmbedOptions(device=settings.device, dtype=settings.dtype))
-    return Check(
-        "",
-        CheckStatus.OK,
+    return ok(
         f"Models run on {device.name} in {device.dtype}.",
         details={"device": device.name, "dtype": device.dtype, "torch": _version("torch")},
     )
 
 
 def check_actions(settings: Settings) -> Check:
-    """Whether the actions of others that are set can be loaded.
+    """Load the custom tools of the settings.
 
     Raises:
         ActionError: If one is not installed or cannot be loaded.
@@ -234,19 +191,17 @@ def check_actions(settings: Settings) -> Check:
     from vrag.agent.tool_plugins import load_extensions
 
     names = ", ".join(load_extensions(settings.actions))
-    return Check(
-        "", CheckStatus.OK, f"They can be loaded: {names}.", details={"actions": list(settings.actions)}
-    )
+    return ok(f"They load: {names}.", details={"actions": list(settings.actions)})
 
 
 def check_disk(directory: Path) -> Check:
-    """Room where collections, caches and runs are written."""
+    """Check the free space for collections, caches and runs."""
     place = next(path for path in (directory, *directory.parents) if path.exists())
     usage = shutil.disk_usage(place)
-    message = f"{usage.free / 1e9:.1f} GB are free at {place}."
+    message = f"{usage.free / 1e9:.1f} GB are free in {place}."
     details = {"free_bytes": usage.free, "total_bytes": usage.total}
-    if usage.free < LOW_DISK:
-        status = CheckStatus.FAILED if usage.free < NO_DISK else CheckStatus.WARNING
-        hint = "Make room, or put the collection elsewhere: VRAG_COLLECTION"
-        return Check("", status, message, hint, details)
-    return Check("", CheckStatus.OK, message, details=details)
+    if usage.free < LOW_DISK_BYTES:
+        report = failed if usage.free < MIN_DISK_BYTES else warning
+        hint = "Free some disk space, or move the collection: VRAG_COLLECTION"
+        return report(message, hint, details)
+    return ok(message, details=details)

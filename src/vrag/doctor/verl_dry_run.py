@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from vrag.doctor.check import Check, CheckStatus
+from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.errors import TrainingError, VragError
 from vrag.rl.trainers.verl.agent_loops import PreparedRollout, prepare_rollout
@@ -31,25 +31,24 @@ if TYPE_CHECKING:
 
     from vrag.rl.trainers.verl.launch import Launch
 
-__all__ = ["DryRun", "dry_run"]
 
 _ENGINES = {
     "vllm": "verl.workers.rollout.vllm_rollout.vllm_async_server",
     "sglang": "verl.workers.rollout.sglang_rollout.async_sglang_server",
 }
-"""Modules of verl that serve rollouts."""
+"""Modules of verl that generate rollouts."""
 MODEL_HINT = "Name the folder of a checkpoint: --model PATH"
 
 
 def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
-    """Take the steps of a run up to the first call of CUDA.
+    """Take the steps of a run, up to the first call of CUDA.
 
     Args:
         launch: The run.
-        seconds: Time limit of a step; ten times as long for those that import or read much.
+        seconds: Time limit of a step; ten times as long for those that import or read a lot.
 
     Yields:
-        What each step found, as soon as it is known; steps that need a failed one are skipped.
+        The result of each step, as soon as it is known; steps that require a failed one are skipped.
     """
     run = DryRun(launch)
     steps = [
@@ -68,7 +67,7 @@ def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
 
 
 def _step(check: Callable[[DryRun], Check]) -> Callable[[DryRun], Check]:
-    """Make a step of a method: verl's prints go to the error stream, and its errors become failed checks."""
+    """Turn a method into a step: verl prints to standard error, and its exceptions become failed checks."""
 
     @wraps(check)
     def checked(run: DryRun) -> Check:
@@ -78,13 +77,13 @@ def _step(check: Callable[[DryRun], Check]) -> Callable[[DryRun], Check]:
             except VragError:
                 raise
             except Exception as error:  # noqa: BLE001 - verl raises whatever it likes
-                return Check("", CheckStatus.FAILED, _first_line(error))
+                return failed(_first_line(error))
 
     return checked
 
 
 class FirstRequest:
-    """In the place of verl's client for its servers: keeps the first request, which nobody answers.
+    """A stand-in for verl's client of its servers that stores the first request.
 
     Not a dataclass: Hydra would make a configuration of it.
     """
@@ -102,18 +101,18 @@ class FirstRequest:
         image_data: list[Any] | None = None,  # noqa: ARG002
         **kwargs: Any,  # noqa: ANN401, ARG002
     ) -> Any:  # noqa: ANN401
-        """Keep the request.
+        """Store the request.
 
         Raises:
             TrainingError: Always: a dry run has no server.
         """
         self.prompt_ids, self.sampling_params = prompt_ids, sampling_params
-        raise TrainingError("A dry run ends here.")
+        raise TrainingError("The dry run ends here.")
 
 
 @dataclass(slots=True)
 class DryRun:
-    """The steps, and what they made for those that follow."""
+    """The steps, and what they prepare for the next ones."""
 
     launch: Launch
     config: Any = None
@@ -126,7 +125,7 @@ class DryRun:
 
     @_step
     def check_configuration(self) -> Check:
-        """Compose the configuration, and have verl and our options check it."""
+        """Compose the configuration and validate it, with verl and with the options of vrag."""
         config = self.launch.compose()
         utils, checks = library("verl.trainer.ppo.utils"), library("verl.utils.config")
         checks.validate_config(config, utils.need_reference_policy(config), utils.need_critic(config))
@@ -138,15 +137,15 @@ class DryRun:
         implementation = config.actor_rollout_ref.model.override_config.get("attn_implementation")
         if config.actor_rollout_ref.model.use_remove_padding and implementation != FLASH:
             raise TrainingError(
-                f"Rows are packed (use_remove_padding), and attention is {implementation}.",
-                f"verl packs rows with flash-attn alone: attention=sdpa or attention={FLASH}",
+                f"Rows are packed (use_remove_padding), but attention is {implementation}.",
+                f"verl packs rows only with flash-attn: attention=sdpa or attention={FLASH}",
             )
         message = (
             f"{self.launch.configuration}, agent {rollout.agent.default_agent_loop}: "
             f"{trainer.nnodes * trainer.n_gpus_per_node} GPUs, groups of {rollout.n}, "
-            f"{config.data.train_batch_size} questions a step, attention {implementation}."
+            f"{config.data.train_batch_size} questions per step, attention {implementation}."
         )
-        return Check("", CheckStatus.OK, message, details={"settings": list(self.launch.settings)})
+        return ok(message, details={"settings": list(self.launch.settings)})
 
     @_step
     def check_model(self) -> Check:
@@ -155,14 +154,14 @@ class DryRun:
         self.model = convert(self.config.actor_rollout_ref.model)
         processor = self.model.processor
         if processor is None:
-            raise TrainingError(f"{self.model.path} has no processor of pictures.", MODEL_HINT)
+            raise TrainingError(f"{self.model.path} has no image processor.", MODEL_HINT)
         kind = self.model.hf_config.model_type
         message = f"{self.model.path}: {kind}, {type(processor).__name__}."
-        return Check("", CheckStatus.OK, message)
+        return ok(message)
 
     @_step
     def check_network(self) -> Check:
-        """Build the network without weights and let verl adapt it: shows whether its attention can run."""
+        """Build the network without weights and let verl patch it, to see whether its attention can run."""
         torch = library("torch")
         kind = library("verl.utils.model").get_hf_auto_model_class(hf_config=self.model.hf_config)
         with torch.device("meta"):
@@ -171,11 +170,11 @@ class DryRun:
         adapt(model=network, use_remove_padding=self.model.use_remove_padding, ulysses_sp_size=1)
         count = sum(weights.numel() for weights in network.parameters())
         used = network.config._attn_implementation  # noqa: SLF001 - transformers has no other name for it
-        return Check("", CheckStatus.OK, f"{type(network).__name__}, {count:,} weights, attention {used}.")
+        return ok(f"{type(network).__name__}, {count:,} weights, attention {used}.")
 
     @_step
     def check_data(self) -> Check:
-        """Make the registered trainer and have it open tokenizer and data sets."""
+        """Make the registered trainer and let it open tokenizer and data sets."""
         trainers = library("verl.trainer.ppo.v1")
         trainer = trainers.get_trainer_cls(self.config.trainer.v1.trainer_mode)(self.config)
         trainer._init_tokenizer()  # noqa: SLF001 - the first steps of its `init`
@@ -184,14 +183,14 @@ class DryRun:
         asked, known = self.config.data.train_batch_size, len(trainer.train_dataset)
         if known < asked:
             raise TrainingError(
-                f"A step takes {asked} questions, and the data has {known}.",
+                f"A step needs {asked} questions, but the data has {known}.",
                 _smaller_step(self.config, known),
             )
         message = (
             f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; "
             f"{trainer.total_training_steps:,} steps of {type(trainer).__name__}."
         )
-        return Check("", CheckStatus.OK, message)
+        return ok(message)
 
     @_step
     def check_loop(self) -> Check:
@@ -212,7 +211,7 @@ class DryRun:
         banned = len(self.rollout.template.banned)
         profile = self.rollout.profile.name
         message = f"{name}, profile {profile}; {banned} tokens of vision and turns are never sampled."
-        return Check("", CheckStatus.OK, message)
+        return ok(message)
 
     @_step
     def check_search(self) -> Check:
@@ -220,9 +219,7 @@ class DryRun:
         assert self.rollout is not None
         options, question = self.rollout.options, self.rollout.attempt.case.query
         [hits] = open_searcher(options).search([Query(text=question)], 3)
-        return Check(
-            "", CheckStatus.OK, f"{options.searcher or options.search_url}: {len(hits)} hits of at most 3."
-        )
+        return ok(f"{options.searcher or options.search_url}: {len(hits)} hits of at most 3.")
 
     @_step
     def check_prompt(self) -> Check:
@@ -235,7 +232,7 @@ class DryRun:
             raise TrainingError(f"The agent asked for no reply: {rollout_result.rollout.failure}.")
         length, most = len(self.request.prompt_ids), self.config.actor_rollout_ref.rollout.prompt_length
         message = f"The first has {length:,} tokens of at most {most:,}: {made.attempt.case.query}"
-        return Check("", CheckStatus.OK, message, details={"sampling": self.request.sampling_params})
+        return ok(message, details={"sampling": self.request.sampling_params})
 
     @_step
     def check_reward(self) -> Check:
@@ -245,19 +242,17 @@ class DryRun:
         managers = library("verl.experimental.reward_loop.reward_manager")
         manager = managers.get_reward_manager_cls(self.config.reward.reward_manager.name)
         judge = options.judge.model if options.judge.kind == "endpoint" else "rules"
-        return Check("", CheckStatus.OK, f"{type(scorer).__name__}, judged by {judge}; {manager.__name__}.")
+        return ok(f"{type(scorer).__name__}, judged by {judge}; {manager.__name__}.")
 
     @_step
     def check_engine(self) -> Check:
         """Import the module of verl that serves rollouts, and the inference engine with it."""
         name = str(self.config.actor_rollout_ref.rollout.name)
         if name not in _ENGINES:
-            return Check(
-                "", CheckStatus.SKIPPED, f"Rollouts are served by {name}, of which nothing is known here."
-            )
+            return skipped(f"The rollout engine {name} is not known.")
         importlib.import_module(_ENGINES[name])
         version = getattr(importlib.import_module(name), "__version__", "")
-        return Check("", CheckStatus.OK, f"{name} {version} is imported by verl.")
+        return ok(f"{name} {version} can be imported by verl.")
 
     @_step
     def check_gpus(self) -> Check:
@@ -266,19 +261,17 @@ class DryRun:
         try:
             kind = _build_engine(self.config, self.model)
         except Exception as error:  # noqa: BLE001 - of torch, verl or the driver
-            message = f"The first call of CUDA, and the end without a GPU: {_first_line(error)}"
-            return Check("", CheckStatus.WARNING, message, "Start it on a machine with GPUs.")
+            message = f"The first call of CUDA failed; the rest needs a GPU: {_first_line(error)}"
+            return warning(message, "Run it on a machine with GPUs.")
         count = torch.cuda.device_count()
         wanted = int(self.config.trainer.n_gpus_per_node)
         if count < wanted:
-            hint = f"Take fewer: trainer.n_gpus_per_node={count}; look at actor_rollout_ref.rollout, too."
-            return Check(
-                "", CheckStatus.FAILED, f"{count} GPUs are visible, and {wanted} are asked for.", hint
-            )
-        return Check("", CheckStatus.OK, f"{kind} on {count} GPUs: everything is ready to start.")
+            hint = f"Use fewer: trainer.n_gpus_per_node={count}; also adapt actor_rollout_ref.rollout."
+            return failed(f"{count} GPUs are visible, but {wanted} are configured.", hint)
+        return ok(f"{kind} on {count} GPUs: everything is ready to start.")
 
     def _sampling(self) -> dict[str, Any]:
-        """As verl's agent loop worker takes it from the configuration."""
+        """Return the sampling parameters, as verl's agent loop worker reads them from the configuration."""
         rollout = self.config.actor_rollout_ref.rollout
         return {"temperature": rollout.temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
 
@@ -311,17 +304,17 @@ def _build_engine(config: Any, model: Any) -> str:  # noqa: ANN401
 
 
 def _smaller_step(config: Any, questions: int) -> str:  # noqa: ANN401
-    """The settings of a step of at most so many questions, whose rollouts can be dealt to all GPUs."""
+    """Return the settings of a step with at most so many questions, divisible among all GPUs."""
     gpus = int(config.trainer.nnodes) * int(config.trainer.n_gpus_per_node)
     unit = gpus // math.gcd(gpus, int(config.actor_rollout_ref.rollout.n))
     size = questions // unit * unit
     if not size:
-        return f"At least {unit} are needed: vrag data convert"
-    return f"Take fewer: data.train_batch_size={size} actor_rollout_ref.actor.ppo_mini_batch_size={size}"
+        return f"At least {unit} are required: vrag data convert"
+    return f"Use fewer: data.train_batch_size={size} actor_rollout_ref.actor.ppo_mini_batch_size={size}"
 
 
 def _first_line(error: BaseException) -> str:
-    """What went wrong, in one line: Hydra wraps the errors of what it makes, and their cause says more."""
+    """Return an error in one line: Hydra wraps errors, and their cause says more."""
     error = error.__cause__ or error
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

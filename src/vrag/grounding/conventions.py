@@ -1,14 +1,24 @@
-"""The ways in which models write the four numbers of a box."""
+"""The conventions in which models write the four numbers of a box, and the reader of their replies."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 from vrag.geometry import Box, Size, Space, View, iou
 
-__all__ = ["CONVENTIONS", "BoxSample", "Convention", "Numbers", "separates"]
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_BETWEEN = r"[\s,;()\[\]]+"
+_FOUR = _BETWEEN.join([f"({_NUMBER})"] * 4)
+MAX_REPLY_CHARS = 20_000
+"""Characters at the end of a reply that are read."""
+_LIST = re.compile(rf"[\[(]\s*{_FOUR}\s*[\])]")
+_LOCATION = re.compile(r"<loc(\d{1,5})>" * 4)
+_RUN = re.compile(rf"(?<![\w.]){_NUMBER}(?:{_BETWEEN}{_NUMBER})*")
+_SIDES = (("x1", "y1", "x2", "y2"), ("xmin", "ymin", "xmax", "ymax"), ("left", "top", "right", "bottom"))
 
 
 class Numbers(NamedTuple):
@@ -27,23 +37,23 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """What the four numbers of a box mean."""
+    """The meaning of the four numbers of a box."""
 
     space: Space
-    """Of the shown picture: `SHOWN`, `MILLE` or `RELATIVE`."""
+    """Space of the shown picture: `SHOWN`, `MILLE` or `RELATIVE`."""
     y_first: bool = False
-    """Whether they are top, left, bottom, right rather than left, top, right, bottom."""
+    """Whether the order is top, left, bottom, right instead of left, top, right, bottom."""
 
     def __str__(self) -> str:
         return f"{_NAMES[self.space]}, {'y' if self.y_first else 'x'} first"
 
     def read(self, numbers: Numbers, size: Size) -> Box:
-        """The box that is meant, in fractions of a shown picture of `size`."""
+        """Return the box in fractions of a shown picture of `size`."""
         ordered = numbers.swapped if self.y_first else numbers
         return View.whole(size, size).convert(Box(*ordered, self.space), Space.UNIT)
 
     def write(self, box: Box, size: Size) -> Numbers:
-        """The inverse of `read`; the box may be in any space of the picture."""
+        """Return the numbers of a box in any space of the picture; the inverse of `read`."""
         numbers = Numbers(*View.whole(size, size).convert(box, self.space).as_tuple())
         return numbers.swapped if self.y_first else numbers
 
@@ -55,19 +65,19 @@ _NAMES = {
 }
 
 CONVENTIONS = tuple(Convention(space, order) for order, space in product((False, True), _NAMES))
-"""All that are told apart."""
+"""All conventions that the measurement distinguishes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSample:
-    """A rectangle that was drawn, and what a model answered when asked where it is."""
+    """A drawn rectangle, and the answer of a model that was asked for it."""
 
     box: Box
-    """As it was drawn, in pixels of the picture shown."""
+    """The rectangle, in pixels of the shown picture."""
     size: Size
-    """Of that picture."""
+    """Size of the picture."""
     numbers: Numbers | None
-    """The answer; None where there was none, or no box could be read in it."""
+    """The answer; None if there was none, or it has no box."""
 
     @property
     def unit(self) -> Box:
@@ -76,15 +86,15 @@ class BoxSample:
 
 
 def separates(box: Box, size: Size, overlap: float) -> bool:
-    """Whether a box tells all conventions apart: written in one and read in another, it overlaps little.
+    """Return whether a box distinguishes all conventions: misread in another one, it overlaps little.
 
     A box on the diagonal of a square page is the same with x first and with y first, and on a page of
     1000 pixels a side thousandths are pixels.
 
     Args:
-        box: In pixels of the picture shown.
-        size: Of that picture.
-        overlap: Intersection over union that a misread box may have with the true one, at most.
+        box: A box in pixels of the shown picture.
+        size: Size of the picture.
+        overlap: Maximum intersection over union of a misread box with the true one.
     """
     written = [(convention, convention.write(box, size)) for convention in CONVENTIONS]
     true = View.whole(size, size).convert(box, Space.UNIT)
@@ -94,3 +104,42 @@ def separates(box: Box, size: Size, overlap: float) -> bool:
         for reader in CONVENTIONS
         if reader != writer
     )
+
+
+def parse_box(reply: str) -> Numbers | None:
+    """Return the last box in a reply, if there is one.
+
+    Accepted are lists (`[1, 2, 3, 4]`, alone, in a tag or as `bbox_2d` in JSON), pairs of points
+    (`<box>(1,2),(3,4)</box>`), named sides (`"x1": 1, …`), location tokens (`<loc0001>…`), and four bare
+    numbers. A think block is ignored.
+
+    Returns:
+        The numbers in the order of the reply, or with x first if the sides are named; never an inverted or
+        empty box.
+    """
+    text = reply[-MAX_REPLY_CHARS:].rpartition("</think>")[2]
+    found = [match.groups() for form in (_LIST, _LOCATION) for match in form.finditer(text)]
+    found = found or _named(text) or _runs(text)
+    boxes = (_box([float(number) for number in numbers]) for numbers in reversed(found))
+    return next((box for box in boxes if box), None)
+
+
+def _named(text: str) -> list[tuple[str, ...]]:
+    """Return the last value of each named side."""
+    for names in _SIDES:
+        values = [re.findall(rf"\b{name}\W{{1,4}}({_NUMBER})", text, re.IGNORECASE) for name in names]
+        if all(values):
+            return [tuple(found[-1] for found in values)]
+    return []
+
+
+def _runs(text: str) -> list[tuple[str, ...]]:
+    """Return runs of exactly four numbers, separated only by commas, brackets and blanks."""
+    runs = (tuple(re.findall(_NUMBER, match.group())) for match in _RUN.finditer(text))
+    return [run for run in runs if len(run) == 4]
+
+
+def _box(numbers: list[float]) -> Numbers | None:
+    box = Numbers(*numbers)
+    inverted = box.a >= box.c or box.b >= box.d
+    return None if inverted or not all(map(math.isfinite, box)) else box

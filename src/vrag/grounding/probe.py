@@ -1,9 +1,9 @@
-"""A short measurement of a model's box coordinates at its first use, kept for the next time.
+"""A short measurement of a model's box coordinates at its first use, cached for later.
 
-It is the measurement of `vrag doctor --coords` with 8 questions instead of 24, and 4 more where 8 do not
-decide. The result is kept in the user's cache folder with every reply, by the server's address, the name of
-the model and what the server says that it runs: other weights under the same name are measured anew. After
-thirty days it is measured anew in any case, since services move names from one generation to the next.
+It is the measurement of `vrag doctor --coords` with 8 questions instead of 24, and 4 more if 8 do not decide.
+The result is cached in the user's cache folder with every reply, by the server's address, the name of the
+model and the identity that the server reports: other weights under the same name are measured again. After
+thirty days the model is measured again in any case, since services reuse names for newer models.
 """
 
 from __future__ import annotations
@@ -35,30 +35,21 @@ if TYPE_CHECKING:
     from vrag.grounding.questions import ProbeAnswer
     from vrag.model_profiles import Profile
 
-__all__ = [
-    "MAX_QUESTIONS",
-    "MIN_QUESTIONS",
-    "CoordinateProbe",
-    "ProbeCache",
-    "measured_profile",
-    "probe_model",
-]
-
 MIN_QUESTIONS, MAX_QUESTIONS = 8, 12
 TOTAL_SECONDS = 120.0
-"""Time limit of a whole probe."""
+"""Time limit of a probe."""
 QUESTION_SECONDS = 60.0
 MAX_AGE_SECONDS = 30 * 86_400.0
-"""Time for which a measurement is used."""
+"""Age after which a measurement is repeated."""
 _PAGES_EACH, _RECTANGLES = 1, 3
 _ROUNDS = ((0, 1), (2,))
-"""Rectangles of each of the four pages that are asked for, by round."""
+"""Indexes of the rectangles that each round asks for, on each of the four pages."""
 _GENERAL = ("qwen2.5-vl", "qwen2-vl", "qwen3-vl", "fractions", "y-first")
 """Profiles for models of no known family."""
 
 
 class ProbeReply(BaseModel):
-    """A reply of the model, as it came."""
+    """A reply of the model, unchanged."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,42 +60,42 @@ class ProbeReply(BaseModel):
     """The rectangle, in pixels of the page: left, top, right, bottom."""
     text: str
     failure: str = ""
-    """Why there was no reply."""
+    """The reason if there was no reply."""
 
 
 class CoordinateProbe(BaseModel):
-    """What a probe found."""
+    """The result of a probe."""
 
     model_config = ConfigDict(frozen=True)
 
     space: Space | None
-    """In which the model writes boxes; None where that could not be decided."""
+    """The space in which the model writes boxes; None if undecided."""
     y_first: bool = False
     factor: int | None = None
-    """Pixels per visual token along each side, by what the questions cost; None where that does not say."""
+    """Pixels per visual token and side, from the prompt tokens of the questions; None if not known."""
     reason: str
-    """In words, for people."""
+    """The reason, for people."""
     replies: tuple[ProbeReply, ...] = ()
 
     @property
     def convention(self) -> Convention | None:
-        """How the model writes boxes; None where that could not be decided."""
+        """The convention of the model; None if undecided."""
         return None if self.space is None else Convention(self.space, self.y_first)
 
     @property
     def lasting(self) -> bool:
-        """Whether asking again would find the same: all questions were replied to."""
+        """Whether a repetition would have the same result: all questions were answered."""
         replied = bool(self.replies) and not any(reply.failure for reply in self.replies)
         return self.space is not None or replied
 
 
 async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> CoordinateProbe:
-    """Measures how a model writes boxes, with as few questions as decide it.
+    """Measure how a model writes boxes, with as few questions as possible.
 
     Args:
         policy: The model.
-        profile: The family that it is taken for until then: pages have sizes that it shows as they are.
-        seconds: Time limit of the whole.
+        profile: The assumed profile: pages have sizes that it does not resize.
+        seconds: Time limit of the probe.
     """
     pages = make_pages(profile, each=_PAGES_EACH, rectangles=_RECTANGLES)
     answers: list[ProbeAnswer] = []
@@ -126,26 +117,25 @@ def _judge(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
         y_first=bool(found.convention and found.convention.y_first),
         factor=measured_factor(answers),
         reason=failure if failure and not found.answered else found.reason,
-        replies=tuple(map(_reply, answers)),
-    )
-
-
-def _reply(answer: ProbeAnswer) -> ProbeReply:
-    return ProbeReply(
-        color=answer.color,
-        size=answer.sample.size,
-        drawn=answer.sample.box.as_tuple(),
-        text=answer.text,
-        failure=answer.failure,
+        replies=tuple(
+            ProbeReply(
+                color=answer.color,
+                size=answer.sample.size,
+                drawn=answer.sample.box.as_tuple(),
+                text=answer.text,
+                failure=answer.failure,
+            )
+            for answer in answers
+        ),
     )
 
 
 def measured_profile(probe: CoordinateProbe, suggested: Profile) -> Profile | None:
-    """The profile that reads boxes as they were measured; None where nothing was decided.
+    """Return the profile that reads boxes as measured; None if undecided.
 
     Args:
-        probe: What was found.
-        suggested: Of the family that the name or the server suggests: kept where it fits.
+        probe: The result of the probe.
+        suggested: The profile that the name or the server suggests: used if it fits.
     """
     if (convention := probe.convention) is None:
         return None
@@ -173,26 +163,22 @@ def measured_profile(probe: CoordinateProbe, suggested: Profile) -> Profile | No
 
 @dataclass(frozen=True, slots=True)
 class ProbeCache:
-    """Probes that were made before, one JSON file each."""
+    """A cache of probes, one JSON file each."""
 
     folder: Path
 
     @classmethod
     def of_user(cls) -> ProbeCache:
-        """That in the user's cache folder."""
+        """Return the cache in the user's cache folder."""
         return cls(user_cache_path("vrag", appauthor=False) / "coordinates")
 
     def path(self, subject: Mapping[str, object]) -> Path:
-        """The file of what was found about a model.
-
-        Args:
-            subject: All that tells the model apart, as JSON.
-        """
+        """Return the file of a model; `subject` identifies it, as JSON."""
         text = json.dumps(subject, sort_keys=True, ensure_ascii=False)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def read(self, subject: Mapping[str, object]) -> CoordinateProbe | None:
-        """What was found before; None if nothing was, it is too old, or the file cannot be read."""
+        """Return an earlier result; None if there is none, it is too old, or the file cannot be read."""
         try:
             stored = _Stored.model_validate_json(self.path(subject).read_bytes())
         except (OSError, ValidationError):
@@ -201,7 +187,7 @@ class ProbeCache:
         return stored.probe if fresh and stored.subject == dict(subject) else None
 
     def write(self, subject: Mapping[str, object], probe: CoordinateProbe) -> None:
-        """Keeps what was found. A cache that cannot be written costs a probe next time, and nothing else."""
+        """Store a result. If the cache cannot be written, the model is only probed again next time."""
         stored = _Stored(made=time.time(), subject=dict(subject), probe=probe)
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)

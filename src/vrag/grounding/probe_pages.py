@@ -1,4 +1,4 @@
-"""Synthetic pages with coloured rectangles, drawn so that no two coordinate conventions agree on them."""
+"""Synthetic pages with coloured rectangles on which no two coordinate conventions agree."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from vrag.geometry import Box, Size, Space
 from vrag.grounding.conventions import separates
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from PIL import Image
 
     from vrag.model_profiles import Profile
 
-__all__ = ["ProbePage", "Rectangle", "draw", "make_pages"]
-
 SIZES = (Size(448, 672), Size(672, 448), Size(448, 896), Size(896, 448))
-"""None is square. All sides are multiples of 28 and of 32, so that no known family resizes them."""
+"""Page sizes: not square; multiples of 28 and of 32, so that no known family resizes them."""
 COLORS = {
     "red": (214, 28, 28),
     "green": (20, 140, 50),
@@ -26,14 +24,14 @@ COLORS = {
     "purple": (130, 30, 160),
     "black": (15, 15, 15),
 }
-SIDES = (0.18, 0.42)
-"""Shortest and longest side of a rectangle, as a fraction of the page's."""
-GAP = 0.02
-"""Least distance of rectangles from each other and from the border, as a fraction of the page's width."""
+SIDE_RANGE = (0.18, 0.42)
+"""Shortest and longest side of a rectangle, as a fraction of the page's side."""
+MIN_GAP = 0.02
+"""Minimum distance of rectangles from each other and from the border, as a fraction of the page's width."""
 CONFUSION = 0.25
-"""Overlap that a rectangle may have with itself, written in one convention and read in another."""
-TRIES = 500
-"""Pages that are begun before there is held to be no room."""
+"""Maximum overlap of a rectangle with itself, written in one convention and read in another."""
+MAX_TRIES = 500
+"""Pages that are started before giving up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Rectangle:
 
 @dataclass(frozen=True, slots=True)
 class ProbePage:
-    """A page to be drawn."""
+    """A page to draw."""
 
     size: Size
     rectangles: tuple[Rectangle, ...]
@@ -55,13 +53,13 @@ class ProbePage:
 
 
 def make_pages(profile: Profile, *, each: int = 2, rectangles: int = 3, seed: int = 0) -> list[ProbePage]:
-    """Pages of four sizes, portrait and landscape.
+    """Make pages of four sizes, portrait and landscape.
 
     Args:
-        profile: Of the family that is asked: pages have sizes that it shows as they are.
-        each: Pages of each size.
-        rectangles: On each page; at most as many as there are colours.
-        seed: Equal seeds make equal pages.
+        profile: Profile of the model: pages have sizes that it does not resize.
+        each: Number of pages of each size.
+        rectangles: Number of rectangles per page; at most as many as there are colours.
+        seed: Random seed.
     """
     chance = random.Random(seed)
     sizes = [profile.shown_size(size) for size in SIZES for _ in range(each)]
@@ -69,26 +67,26 @@ def make_pages(profile: Profile, *, each: int = 2, rectangles: int = 3, seed: in
 
 
 def _scatter(size: Size, count: int, chance: random.Random) -> tuple[Rectangle, ...]:
-    """Rectangles that keep apart; the page begins anew when there is no room for the next."""
+    """Place rectangles apart from each other; start the page again if there is no room for the next."""
     colors = chance.sample(list(COLORS), count)
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         placed: list[Box] = []
         for _ in range(count * 40):
             box = _any_box(size, chance)
-            if _keeps_apart(box, placed, size.width * GAP) and separates(box, size, CONFUSION):
+            if _keeps_apart(box, placed, size.width * MIN_GAP) and separates(box, size, CONFUSION):
                 placed.append(box)
             if len(placed) == count:
                 return tuple(map(Rectangle, colors, placed))
-    raise ValueError(f"{count} rectangles find no room on {size.width}×{size.height} pixels")
+    raise ValueError(f"{count} rectangles do not fit on {size.width}×{size.height} pixels")
 
 
 def _any_box(size: Size, chance: random.Random) -> Box:
     sides: list[int] = []
     starts: list[int] = []
     for length in size:
-        side = round(length * chance.uniform(*SIDES))
+        side = round(length * chance.uniform(*SIDE_RANGE))
         sides.append(side)
-        starts.append(chance.randint(round(length * GAP), round(length * (1 - GAP)) - side))
+        starts.append(chance.randint(round(length * MIN_GAP), round(length * (1 - MIN_GAP)) - side))
     (x, y), (width, height) = starts, sides
     return Box(x, y, x + width, y + height, Space.SHOWN)
 
@@ -98,11 +96,11 @@ def _keeps_apart(box: Box, others: list[Box], gap: float) -> bool:
     return not any(grown.intersect(other).area for other in others)
 
 
-def draw(page: ProbePage) -> Image:
-    """The page as a picture."""
-    from PIL import Image as Images
+def draw(page: ProbePage) -> Image.Image:
+    """Draw the page."""
+    from PIL import Image
 
-    picture = Images.new("RGB", page.size, "white")
+    picture = Image.new("RGB", page.size, "white")
     for rectangle in page.rectangles:
         left, top, right, bottom = (round(side) for side in rectangle.box.as_tuple())
         picture.paste(COLORS[rectangle.color], (left, top, right, bottom))

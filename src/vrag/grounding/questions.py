@@ -1,4 +1,4 @@
-"""Questions for rectangles on synthetic pages, asked of a model, and the profiles that fit the answers."""
+"""Questions to a model about rectangles on synthetic pages, and the profiles that fit its answers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from vrag.agent.policy import Message, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
 from vrag.errors import ModelError
 from vrag.geometry import Size, View
-from vrag.grounding.box_reply import parse_box
-from vrag.grounding.conventions import BoxSample, Convention
+from vrag.grounding.conventions import BoxSample, Convention, parse_box
 from vrag.grounding.probe_pages import draw
 from vrag.model_profiles import PROFILES, profile_of
 
@@ -26,32 +25,29 @@ if TYPE_CHECKING:
     from vrag.grounding.probe_pages import ProbePage
     from vrag.model_profiles import Profile
 
-__all__ = ["SLACK", "ProbeAnswer", "ask", "ask_pages", "factor_of", "fitting", "measured_factor"]
-
-SLACK = 2
-"""Tokens by which two prompts with the same words may differ beside their pictures."""
-AT_ONCE = 4
-"""Questions asked at a time."""
+SLACK_TOKENS = 2
+"""Tokens by which two prompts with the same words may differ, apart from their pictures."""
+CONCURRENCY = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What came of asking for one rectangle."""
+    """The answer to the question for one rectangle."""
 
     sample: BoxSample
     color: str
     text: str
-    """The reply; empty where there was none."""
+    """The reply; empty if there was none."""
     failure: str = ""
-    """Why there was no reply."""
+    """The reason if there was no reply."""
     prompt_tokens: int | None = None
 
 
 async def ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
-    """The reply of a model to pictures and a question.
+    """Ask a model a question about pictures.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If there is no reply.
     """
     shown = tuple(_picture(number, image) for number, image in enumerate(pictures, 1))
     history = [Message(Role.USER, (*shown, Text(text)))]
@@ -70,10 +66,9 @@ def _picture(number: int, image: Image) -> Picture:
 
 
 def factor_of(tokens: Mapping[Size, int]) -> int | None:
-    """The pixels per visual token and side that explain what prompts cost; None where none does.
+    """Return the pixels per visual token and side that explain the prompt tokens, if a known number does.
 
-    Args:
-        tokens: Of the whole prompt, by size of its picture; all with the same words.
+    `tokens` are those of whole prompts with the same words, by the size of their picture.
     """
     if len(tokens) < 2:
         return None
@@ -81,7 +76,7 @@ def factor_of(tokens: Mapping[Size, int]) -> int | None:
     if small.area == large.area:
         return None
     for factor in sorted({profile.factor for profile in PROFILES.values()}):
-        if abs(most - least - (large.area - small.area) / factor**2) <= SLACK:
+        if abs(most - least - (large.area - small.area) / factor**2) <= SLACK_TOKENS:
             return factor
     return None
 
@@ -94,19 +89,19 @@ async def ask_pages(
     *,
     total: float = math.inf,
 ) -> list[ProbeAnswer]:
-    """Asks for rectangles on every page, some at a time.
+    """Ask a model for rectangles on every page, a few at a time.
 
     Args:
-        policy: Whom to ask.
-        pages: With rectangles.
+        policy: The model.
+        pages: The pages.
         seconds: Time limit per question.
         numbers: Indexes of the rectangles to ask for on each page; None for all.
-        total: Time limit of all questions together, in seconds; replies that came before it are kept.
+        total: Time limit of all questions, in seconds; earlier replies are kept.
 
     Returns:
-        In the order of pages and rectangles. A question that fails is an answer without text.
+        Answers in the order of pages and rectangles. A question that fails is an answer without text.
     """
-    places = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(CONCURRENCY)
     clock = asyncio.get_running_loop().time
     ends = clock() + total
 
@@ -114,7 +109,7 @@ async def ask_pages(
         drawn = page.rectangles[number]
         question = prompt("coords.md", color=drawn.color)
         try:
-            async with places:
+            async with slots:
                 limit = min(seconds, ends - clock())
                 work = ask(policy, [image], question)
                 reply = await asyncio.wait_for(work, None if math.isinf(limit) else limit)
@@ -135,16 +130,13 @@ async def ask_pages(
         await policy.aclose()
 
 
-def fitting(
+def fitting_profiles(
     convention: Convention, current: Profile, *, model: str = "", factor: int | None = None
 ) -> list[str]:
-    """Names of the profiles that read boxes in a convention, the best first.
+    """Return the names of the profiles that read boxes in a convention.
 
-    Args:
-        convention: As it was measured.
-        current: The profile in force: kept where it fits.
-        model: What the server calls the model; a profile that knows it comes first otherwise.
-        factor: Pixels per visual token as they were measured; profiles of that factor come next.
+    The profile in force is the first if it fits; then the one that knows the name of the model; then those
+    with the measured factor, in pixels per visual token and side.
     """
     known = profile_of(model)
 
@@ -156,9 +148,9 @@ def fitting(
 
 
 def measured_factor(answers: Sequence[ProbeAnswer]) -> int | None:
-    """Pixels per visual token and side, from what the questions cost; None where that does not say.
+    """Return the pixels per visual token and side, from the prompt tokens of the questions, if known.
 
-    The names of colors cost tokens too, so that the cheapest question of each size counts.
+    The names of colors have different token counts, so only the cheapest question of each size is used.
     """
     tokens: dict[Size, int] = {}
     for answer in answers:

@@ -1,1 +1,1 @@
-"""`vrag ask`: the command, its preparation, and the printed course of a run."""
+"""`vrag ask`: the command, several questions at once, and the printed course of a run."""

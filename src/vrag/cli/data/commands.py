@@ -1,9 +1,10 @@
-"""`vrag data`: data sets of questions, from published ones or made; how they convert, what they hold."""
+"""`vrag data`: data sets of questions, made, converted and counted."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,55 +12,51 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vrag.cli import options as opt
 from vrag.cli.data.demonstrate import demonstrate
 from vrag.cli.data.distill import export_sft, sample, select
-from vrag.cli.terminal.console import Json, emit_json, plain, progress_line, say, show_table, warn
-from vrag.cli.terminal.interrupts import stoppable
+from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, warn
+from vrag.cli.terminal.progress import note_on_interrupt, progress_line
 from vrag.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from vrag.cases import Overlap, Statistics
+    from vrag.cases import Statistics
     from vrag.synthesis import Corpus
     from vrag.types import Case
 
-__all__ = ["app"]
+PROGRESS_EVERY_CASES = 1_000
+KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
 
-_TOLD = 1_000
-"""Cases from one word of how far it is to the next."""
-
-KINDS = "What the file is: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
-From = typer.Option(None, "--from", help=KINDS, show_default="told by its columns")
-
-app = typer.Typer(help="Make, convert and count questions whose answers are known.", no_args_is_help=True)
+app = typer.Typer(help="Make, convert and count questions with known answers.", no_args_is_help=True)
 
 
 @app.callback()
 def data() -> None:
-    """Make, convert and count questions whose answers are known."""
+    """Make, convert and count questions with known answers."""
 
 
 @app.command()
 def synthesize(
-    folder: Path = typer.Argument(..., help="Where to write; a new folder, or one that this command made."),
+    folder: Path = typer.Argument(..., help="Output folder: a new one, or one that this command made."),
     template: list[str] | None = typer.Option(
         None,
         "--template",
         "-t",
-        help="Kind of document, repeatable: key_figure, table, chart, multi_hop, and for models of "
-        "CPU size emblem, emblem_pair.",
+        help="Kind of document, repeatable: key_figure, table, chart, multi_hop; for models of "
+        "CPU size also emblem, emblem_pair.",
         show_default="the first four",
     ),
-    documents: int = typer.Option(16, min=1, help="PDF files to make."),
-    pages: int = typer.Option(4, min=1, help="Pages of each."),
-    seed: int = typer.Option(0, help="The same seed makes the same bytes."),
+    documents: int = typer.Option(16, min=1, help="Number of PDF files."),
+    pages: int = typer.Option(4, min=1, help="Number of pages per file."),
+    seed: int = typer.Option(0, help="Random seed; equal seeds make equal files."),
     held_out: float = typer.Option(
-        0.25, "--held-out", help="Share of the documents whose questions are kept from training."
+        0.25, "--held-out", help="Share of the documents whose questions are not for training."
     ),
-    words: int = typer.Option(16, min=2, max=16, help="First and second words of names: fewer are easier."),
-    colours: int = typer.Option(8, min=2, max=8, help="Colours of emblems."),
-    as_json: bool = Json,
+    words: int = typer.Option(
+        16, min=2, max=16, help="Number of first and second words of names; fewer are easier."
+    ),
+    colours: int = typer.Option(8, min=2, max=8, help="Number of colours of emblems."),
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Make a small corpus of PDF files with questions, gold pages and gold boxes.
 
@@ -80,76 +77,40 @@ def synthesize(
         options = replace(options, templates=tuple(template))
     try:
         corpus = make(options)
-    except CaseError as error:  # all that it refuses are options
+    except CaseError as error:  # it only refuses options
         raise SettingsError(error.message, error.hint) from error
-    with stoppable(f"{folder} is not whole; the same command makes it anew."):
+    with note_on_interrupt(f"{folder} is incomplete. Run the same command again to make it."):
         write(corpus, folder)
-    if as_json:
-        emit_json(_facts(corpus, folder, pages))
-    else:
-        _tell_made(corpus, folder, pages)
+    facts = {
+        "folder": str(folder),
+        "documents": len(corpus.documents),
+        "pages": len(corpus.documents) * pages,
+        "train": len(corpus.train),
+        "held_out": len(corpus.held_out),
+    }
+    print_result(facts, lambda: _print_corpus(corpus, folder, pages), as_json=as_json)
 
 
-@app.command()
-def convert(
-    paths: list[Path] = typer.Argument(
-        ..., metavar="IN… OUT", help="Files to read (JSON, JSON lines, parquet), then the one to write."
-    ),
-    kinds: list[str] | None = typer.Option(
-        None,
-        "--from",
-        help=f"{KINDS} Once for all files, or once for each.",
-        show_default="told by its columns",
-    ),
-    data_sources: list[str] | None = typer.Option(
-        None,
-        "--data-source",
-        help="What the parquet calls the origin of the rows. Once for all files, or once for each.",
-        show_default="by what the file is: slidevqa_train, mmlongdoc, vidoseek, rag …",
-    ),
-    split: str = typer.Option("train", help="What the parquet calls the split."),
-    profile: str | None = typer.Option(
-        None, help="Model family whose instruction stands in the prompts.", show_default="qwen2.5-vl"
-    ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace OUT, also when there are several IN."),
-    as_json: bool = Json,
-) -> None:
-    """Convert questions between our JSON and the parquet of trainers, and out of published data sets.
+def _print_corpus(corpus: Corpus, folder: Path, pages: int) -> None:
+    """Print what was made of each template, and what to do next."""
 
-    Several files become one. Their ids stay as they are; one that an earlier file has gets its data source
-    in front.
+    def template(file_name: str) -> str:
+        return file_name.rsplit("-", 1)[0]
 
-    Example: vrag data convert samples.json train.parquet --from mmlongbench
-
-    Example: vrag data convert a.json b.json all.parquet --data-source slidevqa_test --data-source mmlongdoc
-    """
-    from vrag.cases import ParquetOptions, write_cases, write_parquet
-    from vrag.datasets.registry import with_distinct_ids
-
-    *files, target = paths
-    _check_target(files, target, overwrite=overwrite)
-    inputs = _open_inputs(files, kinds or [], data_sources or [], split)
-    tally = Counter[str](boxes=0)
-    left = f"Nothing was written: {target} is as it was before."
-    with stoppable(left), progress_line(quiet=as_json) as tell:
-        taken = _tallied(with_distinct_ids(chain.from_iterable(inputs)), tally, tell)
-        if target.suffix.lower() == ".json":
-            count = write_cases(target, (case for _, case in taken))
-        else:
-            options = ParquetOptions(split=split, instruction=_instruction(profile))
-            count = write_parquet(target, taken, options)
-    read_as = ", ".join(dict.fromkeys(each.kind for each in inputs))
-    if as_json:
-        emit_json({"file": str(target), "cases": count, "read_as": read_as, "boxes": tally["boxes"]})
-        return
-    say(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {read_as}.")
-    if target.suffix.lower() == ".parquet" and tally["boxes"]:
-        warn(f"The parquet has no column for gold boxes: {tally['boxes']} are not in it.")
+    kinds = Counter(map(template, corpus.documents))
+    train, held_out = (
+        Counter(template(case.file_name) for case in part) for part in (corpus.train, corpus.held_out)
+    )
+    rows = ((kind, count, count * pages, train[kind], held_out[kind]) for kind, count in kinds.items())
+    columns = ["template", "documents", "pages", "training questions", "held out"]
+    print_table(columns, (map(str, row) for row in rows))
+    echo(f"Questions: {plain(str(folder / 'train.json'))}; those of other documents are in held_out.json.")
+    echo(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """A file that is converted."""
+    """A file to convert."""
 
     cases: Iterable[Case]
     kind: str
@@ -159,24 +120,86 @@ class _Input:
         return ((self.data_source, case) for case in self.cases)
 
 
+@app.command()
+def convert(
+    paths: list[Path] = typer.Argument(
+        ..., metavar="IN… OUT", help="Input files (JSON, JSON lines, parquet), then the output file."
+    ),
+    kinds: list[str] | None = typer.Option(
+        None,
+        "--from",
+        help=f"{KINDS} Give it once for all files, or once for each.",
+        show_default="detected by the columns",
+    ),
+    data_sources: list[str] | None = typer.Option(
+        None,
+        "--data-source",
+        help="Origin of the rows in the parquet. Give it once for all files, or once for each.",
+        show_default="by the kind of file: slidevqa_train, mmlongdoc, vidoseek, rag …",
+    ),
+    split: str = typer.Option("train", help="Name of the split in the parquet."),
+    profile: str | None = typer.Option(
+        None, help="Model family whose instruction is used in the prompts.", show_default="qwen2.5-vl"
+    ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace OUT even with several IN."),
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Convert questions between JSON and the parquet of trainers, and from published data sets.
+
+    Several files become one. Ids are unchanged, except that an id of an earlier file gets its data source
+    as a prefix.
+
+    Examples:
+
+      vrag data convert samples.json train.parquet --from mmlongbench
+
+      vrag data convert a.json b.json all.parquet --data-source slidevqa_test --data-source mmlongdoc
+    """
+    from vrag.agent.prompts import worded
+    from vrag.cases import ParquetOptions, write_cases, write_parquet
+    from vrag.datasets.registry import with_distinct_ids
+    from vrag.factory import USUAL_PROFILE
+    from vrag.model_profiles import profile_named
+
+    *files, target = paths
+    _check_target(files, target, overwrite=overwrite)
+    inputs = _open_inputs(files, kinds or [], data_sources or [], split)
+    boxes = Counter[str](boxes=0)
+    note = f"Nothing was written: {target} is unchanged."
+    with note_on_interrupt(note), progress_line(quiet=as_json) as show:
+        rows = _count_boxes(with_distinct_ids(chain.from_iterable(inputs)), boxes, show)
+        if target.suffix.lower() == ".json":
+            count = write_cases(target, (case for _, case in rows))
+        else:
+            model = profile_named(profile or USUAL_PROFILE)
+            instruction = worded(model.instruction, model.prompt, actions="", profile=model)
+            count = write_parquet(target, rows, ParquetOptions(split=split, instruction=instruction))
+    read_as = ", ".join(dict.fromkeys(each.kind for each in inputs))
+    if as_json:
+        print_json({"file": str(target), "cases": count, "read_as": read_as, "boxes": boxes["boxes"]})
+        return
+    echo(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {read_as}.")
+    if target.suffix.lower() == ".parquet" and boxes["boxes"]:
+        warn(f"The parquet has no column for gold boxes: {boxes['boxes']} boxes were left out.")
+
+
 def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
-    """Refuse a target that cannot be meant.
+    """Refuse a target that is probably a mistake.
 
     Raises:
         SettingsError: If there is no input or one is named twice; if the target is of another kind, or
-            exists beside several inputs, of which it may be one.
+            exists and there are several inputs, one of which it may be.
     """
     if not files:
         raise SettingsError("OUT is missing.", f"vrag data convert {shlex.quote(str(target))} OUT")
-    suffix = target.suffix.lower()
-    if suffix not in {".json", ".parquet"}:
-        raise SettingsError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
+    if target.suffix.lower() not in {".json", ".parquet"}:
+        raise SettingsError(f"{target} must end in .json or .parquet.")
     if len({file.resolve() for file in files}) < len(files):
-        raise SettingsError("A file is named twice.", "Its questions would be there twice.")
+        raise SettingsError("A file is named twice.", "Name each file once.")
     if len(files) > 1 and target.exists() and not overwrite:
         raise SettingsError(
-            f"{target} exists, and the last file named is the one that is written.",
-            "Name a new file at the end; or, to replace this one, add --overwrite.",
+            f"{target} exists, and the last file is the output file.",
+            "Add a new file name at the end; or add --overwrite to replace this file.",
         )
 
 
@@ -189,34 +212,40 @@ def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], s
     """
     from vrag.datasets.registry import open_cases
 
+    def for_each_file(values: list[str], option: str) -> list[str | None]:
+        if len(values) not in {0, 1, len(files)}:
+            raise SettingsError(
+                f"{option} is given {len(values)} times for {len(files)} files.",
+                "Give it once for all files, or once for each, in the same order.",
+            )
+        return [*values] if len(values) == len(files) else [values[0] if values else None] * len(files)
+
     inputs: list[_Input] = []
-    each_kind, each_source = (
-        _for_each(kinds, files, "--from"),
-        _for_each(data_sources, files, "--data-source"),
-    )
-    for file, kind, data_source in zip(files, each_kind, each_source, strict=True):
-        found, cases = open_cases(file, kind)
-        inputs.append(_Input(cases, found.name, data_source or found.data_source(split)))
+    options = for_each_file(kinds, "--from"), for_each_file(data_sources, "--data-source")
+    for file, kind, data_source in zip(files, *options, strict=True):
+        source, cases = open_cases(file, kind)
+        inputs.append(_Input(cases, source.name, data_source or source.data_source(split)))
     return inputs
 
 
-def _for_each(values: list[str], files: list[Path], option: str) -> list[str | None]:
-    """The value of an option for each file."""
-    if len(values) not in {0, 1, len(files)}:
-        raise SettingsError(
-            f"{option} is given {len(values)} times for {len(files)} files.",
-            "Give it once for all files, or once for each, in their order.",
-        )
-    return [*values] if len(values) == len(files) else [values[0] if values else None] * len(files)
+def _count_boxes(
+    cases: Iterable[tuple[str, Case]], boxes: Counter[str], show: Callable[[str], None]
+) -> Iterator[tuple[str, Case]]:
+    """Pass cases on, count their gold boxes, and show the progress."""
+    for number, (data_source, case) in enumerate(cases, 1):
+        boxes["boxes"] += len(case.regions)
+        if number % PROGRESS_EVERY_CASES == 0:
+            show(f"{number:,} cases")
+        yield data_source, case
 
 
 @app.command()
 def stats(
     files: list[Path] = typer.Argument(..., help="Data sets; several are compared."),
-    kind: str | None = From,
-    as_json: bool = Json,
+    kind: str | None = typer.Option(None, "--from", help=KINDS, show_default="detected by the columns"),
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Count what data sets hold, and find what they share: a test set must not stand in a training set.
+    """Count what data sets contain, and find overlaps, such as test questions in a training set.
 
     Example: vrag data stats train.json held_out.json
     """
@@ -224,114 +253,55 @@ def stats(
     from vrag.datasets.registry import open_cases
 
     if len({file.resolve() for file in files}) < len(files):
-        raise SettingsError("A file is named twice.", "It shares everything with itself.")
+        raise SettingsError("A file is named twice.", "Name each file once.")
     read = {str(file): list(open_cases(file, kind)[1]) for file in files}
     counted = {name: count_cases(cases) for name, cases in read.items()}
     overlaps = find_overlaps(read)
     if as_json:
-        found = {name: _as_dict(each) for name, each in counted.items()}
-        emit_json({"files": found, "overlaps": [asdict(each) for each in overlaps]})
+        facts = {name: _statistics_facts(each) for name, each in counted.items()}
+        print_json({"files": facts, "overlaps": overlaps})
         return
-    names = _short(list(counted))
-    show_table(["figure", *names.values()], _figures(list(counted.values())))
+    names = {file: Path(file).name for file in counted}
+    if len(set(names.values())) < len(names):
+        names = {file: file for file in counted}
+    print_table(["figure", *names.values()], _figures(list(counted.values())))
     for overlap in overlaps:
-        _tell_overlap(overlap, names)
+        pair = f"{plain(names[overlap.one])} and {plain(names[overlap.other])}"
+        if not (overlap.documents or overlap.questions):
+            echo(f"{pair} share no document and no question.")
+            continue
+        examples = ", ".join(map(plain, overlap.documents[:3])) + (" …" if len(overlap.documents) > 3 else "")
+        named = f" ({examples})" if examples else ""
+        warn(f"{pair} share {len(overlap.documents)} documents{named} and {overlap.questions} questions.")
+
+
+def _statistics_facts(each: Statistics) -> dict[str, Any]:
+    least, median, most = each.answer_words
+    return asdict(each) | {"answer_words": {"least": least, "median": median, "most": most}}
+
+
+def _figures(files: list[Statistics]) -> Iterator[list[str]]:
+    """Yield the rows of the table: a figure and its value for each file."""
+    shares = (f"{each.answerable / each.cases:.0%}" if each.cases else "none" for each in files)
+    yield ["cases", *(str(each.cases) for each in files)]
+    yield ["documents", *(str(each.documents) for each in files)]
+    yield ["answerable", *(f"{each.answerable} ({share})" for each, share in zip(files, shares, strict=True))]
+    yield ["with gold boxes", *(str(each.with_regions) for each in files)]
+    yield ["repeated questions", *(str(each.repeated) for each in files)]
+    words = ("/".join(f"{number:g}" for number in each.answer_words) for each in files)
+    yield ["words per answer: least/median/most", *words]
+    pages = [{str(n): count for n, count in each.pages.items()} for each in files]
+    yield from _label_figures("gold pages", pages)
+    yield from _label_figures("read from", [each.source_types for each in files])
+    yield from _label_figures("type", [each.query_types for each in files])
+
+
+def _label_figures(figure: str, files: Sequence[Mapping[str, int]]) -> Iterator[list[str]]:
+    for label in dict.fromkeys(label for each in files for label in each):
+        yield [f"{figure}: {label or '(none)'}", *(str(each.get(label, 0)) for each in files)]
 
 
 app.command("demonstrate")(demonstrate)
 app.command("sample")(sample)
 app.command("select")(select)
 app.command("export-sft")(export_sft)
-
-
-def _tallied(
-    cases: Iterable[tuple[str, Case]], tally: Counter[str], tell: Callable[[str], None]
-) -> Iterator[tuple[str, Case]]:
-    """Pass cases on, count their gold boxes, and report progress."""
-    for number, (data_source, case) in enumerate(cases, 1):
-        tally["boxes"] += len(case.regions)
-        if number % _TOLD == 0:
-            tell(f"{number:,} cases")
-        yield data_source, case
-
-
-def _instruction(name: str | None) -> str:
-    """What the agent tells a model of that family before the question."""
-    from vrag.agent.prompts import worded
-    from vrag.factory import USUAL_PROFILE
-    from vrag.model_profiles import profile_named
-
-    profile = profile_named(name or USUAL_PROFILE)
-    return worded(profile.instruction, profile.prompt, actions="", profile=profile)
-
-
-def _facts(corpus: Corpus, folder: Path, pages: int) -> dict[str, Any]:
-    return {
-        "folder": str(folder),
-        "documents": len(corpus.documents),
-        "pages": len(corpus.documents) * pages,
-        "train": len(corpus.train),
-        "held_out": len(corpus.held_out),
-    }
-
-
-def _tell_made(corpus: Corpus, folder: Path, pages: int) -> None:
-    """Prints what was made of each template, and what to do next."""
-    kinds = Counter(_template(name) for name in corpus.documents)
-    shown, kept = (
-        Counter(_template(case.file_name) for case in part) for part in (corpus.train, corpus.held_out)
-    )
-    rows = ((kind, count, count * pages, shown[kind], kept[kind]) for kind, count in kinds.items())
-    columns = ["template", "documents", "pages", "training questions", "held out"]
-    show_table(columns, (map(str, row) for row in rows))
-    say(f"Questions: {plain(str(folder / 'train.json'))}, and held out by document in held_out.json.")
-    say(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
-
-
-def _template(file_name: str) -> str:
-    return file_name.rsplit("-", 1)[0]
-
-
-def _figures(files: list[Statistics]) -> Iterator[list[str]]:
-    """The rows of the table: a figure and its value for each file."""
-    yield ["cases", *(str(each.cases) for each in files)]
-    yield ["documents", *(str(each.documents) for each in files)]
-    yield ["answerable", *(f"{each.answerable} ({_share(each)})" for each in files)]
-    yield ["with gold boxes", *(str(each.with_regions) for each in files)]
-    yield ["asked twice", *(str(each.repeated) for each in files)]
-    words = ("/".join(f"{number:g}" for number in each.answer_words) for each in files)
-    yield ["words of an answer: least/median/most", *words]
-    yield from _labels("gold pages", [{str(n): count for n, count in each.pages.items()} for each in files])
-    yield from _labels("read from", [each.source_types for each in files])
-    yield from _labels("type", [each.query_types for each in files])
-
-
-def _labels(figure: str, files: list[Mapping[str, int]]) -> Iterator[list[str]]:
-    for label in dict.fromkeys(label for each in files for label in each):
-        yield [f"{figure}: {label or '(none)'}", *(str(each.get(label, 0)) for each in files)]
-
-
-def _share(each: Statistics) -> str:
-    return f"{each.answerable / each.cases:.0%}" if each.cases else "none"
-
-
-def _as_dict(each: Statistics) -> dict[str, Any]:
-    least, median, most = each.answer_words
-    return asdict(each) | {"answer_words": {"least": least, "median": median, "most": most}}
-
-
-def _short(files: list[str]) -> dict[str, str]:
-    """What each file is called: its name, or its path where that is not enough to tell them apart."""
-    names = {file: Path(file).name for file in files}
-    return names if len(set(names.values())) == len(names) else dict(zip(files, files, strict=True))
-
-
-def _tell_overlap(overlap: Overlap, names: Mapping[str, str]) -> None:
-    """Prints what two files share, where they do."""
-    pair = f"{plain(names[overlap.one])} and {plain(names[overlap.other])}"
-    if not (overlap.documents or overlap.questions):
-        say(f"{pair} share no document and no question.")
-        return
-    some = ", ".join(map(plain, overlap.documents[:3])) + (" …" if len(overlap.documents) > 3 else "")
-    named = f" ({some})" if some else ""
-    warn(f"{pair} share {len(overlap.documents)} documents{named} and {overlap.questions} questions.")

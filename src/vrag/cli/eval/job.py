@@ -1,24 +1,23 @@
-"""Questions that are asked, judged and measured: the work of `vrag eval run`."""
+"""The work of `vrag eval run`: questions asked, judged and measured."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.cli import DONE, FAILED, STOPPED
-from vrag.cli.terminal.console import duration, progress_line
-from vrag.cli.terminal.interrupts import hopeless
+from vrag.cli.terminal.console import duration
+from vrag.cli.terminal.process import DONE, FAILED, STOPPED
+from vrag.cli.terminal.progress import progress_line, should_give_up
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-    from pathlib import Path
-
     from vrag.agent.agent import Agent
-    from vrag.cli.eval.question_source import Questions
+    from vrag.cli.eval.question_source import QuestionSource
     from vrag.evaluation.answer_extraction import Extractor
     from vrag.evaluation.record import CaseRecord, Extraction
     from vrag.evaluation.relevance import DocumentNames
@@ -31,14 +30,12 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
     from vrag.types import Case
 
-__all__ = ["BenchmarkJob"]
-
 
 @dataclass(kw_only=True)
 class BenchmarkJob:
-    """Questions that are asked, judged and measured."""
+    """An evaluation, and how far it is."""
 
-    questions: Questions
+    questions: QuestionSource
     settings: Settings
     out: Path
     samples: int
@@ -47,21 +44,34 @@ class BenchmarkJob:
     blank: bool
     exact: bool
     extract: bool
-    again: bool
+    retry_failed: bool
     quiet: bool
     before: int = 0
-    """Runs that were there."""
+    """Runs that were in the folder."""
     stopped: bool = False
-    in_a_row: int = 0
-    """How many of the latest runs failed, with none between that did not."""
+    failures_in_a_row: int = 0
+    """Failed runs since the latest one that did not fail."""
     given_up: bool = False
-    """Whether so many failed that nothing is to be hoped of the others."""
-    begun: float = 0.0
-    """When the first of the others began, in seconds of `time.monotonic`."""
-    made: dict[tuple[str, int], CaseRecord] = field(default_factory=dict[tuple[str, int], "CaseRecord"])
+    """Whether so many runs failed in a row that the rest would fail too."""
+    start: float = 0.0
+    """When the first new run began, in seconds of `time.monotonic`."""
+    records: dict[tuple[str, int], CaseRecord] = field(default_factory=dict[tuple[str, int], "CaseRecord"])
+
+    @cached_property
+    def attempts(self) -> list[RolloutAttempt]:
+        """All runs of all questions."""
+        from vrag.rollouts.rollout import RolloutAttempt
+
+        cases = self.questions.cases
+        return [RolloutAttempt(case=case, sample=sample) for case in cases for sample in range(self.samples)]
+
+    @property
+    def judge(self) -> str:
+        """The name of the judge."""
+        return self.settings.judge_model or ("rules, word for word" if self.exact else "rules")
 
     def check_folder(self) -> None:
-        """Refuses a folder of something else, before documents are indexed.
+        """Refuse a folder of something else, before documents are indexed.
 
         Raises:
             RunError: If it is one, or cannot be read.
@@ -70,23 +80,24 @@ class BenchmarkJob:
         from vrag.rollouts.rollout_store import check_campaign
 
         if self.out.exists() and not self.out.is_dir():
-            raise RunError(f"{self.out} is no folder.", "Name another one.")
+            raise RunError(f"{self.out} is not a directory.", "Choose another folder.")
         try:
             check_campaign(self.out)
         except OSError as error:
-            told = f"{self.out} cannot be read: {error.strerror or error}."
-            raise RunError(told, "Name another folder.") from error
+            message = f"{self.out} cannot be read: {error.strerror or error}."
+            raise RunError(message, "Choose another folder.") from error
 
     def run(self, session: Session) -> Evaluation:
-        """Makes what is left, and records all. Ctrl-C ends it early, with what is done.
+        """Make the missing runs, and record all. Ctrl-C ends it early, with what is finished.
 
         Raises:
-            RunError: If the folder cannot be gone on with.
-            SettingsError: If no model is named that could judge, and one is needed.
+            RunError: If the folder cannot be continued.
+            SettingsError: If a model is required as the judge, and none is set.
         """
         from vrag.evaluation.blank_searcher import BlankSearcher
         from vrag.evaluation.result_store import write_evaluation
-        from vrag.factory import made_with, open_agent
+        from vrag.factory import made_with, open_agent, open_extractor, open_judge
+        from vrag.reward import CompositeReward
         from vrag.rollouts.batched_search import BatchedSearcher
         from vrag.rollouts.rollout_store import open_campaign
 
@@ -97,78 +108,53 @@ class BenchmarkJob:
             "cases": self.questions.digest,
             "deadline": self.seconds,
             "ranking": self.settings.ranking,
-            "embedder": None if self.settings.search_url else _embedder(session),
+            "embedder": None if self.settings.search_url else _embedder_name(session),
         }
-        with open_campaign(self.out, conditions) as campaign, progress_line(quiet=self.quiet) as tell:
-            judges, recorder = self._open_judges(), self._recorder(session)
-            asyncio.run(self._work(agent, judges, campaign, recorder, tell))
-            ordered = [self.made[key] for key in self._keys() if key in self.made]
-            return write_evaluation(self.out, self._conditions(conditions, judges, recorder), ordered)
+        with open_campaign(self.out, conditions) as store, progress_line(quiet=self.quiet) as show:
+            judge = open_judge(self.settings, exact=self.exact, beside=self.out)
+            extractor = open_extractor(self.settings, beside=self.out) if self.extract else None
+            judges = _Judges(CompositeReward(judge, gate=False), judge.identity, extractor)
+            recorder = self._open_recorder(session)
+            asyncio.run(self._work(agent, judges, store, recorder, show))
+            keys = ((attempt.case.uid, attempt.sample) for attempt in self.attempts)
+            records = [self.records[key] for key in keys if key in self.records]
+            return write_evaluation(self.out, self._conditions(conditions, judges, recorder), records)
 
-    def _open_judges(self) -> _Judges:
-        from vrag.factory import open_extractor, open_judge
-        from vrag.reward import CompositeReward
-
-        judge = open_judge(self.settings, exact=self.exact, beside=self.out)
-        extractor = open_extractor(self.settings, beside=self.out) if self.extract else None
-        return _Judges(CompositeReward(judge, gate=False), judge.identity, extractor)
-
-    def _recorder(self, session: Session) -> _Recorder:
-        """Knows how well the search by the question alone finds what is gold."""
+    def _open_recorder(self, session: Session) -> _Recorder:
+        """Measure how well a search for the question itself finds the gold pages, for the records."""
         from vrag.evaluation.region_search import WordLocator
         from vrag.evaluation.relevance import DocumentNames
         from vrag.evaluation.result_store import searched_for
         from vrag.evaluation.retrieval import evaluate_retrieval
 
+        cases = self.questions.cases
         locate = WordLocator(session.searcher)
-        found = evaluate_retrieval(self.cases, session.searcher, session.documents, locate=locate)
-        searched = searched_for(self.cases, session.documents)
-        return _Recorder(self, DocumentNames.of(session.documents), found, tuple(_places(session)), searched)
-
-    @property
-    def cases(self) -> Sequence[Case]:
-        """What is asked."""
-        return self.questions.cases
-
-    def status(self, done: Evaluation) -> int:
-        """Of the process."""
-        from vrag.evaluation.record import CaseOutcome
-
-        if self.stopped:
-            return STOPPED
-        measured = any(
-            record.outcome not in (CaseOutcome.UNJUDGED, CaseOutcome.FAILED) for record in done.records
+        retrieval = evaluate_retrieval(cases, session.searcher, session.documents, locate=locate)
+        places = tuple(
+            str(collection.home.resolve()) if collection.home else collection.address
+            for collection in session.collections.values()
         )
-        return DONE if measured and not self.given_up else FAILED
-
-    def _attempts(self) -> Iterator[RolloutAttempt]:
-        from vrag.rollouts.rollout import RolloutAttempt
-
-        return (
-            RolloutAttempt(case=case, sample=sample) for case in self.cases for sample in range(self.samples)
-        )
-
-    def _keys(self) -> Iterator[tuple[str, int]]:
-        return ((attempt.case.uid, attempt.sample) for attempt in self._attempts())
+        searched = searched_for(cases, session.documents)
+        return _Recorder(self.judge, DocumentNames.of(session.documents), retrieval, places, searched)
 
     async def _work(
         self,
         agent: Agent,
         judges: _Judges,
-        campaign: RolloutStore,
+        store: RolloutStore,
         recorder: _Recorder,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
     ) -> None:
         from vrag.evaluation.result_store import record_rollouts
 
-        def progress(record: CaseRecord) -> None:
-            self.made[record.subject.uid, record.sample] = record
-            tell(self._line)
+        def add(record: CaseRecord) -> None:
+            self.records[record.subject.uid, record.sample] = record
+            show(self._progress_text())
 
         try:
-            async with aclosing(self._rollouts(agent, campaign)) as rollouts:
+            async with aclosing(self._rollouts(agent, store)) as rollouts:
                 await record_rollouts(
-                    rollouts, judges.scorer, recorder, extractor=judges.extractor, progress=progress
+                    rollouts, judges.scorer, recorder, extractor=judges.extractor, progress=add
                 )
         except asyncio.CancelledError:  # Ctrl-C
             self.stopped = True
@@ -176,47 +162,46 @@ class BenchmarkJob:
             await agent.aclose()
             await judges.aclose()
 
-    async def _rollouts(self, agent: Agent, campaign: RolloutStore) -> AsyncGenerator[Rollout, None]:
-        """Those that are kept, then the others, several at once, as they finish."""
+    async def _rollouts(self, agent: Agent, store: RolloutStore) -> AsyncGenerator[Rollout, None]:
+        """Yield the stored runs, then the others as they finish, several at a time."""
         from vrag.factory import agent_by_seed
         from vrag.rollouts.rollout import roll_out
 
-        left = list(campaign.left(self._attempts(), again=self.again))
-        keys = {(attempt.case.uid, attempt.sample) for attempt in left}
-        self.before = len(self.cases) * self.samples - len(left)
-        async with aclosing(_stored(campaign.folder, self.cases, self.samples)) as stored:
+        missing = list(store.left(self.attempts, again=self.retry_failed))
+        keys = {(attempt.case.uid, attempt.sample) for attempt in missing}
+        self.before = len(self.attempts) - len(missing)
+        async with aclosing(_read_rollouts(store.folder, self.questions.cases, self.samples)) as stored:
             async for rollout in stored:
                 if (rollout.attempt.case.uid, rollout.attempt.sample) not in keys:
                     yield rollout
-        self.begun = time.monotonic()
-        own = agent_by_seed(self.settings, agent)
-        rolling = roll_out(left, own, concurrency=self.concurrency, seconds=self.seconds)
+        self.start = time.monotonic()
+        agents = agent_by_seed(self.settings, agent)
+        rolling = roll_out(missing, agents, concurrency=self.concurrency, seconds=self.seconds)
         async with aclosing(rolling) as rollouts:
             async for rollout in rollouts:
-                await campaign.kept(rollout)
+                await store.kept(rollout)
                 yield rollout
-                self.in_a_row = self.in_a_row + 1 if rollout.failure else 0
-                if hopeless(self.in_a_row, self.concurrency):
+                self.failures_in_a_row = self.failures_in_a_row + 1 if rollout.failure else 0
+                if should_give_up(self.failures_in_a_row, self.concurrency):
                     self.given_up = True
                     return
 
-    @property
-    def _line(self) -> str:
-        """How far it is."""
+    def _progress_text(self) -> str:
         from vrag.evaluation.record import CaseOutcome
 
-        done, asked = len(self.made), len(self.cases) * self.samples
-        right = sum(record.outcome is CaseOutcome.RIGHT for record in self.made.values())
-        parts = [f"{done}/{asked} runs", f"{right} right"]
+        done, total = len(self.records), len(self.attempts)
+        right = sum(record.outcome is CaseOutcome.RIGHT for record in self.records.values())
+        parts = [f"{done}/{total} runs", f"{right} right"]
         if (new := done - self.before) > 0:
-            left = (time.monotonic() - self.begun) / new * (asked - done)
-            parts.append(f"{duration(left)} left")
+            remaining = (time.monotonic() - self.start) / new * (total - done)
+            parts.append(f"{duration(remaining)} left")
         return " · ".join(parts)
 
     def _conditions(self, made_with: dict[str, Any], judges: _Judges, recorder: _Recorder) -> Conditions:
         from vrag import __version__
         from vrag.evaluation.result_store import MEASURES_VERSION, Conditions
 
+        retrieval = recorder.retrieval
         return Conditions(
             version=__version__,
             benchmarks=self.questions.parts,
@@ -227,43 +212,51 @@ class BenchmarkJob:
             extractor="" if judges.extractor is None else judges.extractor.identity,
             made_with=made_with,
             places=recorder.places,
-            retrieval={"pages": recorder.found.pages, "seconds": round(recorder.found.seconds, 3)},
-            stopped=self.stopped or len(self.made) < len(self.cases) * self.samples,
-            asked=len(self.cases),
+            retrieval={"pages": retrieval.pages, "seconds": round(retrieval.seconds, 3)},
+            stopped=self.stopped or len(self.records) < len(self.attempts),
+            asked=len(self.questions.cases),
             searched=recorder.searched,
             measures=MEASURES_VERSION,
         )
 
-    @property
-    def judge(self) -> str:
-        """Who says what is right."""
-        return self.settings.judge_model or ("rules, word for word" if self.exact else "rules")
+    def status(self, evaluation: Evaluation) -> int:
+        """Return the exit status of the process."""
+        from vrag.evaluation.record import CaseOutcome
+
+        if self.stopped:
+            return STOPPED
+        unmeasured = (CaseOutcome.UNJUDGED, CaseOutcome.FAILED)
+        measured = any(record.outcome not in unmeasured for record in evaluation.records)
+        return DONE if measured and not self.given_up else FAILED
 
 
-def _places(session: Session) -> Iterator[str]:
-    """Of its collections, wherever the report is made."""
-    for collection in session.collections.values():
-        yield str(collection.home.resolve()) if collection.home else collection.address
+def _embedder_name(session: Session) -> str | None:
+    """Return the embedder of the collection that is searched; None if only words are."""
+    embedder = session.collection.header.embedder
+    return embedder.name if embedder else None
 
 
-def _embedder(session: Session) -> str | None:
-    """Of the collection that is searched; None where words alone are."""
-    mark = session.collection.header.embedder
-    return mark.name if mark else None
+async def _read_rollouts(folder: Path, cases: Sequence[Case], samples: int) -> AsyncGenerator[Rollout, None]:
+    """Yield the stored runs of the cases, one at a time."""
+    from vrag.agent.background import run_in_thread
+    from vrag.rollouts.rollout_store import stored_rollouts
+
+    stored = stored_rollouts(folder, cases)
+    while (rollout := await run_in_thread(lambda: next(stored, None))) is not None:
+        if rollout.attempt.sample < samples:
+            yield rollout
 
 
 @dataclass(frozen=True)
 class _Judges:
-    """Says what is right."""
+    """The judge of answers, and the model that shortens them."""
 
     scorer: CompositeReward
     identity: str
-    """Of the judge: another model, prompt or rule has another one."""
+    """Identity of the judge; different for another model, prompt or rule."""
     extractor: Extractor | None
-    """Makes short answers for rules to compare."""
 
     async def aclose(self) -> None:
-        """Closes what was asked."""
         await self.scorer.aclose()
         if self.extractor is not None:
             await self.extractor.aclose()
@@ -271,25 +264,25 @@ class _Judges:
 
 @dataclass(frozen=True)
 class _Recorder:
-    """Makes records of runs and what they earned."""
+    """The maker of records from runs and their rewards."""
 
-    job: BenchmarkJob
+    judge: str
     names: DocumentNames
-    found: RetrievalReport
-    """How well the search by the question alone finds what is gold."""
+    retrieval: RetrievalReport
+    """The results of a search for the questions themselves."""
     places: tuple[str, ...]
-    """Of the collections."""
+    """Directories or URLs of the collections."""
     searched: Searched | None
-    """Which documents; None where it is not known."""
+    """The documents that were searched; None if not known."""
 
     @cached_property
-    def _retrieval(self) -> dict[str, dict[str, float]]:
-        return {score.uid: dict(score.measures) for score in self.found.scores}
+    def _retrieval_measures(self) -> dict[str, dict[str, float]]:
+        return {score.uid: dict(score.measures) for score in self.retrieval.scores}
 
     def __call__(
         self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /
     ) -> CaseRecord:
-        """The record of a run."""
+        """Make the record of a run."""
         from vrag.datasets.registry import published_measures
         from vrag.evaluation.record_builder import record_of
 
@@ -300,19 +293,8 @@ class _Recorder:
             rollout,
             reward,
             self.names,
-            judge=self.job.judge,
+            judge=self.judge,
             rule=published_measures,
             extraction=extraction,
-            retrieval=self._retrieval.get(attempt.case.uid, {}),
+            retrieval=self._retrieval_measures.get(attempt.case.uid, {}),
         )
-
-
-async def _stored(folder: Path, cases: Sequence[Case], samples: int) -> AsyncGenerator[Rollout, None]:
-    """The runs of a folder that are asked for, one at a time."""
-    from vrag.agent.background import run_in_thread
-    from vrag.rollouts.rollout_store import stored_rollouts
-
-    stored = stored_rollouts(folder, cases)
-    while (rollout := await run_in_thread(lambda: next(stored, None))) is not None:
-        if rollout.attempt.sample < samples:
-            yield rollout

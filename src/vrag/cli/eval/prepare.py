@@ -1,29 +1,28 @@
-"""`vrag eval list` and `vrag eval prepare`: published data sets, and folders of them that can be run."""
+"""`vrag eval list` and `vrag eval prepare`: published benchmarks, and folders of them that can be run."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from vrag.cli.terminal.console import Json, emit_json, plain, progress_line, say, show_table
-from vrag.cli.terminal.interrupts import stoppable
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import echo, plain, print_json, print_table
+from vrag.cli.terminal.progress import note_on_interrupt, progress_line
 from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from vrag.datasets.protocols import Benchmark
 
-__all__ = ["benchmark_list", "prepare"]
 
-
-def benchmark_list(
-    name: str | None = typer.Argument(None, help="One of them: where its files are, and what to mind."),
-    as_json: bool = Json,
+def list_benchmarks(
+    name: str | None = typer.Argument(None, help="A benchmark to describe in detail."),
+    as_json: opt.JsonOption = False,
 ) -> None:
     """List the published benchmarks that can be prepared and run.
 
-    Examples of use:
+    Examples:
 
       vrag eval list
 
@@ -33,96 +32,13 @@ def benchmark_list(
 
     found = [benchmark_named(name)] if name else list(BENCHMARKS.values())
     if as_json:
-        emit_json([_facts(benchmark) for benchmark in found])
+        print_json([_facts(benchmark) for benchmark in found])
     elif name:
-        _tell(found[0])
+        _print_benchmark(found[0])
     else:
-        show_table(["name", "asks", "licence"], ([one.name, one.about, one.licence] for one in found))
-        say("More of one: vrag eval list NAME. Then: vrag eval prepare NAME[=FOLDER] --out PREPARED.")
-
-
-def prepare(
-    benchmarks: list[str] = typer.Argument(
-        ...,
-        metavar="NAME[:SPLIT][=FOLDER]…",
-        help="Benchmarks with the folders of their files, as downloaded; without one, fetched from the hub.",
-    ),
-    out: Path = typer.Option(..., "--out", "-o", help="Folder to make."),
-    limit: int | None = typer.Option(
-        None, min=1, help="The first questions of each benchmark alone; its documents are all there."
-    ),
-    as_json: bool = Json,
-) -> None:
-    """Make a folder of questions and documents out of benchmarks as they were published.
-
-    Several become one corpus, searched together, as the papers do. Page numbers are mended, broken rows
-    dropped, and what was done is told and kept in benchmark.json. Without a folder the files are fetched from
-    the Hugging Face hub into its cache, which takes the extra `models`.
-
-    Examples of use:
-
-      vrag eval prepare mmlongbench --out mmlongbench
-
-      vrag eval prepare mmlongbench=MMLongBench-Doc --out mmlongbench
-
-      vrag eval prepare slidevqa:test=SlideVQA vidoseek=ViDoSeek mmlongbench=MMLongBench-Doc --out merged
-    """
-    from vrag.evaluation.prepare import prepare as make
-
-    asked = [_asked(word) for word in benchmarks]
-    with stoppable("What was fetched is kept; the same command goes on from there."):
-        found = [(one, folder or _fetched(one, quiet=as_json), split) for one, folder, split in asked]
-    number = 0
-    with (
-        stoppable(f"{out} is not whole; the same command makes it anew."),
-        progress_line(quiet=as_json) as tell,
-    ):
-
-        def progress(name: str) -> None:
-            nonlocal number
-            number += 1
-            tell(f"{count(number, 'document')} · {plain(name, 60)}")
-
-        made = make(found, out, limit=limit, tell=progress)
-    if as_json:
-        emit_json({"folder": str(out), "benchmarks": [part.model_dump(mode="json") for part in made.parts]})
-        return
-    for part in made.parts:
-        held = f"{count(part.cases, 'question')}, {count(part.documents, 'document')}"
-        say((part.title, "bold"), f": {held}. Licence: {part.licence}.")
-        for note in part.notes:
-            say(("  ! ", "yellow"), plain(note, 300))
-    say(f"Ask them: vrag eval run {plain(str(out))} --out results")
-
-
-def _asked(word: str) -> tuple[Benchmark, Path | None, str | None]:
-    """A benchmark, its folder, its split; without a folder it can be fetched."""
-    from vrag.datasets.registry import BENCHMARKS, benchmark_named
-    from vrag.errors import SettingsError
-    from vrag.evaluation.download import hub_repository
-
-    told, equals, folder = word.partition("=")
-    name, _, split = told.partition(":")
-    if not name or (equals and not folder):
-        raise typer.BadParameter(f"{word!r} is neither NAME nor NAME=FOLDER.", param_hint="NAME=FOLDER")
-    if not equals and name not in BENCHMARKS and Path(told).expanduser().is_dir():
-        raise SettingsError(
-            f"There is no benchmark {plain(told, 80)!r}, but a folder.",
-            f"A folder of your own: vrag eval prepare dataset={plain(told, 80)} --out PREPARED.",
-        )
-    benchmark = benchmark_named(name)
-    if not equals:
-        hub_repository(benchmark, split or None)  # before anything of another one is fetched
-    return benchmark, Path(folder).expanduser() if equals else None, split or None
-
-
-def _fetched(benchmark: Benchmark, *, quiet: bool) -> Path:
-    from vrag.evaluation.download import fetch
-
-    folder = fetch(benchmark)
-    if not quiet:
-        say(f"Fetched {benchmark.hub.repo}: {plain(str(folder))}")
-    return folder
+        rows = ([benchmark.name, benchmark.about, benchmark.licence] for benchmark in found)
+        print_table(["name", "asks", "licence"], rows)
+        echo("Details: vrag eval list NAME. Next: vrag eval prepare NAME[=FOLDER] --out PREPARED.")
 
 
 def _facts(benchmark: Benchmark) -> dict[str, Any]:
@@ -139,24 +55,113 @@ def _facts(benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
-def _tell(benchmark: Benchmark) -> None:
+def _print_benchmark(benchmark: Benchmark) -> None:
     from vrag.datasets.own import FORM
     from vrag.evaluation.download import is_on_hub
 
     hub = benchmark.hub
-    say((benchmark.name, "bold"), f"  {benchmark.title}")
+    echo((benchmark.name, "bold"), f"  {benchmark.title}")
     rows = [
         ("asks", benchmark.about),
         ("licence", benchmark.licence),
-        ("files at", hub.repo),
-        ("read are", ", ".join(hub.files) or "all"),
-        ("mind", hub.note or "–"),
+        ("source", hub.repo),
+        ("files", ", ".join(hub.files) or "all"),
+        ("note", hub.note or "–"),
         ("measures", ", ".join(benchmark.measures)),
     ]
-    show_table(["", ""], rows)
+    print_table(["", ""], rows)
     if benchmark.name == "dataset":
-        say(f"A question: {FORM}")
-        say("uid and reference_page (from 1) may be left out; a list of answers is several right ones.")
+        echo(f"A question: {FORM}")
+        echo("uid and reference_page (from 1) are optional; a list of answers means that each one is right.")
     if is_on_hub(benchmark):
-        say(f"Fetched from there: vrag eval prepare {benchmark.name} --out PREPARED")
-    say(f"From a folder: vrag eval prepare {benchmark.name}=FOLDER --out PREPARED")
+        echo(f"Download: vrag eval prepare {benchmark.name} --out PREPARED")
+    echo(f"From a folder: vrag eval prepare {benchmark.name}=FOLDER --out PREPARED")
+
+
+def prepare(
+    benchmarks: list[str] = typer.Argument(
+        ...,
+        metavar="NAME[:SPLIT][=FOLDER]…",
+        help="Benchmarks, with the folders of their downloaded files; without a folder they are downloaded.",
+    ),
+    out: Path = typer.Option(..., "--out", "-o", help="Output folder."),
+    limit: int | None = typer.Option(
+        None, min=1, help="Use only the first questions of each benchmark; all documents are included."
+    ),
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Make a folder of questions and documents from published benchmarks.
+
+    Several benchmarks become one corpus that is searched together, as in the papers. Wrong page numbers are
+    corrected and broken rows dropped; the changes are printed and stored in benchmark.json. Without a folder
+    the files are downloaded from the Hugging Face hub into its cache, which requires the extra `models`.
+
+    Examples:
+
+      vrag eval prepare mmlongbench --out mmlongbench
+
+      vrag eval prepare mmlongbench=MMLongBench-Doc --out mmlongbench
+
+      vrag eval prepare slidevqa:test=SlideVQA vidoseek=ViDoSeek mmlongbench=MMLongBench-Doc --out merged
+    """
+    from vrag.evaluation.download import fetch
+    from vrag.evaluation.prepare import prepare as prepare_benchmarks
+
+    sources = [_parse_source(word) for word in benchmarks]
+    folders: list[Path] = []
+    with note_on_interrupt("Finished downloads are kept. Run the same command again to continue."):
+        for source in sources:
+            folders.append(source.folder or fetch(source.benchmark))
+            if source.folder is None and not as_json:
+                echo(f"Downloaded {source.benchmark.hub.repo}: {plain(str(folders[-1]))}")
+    inputs = [(each.benchmark, folder, each.split) for each, folder in zip(sources, folders, strict=True)]
+    number = 0
+    note = f"{out} is incomplete. Run the same command again to make it."
+    with note_on_interrupt(note), progress_line(quiet=as_json) as show:
+
+        def report(name: str) -> None:
+            nonlocal number
+            number += 1
+            show(f"{count(number, 'document')} · {plain(name, 60)}")
+
+        prepared = prepare_benchmarks(inputs, out, limit=limit, tell=report)
+    if as_json:
+        print_json(
+            {"folder": str(out), "benchmarks": [part.model_dump(mode="json") for part in prepared.parts]}
+        )
+        return
+    for part in prepared.parts:
+        counts = f"{count(part.cases, 'question')}, {count(part.documents, 'document')}"
+        echo((part.title, "bold"), f": {counts}. Licence: {part.licence}.")
+        for text in part.notes:
+            echo(("  ! ", "yellow"), plain(text, 300))
+    echo(f"Next: vrag eval run {plain(str(out))} --out results")
+
+
+class _Source(NamedTuple):
+    """A benchmark to prepare."""
+
+    benchmark: Benchmark
+    folder: Path | None
+    """The folder of its files; None to download them."""
+    split: str | None
+
+
+def _parse_source(word: str) -> _Source:
+    from vrag.datasets.registry import BENCHMARKS, benchmark_named
+    from vrag.errors import SettingsError
+    from vrag.evaluation.download import hub_repository
+
+    key, equals, folder = word.partition("=")
+    name, _, split = key.partition(":")
+    if not name or (equals and not folder):
+        raise typer.BadParameter(f"{word!r} is neither NAME nor NAME=FOLDER.", param_hint="NAME=FOLDER")
+    if not equals and name not in BENCHMARKS and Path(key).expanduser().is_dir():
+        raise SettingsError(
+            f"{plain(key, 80)!r} is a folder, not a benchmark.",
+            f"For a folder of your own: vrag eval prepare dataset={plain(key, 80)} --out PREPARED.",
+        )
+    benchmark = benchmark_named(name)
+    if not equals:
+        hub_repository(benchmark, split or None)  # before another benchmark is downloaded
+    return _Source(benchmark, Path(folder).expanduser() if equals else None, split or None)

@@ -1,36 +1,52 @@
-"""`vrag eval report`: what came of runs, as a page to browse, Markdown and JSON."""
+"""`vrag eval report`: the results of a run, as a page to browse, Markdown and JSON."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vrag.cli.eval.report_pages import (
-    SHOWN,
-    Pictures,
-    page_image_of,
-    searched_of,
-    store_of,
-    tell_files,
-    thumbnails_asked,
-    write_page,
-)
-from vrag.cli.terminal.console import Json, emit_json, say, show_table, warn
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import echo, plain, print_json, print_table, relative_path, warn
+from vrag.cli.terminal.output import write_file
+from vrag.errors import RunError
+from vrag.render.text_format import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vrag.evaluation.report import Thumbnails
-    from vrag.evaluation.result_store import Evaluation
+    from PIL.Image import Image
+
+    from vrag.agent.runs.run_store import RunStore
+    from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails
+    from vrag.evaluation.result_store import Conditions, Evaluation
     from vrag.factory import Session
 
-__all__ = ["WrittenReport", "report", "tell_report_of", "write_report"]
+RUNS = "runs"
+"""Folder of the runs in the folder of an evaluation."""
+MEASURES = (
+    *("accuracy", "em", "f1", "anls", "mmlongbench", "recall@5", "ndcg@5", "seen_recall"),
+    *("centre", "iou", "box_area"),
+)
+"""Measures of the terminal and of comparisons; the report has all of them."""
+REPORT_MEASURES = (
+    *MEASURES,
+    *("region_recall@5", "region_precision@5", "abstention_precision", "abstention_recall"),
+)
 
-TOLD = (*SHOWN, "region_recall@5", "region_precision@5", "abstention_precision", "abstention_recall")
-"""Measures that the terminal shows."""
+PicturesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--pictures",
+        metavar="all|evidence|none|SIZE",
+        help="Pictures in the page: all, only those of evidence, none, or as many as fit into a size.",
+        show_default="24MB",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -38,21 +54,22 @@ class WrittenReport:
     """A report on disk."""
 
     files: tuple[Path, ...]
+    """The HTML page first."""
     summary: Mapping[str, Any]
-    left: int = 0
-    """Pictures that there was no room for."""
+    omitted_pictures: int = 0
+    """Number of pictures that did not fit."""
     unfinished: str = ""
-    """How far it came, in a sentence, where it was stopped."""
+    """A sentence about a run that was stopped; else empty."""
 
 
 def report(
-    folder: Path = typer.Argument(..., help="A folder of `vrag eval run`."),
-    pictures: str | None = Pictures,
-    as_json: bool = Json,
+    folder: Path = typer.Argument(..., help="Output folder of `vrag eval run`."),
+    pictures: PicturesOption = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Write the report of an evaluation anew: report.html, report.md and report.json in its folder.
+    """Write the report of an evaluation again: report.html, report.md and report.json in its folder.
 
-    Examples of use:
+    Examples:
 
       vrag eval report results
 
@@ -60,39 +77,45 @@ def report(
     """
     from vrag.evaluation.result_store import read_evaluation
 
-    thumbnails = thumbnails_asked(pictures)
-    done = read_evaluation(folder)
-    written = write_report(done, folder, searched_of(done.conditions), thumbnails=thumbnails)
+    thumbnails = parse_pictures(pictures)
+    evaluation = read_evaluation(folder)
+    session = reopen_session(evaluation.conditions)
+    written = write_report(evaluation, folder, session, thumbnails=thumbnails)
     if as_json:
-        emit_json({"files": list(map(str, written.files)), **written.summary})
+        print_json({"files": list(map(str, written.files)), **written.summary})
     else:
-        tell_report_of(written)
+        print_summary(written)
 
 
 def write_report(
-    done: Evaluation, folder: Path, session: Session | None = None, *, thumbnails: Thumbnails | None = None
+    evaluation: Evaluation,
+    folder: Path,
+    session: Session | None = None,
+    *,
+    thumbnails: Thumbnails | None = None,
 ) -> WrittenReport:
-    """Writes the report of an evaluation into its folder.
+    """Write the report of an evaluation into its folder.
 
     Args:
-        done: The evaluation.
+        evaluation: The evaluation.
         folder: Its folder.
-        session: What was searched, for pictures of gold pages that no run was shown.
-        thumbnails: Which pictures go in, and how many bytes of them.
+        session: The session that was searched, for pictures of gold pages that no run has seen.
+        thumbnails: Which pictures to include, and their total size; None for the default.
     """
     from vrag.evaluation.report import report_page
     from vrag.evaluation.report.run_facts import facts_of, title_of, unfinished_of
     from vrag.evaluation.statistics.summary import summarise
 
-    summary = summarise(done.records)
-    parts, unfinished = done.conditions.benchmarks, unfinished_of(done.conditions, len(done.records))
+    conditions, records = evaluation.conditions, evaluation.records
+    summary = summarise(records)
+    unfinished = unfinished_of(conditions, len(records))
     page = report_page(
-        title_of(parts),
-        done.records,
+        title_of(conditions.benchmarks),
+        records,
         summary,
-        facts=facts_of(done.conditions),
-        notes=[note for part in parts for note in part.notes],
-        reported={part.name: part.measures for part in parts},
+        facts=facts_of(conditions),
+        notes=[note for part in conditions.benchmarks for note in part.notes],
+        reported={part.name: part.measures for part in conditions.benchmarks},
         store=store_of(folder),
         page_image=page_image_of(session),
         thumbnails=thumbnails,
@@ -102,23 +125,104 @@ def write_report(
     return WrittenReport(files, summary.as_dict(), page.thumbnails.left, unfinished)
 
 
-def tell_report_of(written: WrittenReport, *, again: str = "") -> None:
-    """Prints the headline of a report, and where it is."""
+def print_summary(written: WrittenReport, *, command: str = "") -> None:
+    """Print the main measures of a report, and its file; `command` writes it with all pictures."""
     if not written.summary["records"]:
-        say("No question was asked yet.")
+        echo("No question has been asked yet.")
         return
     rows: list[tuple[str, ...]] = []
-    for name in TOLD:
+    for name in REPORT_MEASURES:
         if found := written.summary["measures"].get(name):
-            low, high = found.get("low"), found.get("high")
-            star = "*" if found.get("few") else ""
-            spread = "" if low is None or high is None else f"{low:.3f} – {high:.3f}{star}"
-            rows.append((name, f"{found['mean']:.3f}", spread, str(found["n"])))
-    show_table(["measure", "mean", "95 %", "n"], rows)
+            interval = interval_text(found.get("low"), found.get("high"), few=bool(found.get("few")))
+            rows.append((name, f"{found['mean']:.3f}", interval, str(found["n"])))
+    print_table(["measure", "mean", "95 %", "n"], rows)
     if any(row[2].endswith("*") for row in rows):
-        say("* of fewer than six documents, which say little about others.")
-    told = ", ".join(f"{count} {name}" for name, count in written.summary["outcomes"].items() if count)
-    say(f"{told}.")
+        echo("* from fewer than six documents, which say little about others.")
+    outcomes = written.summary["outcomes"].items()
+    echo(f"{', '.join(f'{number} {name}' for name, number in outcomes if number)}.")
     if written.unfinished:
         warn(written.unfinished)
-    tell_files(written.files, written.left, again)
+    print_files(written.files, written.omitted_pictures, command)
+
+
+def interval_text(low: float | None, high: float | None, *, few: bool) -> str:
+    """Format a confidence interval; a star marks one from few documents."""
+    return "" if low is None or high is None else f"{low:.3f} – {high:.3f}{'*' if few else ''}"
+
+
+def print_files(files: Sequence[Path], omitted_pictures: int, command: str = "") -> None:
+    """Print the file and the size of a page, and how many pictures did not fit."""
+    for path in files[:1]:
+        pictures = count(omitted_pictures, "picture")
+        omitted = f", without {pictures}; include all: {command}--pictures all" if omitted_pictures else ""
+        text = f" {plain(relative_path(path.resolve()))} ({size(path.stat().st_size)}{omitted})"
+        echo(("Written", "bold"), text)
+
+
+def parse_pictures(text: str | None) -> Thumbnails | None:
+    """Parse the option --pictures; None for the default size."""
+    from vrag.evaluation.report.thumbnails import thumbnails_of
+
+    try:
+        return None if text is None else thumbnails_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--pictures {error}.") from error
+
+
+def reopen_session(conditions: Conditions) -> Session | None:
+    """Open what an evaluation searched; None if it is gone or has changed, or a server searched."""
+    from vrag.errors import VragError
+    from vrag.evaluation.blank_searcher import BLANK
+    from vrag.factory import open_session
+    from vrag.settings import load_settings
+
+    if not conditions.places:
+        return None
+    try:
+        session = open_session(load_settings(collections=conditions.places, search_url="").settings)
+        version = session.searcher.version
+    except VragError:  # the session is only needed for pictures
+        return None
+    return session if str(conditions.made_with.get("collection")).removesuffix(BLANK) == version else None
+
+
+def store_of(folder: Path) -> RunStore | None:
+    """Open the runs of an evaluation; None if they are gone."""
+    from vrag.agent.runs.run_store import RunStore
+
+    return RunStore(folder / RUNS) if (folder / RUNS).is_dir() else None
+
+
+def page_image_of(session: Session | None) -> Callable[[str, int], Image | None] | None:
+    """Return a function that draws a page by file name and number; None without a session."""
+    if session is None:
+        return None
+    from vrag.errors import VragError
+    from vrag.types import item_id
+
+    ids = {document.name: document.id for document in session.documents if document.items}
+
+    def page_image(name: str, number: int) -> Image | None:
+        if (id := ids.get(name)) is None:
+            return None
+        try:
+            return session.searcher.image(item_id(id, number))
+        except VragError:  # the document does not have this gold page, or it could not be drawn
+            return None
+
+    return page_image
+
+
+def write_page(page: ReportPage | ComparisonPage, folder: Path, stem: str) -> tuple[Path, ...]:
+    """Write a page as HTML, Markdown and JSON, each completely or not at all; HTML is the first file."""
+    texts = {
+        "html": page.html,
+        "md": page.markdown,
+        "json": json.dumps(page.as_dict(), ensure_ascii=False, indent=1) + "\n",
+    }
+    try:
+        for suffix, text in texts.items():
+            write_file(str(folder / f"{stem}.{suffix}"), text.encode())
+    except RunError as error:
+        raise RunError(error.message, "Free some disk space or fix the permissions of the folder.") from error
+    return tuple(folder / f"{stem}.{suffix}" for suffix in texts)

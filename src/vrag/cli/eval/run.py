@@ -1,4 +1,4 @@
-"""`vrag eval run`: an agent is asked questions whose answers are known, and measured; resumable."""
+"""`vrag eval run`: an agent answers questions with known answers, and is measured; resumable."""
 
 from __future__ import annotations
 
@@ -7,99 +7,88 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.ask.prepare import ImageRoot, MaxSteps, TopK
+from vrag.cli import options as opt
 from vrag.cli.eval.job import BenchmarkJob
-from vrag.cli.eval.question_source import questions_at
-from vrag.cli.eval.report import tell_report_of, write_report
-from vrag.cli.terminal.console import (
-    Agent,
-    BaseUrl,
-    Device,
-    Embedder,
-    Json,
-    Model,
-    RankBy,
-    SearchUrl,
-    emit_json,
-    plain,
-    say,
-    warn,
-)
-from vrag.cli.terminal.interrupts import GOES_ON
+from vrag.cli.eval.question_source import open_questions
+from vrag.cli.eval.report import print_summary, write_report
+from vrag.cli.terminal.console import echo, plain, print_result, warn
+from vrag.cli.terminal.progress import RESUME_NOTE
 from vrag.render.text_format import count
-from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.cli.eval.report import WrittenReport
     from vrag.evaluation.result_store import Evaluation
 
-__all__ = ["run"]
-
 OFFLINE = (
-    "No model is named: the offline policy answers, the same for every agent;"
-    " --agent, --seed and --temperature change nothing."
+    "No model is set: the offline policy answers, the same for every agent."
+    " --agent, --seed and --temperature have no effect."
 )
 STRICT_RULES = (
-    "Judged by rules, which take a whole sentence for wrong."
-    " Name a model that judges: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."
+    "Judged by rules, which reject whole sentences; a reader would accept many of these answers."
+    " Set a model as the judge: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."
 )
-"""A reader would take many of these answers for right."""
 
 
 def run(
-    asked: Path = typer.Argument(
-        ..., metavar="PREPARED|FILE", help="A folder of `vrag eval prepare`, or a file of questions."
+    questions: Path = typer.Argument(
+        ..., metavar="PREPARED|FILE", help="Output folder of `vrag eval prepare`, or a file of questions."
     ),
     out: Path = typer.Option(
-        ..., "--out", "-o", help="Folder of the runs; one that holds some is gone on with."
+        ..., "--out", "-o", help="Output folder of the runs; an existing one is continued."
     ),
     collections: list[str] | None = typer.Option(
-        None, "--collection", "-c", help="Of the documents; repeatable.", show_default="PREPARED/collection"
+        None,
+        "--collection",
+        "-c",
+        help="Collection of the documents; repeatable.",
+        show_default="PREPARED/collection",
     ),
-    search_url: str | None = SearchUrl,
-    image_root: str | None = ImageRoot,
-    agent: str | None = Agent,
-    model: str | None = Model,
-    base_url: str | None = BaseUrl,
-    max_steps: int | None = MaxSteps,
-    top_k: int | None = TopK,
+    search_url: opt.SearchUrlOption = None,
+    image_root: opt.ImageRootOption = None,
+    agent: opt.AgentOption = None,
+    model: opt.ModelOption = None,
+    base_url: opt.BaseUrlOption = None,
+    max_steps: opt.MaxStepsOption = None,
+    hits: opt.TopKOption = None,
     temperature: float | None = typer.Option(
-        None, min=0, max=2, help="Of sampling.", show_default="VRAG_TEMPERATURE"
+        None, min=0, max=2, help="Sampling temperature.", show_default="VRAG_TEMPERATURE"
     ),
     seed: int | None = typer.Option(
-        None, min=0, help="Of sampling; each run gets one of its own made from it.", show_default="VRAG_SEED"
+        None, min=0, help="Random seed; each run gets its own seed derived from it.", show_default="VRAG_SEED"
     ),
-    samples: int = typer.Option(1, "--samples", "-n", min=1, help="Runs of each question."),
-    limit: int | None = typer.Option(None, min=1, help="The first questions alone."),
-    concurrency: int = typer.Option(8, min=1, help="Questions that are asked at once."),
-    seconds: float | None = typer.Option(None, min=0.001, help="Deadline of a run.", show_default="none"),
-    blank: bool = typer.Option(False, help="Show white pictures: what is answered without looking."),
-    exact: bool = typer.Option(False, help="Rules take an answer for right only word for word."),
+    samples: int = typer.Option(1, "--samples", "-n", min=1, help="Number of runs per question."),
+    limit: int | None = typer.Option(None, min=1, help="Ask only the first questions."),
+    concurrency: int = typer.Option(8, min=1, help="Number of questions asked at a time."),
+    seconds: float | None = typer.Option(
+        None, min=0.001, help="Time limit of a run, in seconds.", show_default="none"
+    ),
+    blank: bool = typer.Option(False, help="Show blank pictures: measures answers without looking."),
+    exact: bool = typer.Option(False, help="Judge by rules that accept only exact matches."),
     extract: bool = typer.Option(
         False,
         "--extract/--no-extract",
-        help="Have the judge's model make short answers of long ones, for published rules to compare.",
+        help="Let the judge's model shorten long answers before published rules compare them.",
     ),
-    retry_failed: bool = typer.Option(False, "--retry-failed", help="Ask those again whose runs failed."),
-    embedder: str | None = Embedder,
-    device: str | None = Device,
-    ranking: str | None = RankBy,
-    as_json: bool = Json,
+    retry_failed: bool = typer.Option(False, "--retry-failed", help="Repeat failed runs."),
+    embedder: opt.EmbedderOption = None,
+    device: opt.DeviceOption = None,
+    ranking: opt.RankingOption = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Ask questions whose answers are known, judge what is said, and write a report.
+    """Ask questions with known answers, judge the answers, and write a report.
 
-    The documents of a benchmark are indexed first; a file of questions (JSON, JSON lines, parquet) is about
-    collections that are there. Each run is on disk before it counts, and can be replayed: stopped or killed,
-    the same command goes on from there, and tells the same in the end. A judge says what is right: the model
-    of VRAG_JUDGE_MODEL, or rules; questions without a verdict are counted apart and are not wrong. What
-    failed is wrong, and told with its reason. OUT/report.html tells all of it, question by question.
+    The documents of a benchmark are indexed first; a file of questions (JSON, JSON lines, parquet) uses
+    existing collections. Each run is stored before it counts, and can be replayed; after the command was
+    stopped or killed, the same command continues, with the same result in the end. The judge is the model
+    VRAG_JUDGE_MODEL, or rules. Failed runs count as wrong; questions without a verdict are counted
+    separately. OUT/report.html shows the results question by question.
 
-    With --extract the judge's model makes short answers of long ones before published rules compare them, as
+    With --extract the judge's model shortens long answers before published rules compare them, as
     the authors of MMLongBench-Doc do.
 
-    Exit status: 0 measured, 1 given up or nothing could be measured, 2 wrong use, 130 stopped.
+    Exit status: 0 measured, 1 given up or nothing could be measured, 2 wrong usage, 130 stopped.
 
-    Examples of use:
+    Examples:
 
       vrag eval run mmlongbench --out offline
 
@@ -107,28 +96,15 @@ def run(
 
       vrag eval run held_out.json --collection corpus --out trained --model local:trained/model
     """
+    flags = locals()
     from vrag.factory import open_extractor, open_judge
 
-    questions = questions_at(asked, limit)
-    report = load_settings(
-        **questions.places(collections or ()),
-        search_url=search_url,
-        image_root=image_root,
-        agent=agent,
-        model=model,
-        base_url=base_url,
-        max_steps=max_steps,
-        hits=top_k,
-        temperature=temperature,
-        seed=seed,
-        embedder=embedder,
-        device=device,
-        ranking=ranking,
-    )
-    open_judged_by = open_extractor if extract else open_judge
-    open_judged_by(report.settings)  # what is missing shows before anything is done
+    source = open_questions(questions, limit)
+    report = opt.load_flags(flags | {"collections": None} | source.collection_settings(collections or ()))
+    open_model = open_extractor if extract else open_judge
+    open_model(report.settings)  # reports missing settings before any work is done
     job = BenchmarkJob(
-        questions=questions,
+        questions=source,
         settings=report.settings,
         out=out,
         samples=samples,
@@ -137,68 +113,60 @@ def run(
         blank=blank,
         exact=exact,
         extract=extract,
-        again=retry_failed,
+        retry_failed=retry_failed,
         quiet=as_json,
     )
     job.check_folder()
     if not report.settings.model:
         warn(OFFLINE)
-    session = questions.session(report)
-    done = job.run(session)
-    written = write_report(done, out, session)
-    if as_json:
-        emit_json(_facts(job, written))
-    else:
-        _tell(job, done)
-        tell_report_of(written, again=f"vrag eval report {plain(str(out))} ")
-        _tell_judge(done)
-    raise typer.Exit(job.status(done))
+    session = source.open_session(report)
+    evaluation = job.run(session)
+    written = write_report(evaluation, out, session)
+    facts = {
+        "folder": str(out),
+        "before": job.before,
+        "stopped": job.stopped,
+        "given_up": job.given_up,
+        "files": list(map(str, written.files)),
+        **written.summary,
+    }
+    print_result(facts, lambda: _print_evaluation(job, evaluation, written), as_json=as_json)
+    raise typer.Exit(job.status(evaluation))
 
 
-def _facts(job: BenchmarkJob, written: WrittenReport) -> dict[str, object]:
-    """What was measured, for machines."""
-    told = {"folder": str(job.out), "before": job.before, "stopped": job.stopped, "given_up": job.given_up}
-    return {**told, "files": list(map(str, written.files)), **written.summary}
-
-
-def _tell(job: BenchmarkJob, done: Evaluation) -> None:
-    """Prints how far it came, and where the runs are."""
-    from vrag.evaluation.record import CaseOutcome
-
-    if job.stopped:
-        warn(f"Stopped. {GOES_ON}")
-    if job.given_up:
-        warn(f"Given up: the last {job.in_a_row} runs all failed. Mend that and add --retry-failed.")
-    if failed := [record for record in done.records if record.outcome is CaseOutcome.FAILED]:
-        told = f"{count(len(failed), 'run')} failed, and {'counts' if len(failed) == 1 else 'count'} as wrong"
-        warn(f"{told}, such as: {plain(failed[0].why, 300)}")
-        say("Ask those again: the same command with --retry-failed.")
-    _tell_gaps(done)
-    before = f"{job.before} from earlier. " if job.before else ""
-    say(f"{count(len(done.records), 'run')}. {before}They lie in {plain(str(job.out))}.")
-
-
-def _tell_judge(done: Evaluation) -> None:
-    """Prints why answers may be wrong that people take for right."""
+def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: WrittenReport) -> None:
+    """Print how far the work is, what failed, the measures, and where the runs are."""
     from vrag.evaluation.record import CaseOutcome
     from vrag.evaluation.report.run_facts import judged_by_rules
 
-    wrong = any(record.outcome is CaseOutcome.WRONG and record.answer for record in done.records)
-    if wrong and judged_by_rules(done.conditions):
-        say(STRICT_RULES)
+    folder = plain(str(job.out))
+    if job.stopped:
+        warn(f"Stopped. {RESUME_NOTE}")
+    if job.given_up:
+        warn(f"Given up: the last {job.failures_in_a_row} runs failed. Fix the cause and add --retry-failed.")
+    if failed := [record for record in evaluation.records if record.outcome is CaseOutcome.FAILED]:
+        runs = f"{count(len(failed), 'run')} failed and {'counts' if len(failed) == 1 else 'count'} as wrong"
+        warn(f"{runs}, for example: {plain(failed[0].why, 300)}")
+        echo("To repeat failed runs, add --retry-failed to the same command.")
+    _print_missing_verdicts(evaluation)
+    before = f"{job.before} from earlier. " if job.before else ""
+    echo(f"{count(len(evaluation.records), 'run')}. {before}The runs are in {folder}.")
+    print_summary(written, command=f"vrag eval report {folder} ")
+    wrong = any(record.outcome is CaseOutcome.WRONG and record.answer for record in evaluation.records)
+    if wrong and judged_by_rules(evaluation.conditions):
+        echo(STRICT_RULES)
 
 
-def _tell_gaps(done: Evaluation) -> None:
-    """Prints what the judge's model did not say, and why."""
+def _print_missing_verdicts(evaluation: Evaluation) -> None:
+    """Print how many answers the judge's model did not judge or shorten, and why."""
     from vrag.evaluation.record import CaseOutcome
 
-    unjudged = [record.why for record in done.records if record.outcome is CaseOutcome.UNJUDGED]
-    given = (record.extracted for record in done.records)
-    unmeasured = [one.why for one in given if one is not None and one.answer is None]
-    if unjudged:
-        warn(f"{count(len(unjudged), 'answer')} without a verdict, such as: {plain(unjudged[0], 300)}")
-    if unmeasured:
-        told = f"{count(len(unmeasured), 'answer')} without a short one, such as: {plain(unmeasured[0], 300)}"
-        warn(told)
-    if unjudged or unmeasured:
-        say("The same command asks the judge's model for these again.")
+    unjudged = [record.why for record in evaluation.records if record.outcome is CaseOutcome.UNJUDGED]
+    extractions = (record.extracted for record in evaluation.records)
+    unshortened = [each.why for each in extractions if each is not None and each.answer is None]
+    for reasons, missing in ((unjudged, "a verdict"), (unshortened, "a short answer")):
+        if reasons:
+            answers = count(len(reasons), "answer")
+            warn(f"{answers} without {missing}, for example: {plain(reasons[0], 300)}")
+    if unjudged or unshortened:
+        echo("Run the same command to ask the judge's model again.")

@@ -1,1 +1,1 @@
-"""`vrag index`: collections filled, maintained, imported, exported and published."""
+"""`vrag index`: collections, created, maintained, imported, exported and published."""

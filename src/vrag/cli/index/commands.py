@@ -1,4 +1,4 @@
-"""`vrag index`: bring documents in, look after the collection."""
+"""`vrag index`: add documents to a collection, and maintain it."""
 
 from __future__ import annotations
 
@@ -9,46 +9,37 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.index.export_index import export_index
-from vrag.cli.index.import_index import import_index
-from vrag.cli.index.publish import publish
+from vrag.cli import options as opt
+from vrag.cli.index.transfer import export_index, import_index, publish
 from vrag.cli.terminal.console import (
-    Collection,
-    Collections,
-    Device,
-    DocumentInstruction,
-    Embedder,
-    Json,
-    VisualTokens,
-    add_progress,
-    emit_json,
-    named_path,
+    echo,
+    echo_problem,
     out,
     plain,
-    say,
-    tell_report,
+    print_add_report,
+    print_json,
+    print_result,
 )
-from vrag.cli.terminal.hints import again
+from vrag.cli.terminal.hints import add_location
+from vrag.cli.terminal.inputs import parse_path
+from vrag.cli.terminal.progress import index_progress
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.index.build import AddReport
-    from vrag.index.collection import Collection as CollectionStore
-    from vrag.index.collection_json import EmbedderRecord
-    from vrag.index.maintenance import CollectionStatus, PageVectors, RemoveReport
+    from vrag.index.collection import Collection
+    from vrag.index.maintenance import CollectionStatus, RemoveReport
     from vrag.types import Document
-
-__all__ = ["app"]
 
 
 class IndexEngine(StrEnum):
-    """Where files become items."""
+    """Where documents are converted and embedded."""
 
     LOCAL = "local"
     RAY = "ray"
 
 
-app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
+app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
 app.command("import")(import_index)
 app.command("publish")(publish)
 app.command("export")(export_index)
@@ -57,64 +48,49 @@ app.command("export")(export_index)
 @app.command()
 def add(
     paths: list[Path] = typer.Argument(
-        ..., parser=named_path, metavar="PATHS...", help="Files and folders, searched at any depth."
+        ..., parser=parse_path, metavar="PATHS...", help="Files, and folders with their subfolders."
     ),
-    collection: str | None = Collection,
-    dpi: float | None = typer.Option(None, help="Resolution of rendered pages, per inch."),
-    ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
-    workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
-    embedder: str | None = Embedder,
-    document_instruction: str | None = DocumentInstruction,
-    visual_tokens: int | None = VisualTokens,
-    device: str | None = Device,
-    engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Work on this machine, or on a Ray cluster."),
+    collection: opt.CollectionOption = None,
+    dpi: opt.DpiOption = None,
+    ocr: opt.OcrOption = None,
+    workers: opt.WorkersOption = None,
+    embedder: opt.EmbedderOption = None,
+    embed_document_instruction: opt.DocumentInstructionOption = None,
+    visual_tokens: opt.VisualTokensOption = None,
+    device: opt.DeviceOption = None,
+    engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
     retry_failed: bool = typer.Option(
-        False, "--retry-failed", help="Try files again that failed and have not changed."
+        False, "--retry-failed", help="Retry unchanged files that failed before."
     ),
-    as_json: bool = Json,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Index files and folders: what is new or has changed, and what an earlier run left unfinished.
+    """Index new and changed files, and what an earlier run left unfinished.
 
-    It can be stopped at any time: what was finished is kept, and the same command goes on. Files
-    that cannot be read are listed with the reason and stop nothing; the exit status is 1 only
-    when nothing at all could be read.
+    You can stop the command at any time: finished work is kept, and the same command continues. Files that
+    cannot be read are listed with the reason and do not stop the others; the exit status is 1 only
+    if no file could be read.
 
-    Words are always indexed. With an embedder a new collection also holds vectors of what its pages
-    look like, made by that model for good.
+    Text is always indexed. With an embedder, a new collection also stores vectors of its pages; the
+    embedder of a collection cannot be changed later.
 
-    Examples of use:
+    Examples:
 
       vrag index add ./reports ./slides
 
       vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
     """
-    from vrag.factory import (
-        documents_under,
-        missing_paths_error,
-        open_for_adding,
-        open_ray,
-        unreadable_error,
-    )
+    report = opt.load_flags(locals())
+    from vrag.factory import documents_under, missing_paths_error, open_for_adding, open_ray, unreadable_error
     from vrag.index.build import add as add_files
     from vrag.index.embed_items import local
 
-    report = load_settings(
-        collection=collection,
-        dpi=dpi,
-        ocr=ocr,
-        workers=workers,
-        embedder=embedder,
-        embed_document_instruction=document_instruction,
-        visual_tokens=visual_tokens,
-        device=device,
-    )
-    if fault := missing_paths_error(paths):
-        raise fault
+    if error := missing_paths_error(paths):
+        raise error
     opened, options, model = open_for_adding(report)
     batch = report.settings.batch
     producer = open_ray(report.settings, model) if engine is IndexEngine.RAY else local(model, batch)
-    with add_progress() as progress:
-        done = add_files(
+    with index_progress() as progress:
+        added = add_files(
             opened,
             paths,
             options,
@@ -123,159 +99,161 @@ def add(
             progress=progress,
             retry_failed=retry_failed,
         )
-    if as_json:
-        emit_json(_report_record(done))
-    else:
-        tell_report(done, to=out)
+    print_result(_add_facts(added), lambda: print_add_report(added, to=out), as_json=as_json)
     if not documents_under(opened, paths):
         raise unreadable_error(paths)
 
 
+def _add_facts(added: AddReport) -> dict[str, object]:
+    return {
+        "added": added.added,
+        "changed": added.changed,
+        "unchanged": added.unchanged,
+        "failed": added.failed,
+        "items": added.items,
+        "seconds": round(added.seconds, 3),
+        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
+        "skipped": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in added.skipped],
+    }
+
+
 @app.command()
-def status(collection: list[str] | None = Collections, as_json: bool = Json) -> None:
-    """Show what collections hold, and which files failed and why.
+def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = False) -> None:
+    """Show what collections contain, and which files failed and why.
 
-    --json prints an object for one collection, a list for several.
+    --json prints one object for one collection, and a list for several.
+
+    Example: vrag index status
     """
-    names = collection or [None]
-    statuses = [_status_of(name) for name in names]
-    if as_json:
-        values = [asdict(now) for now in statuses]
-        emit_json(values if len(values) > 1 else values[0])
-        return
-    for now in statuses:
-        _print_status(now)
-
-
-def _status_of(collection: str | None) -> CollectionStatus:
     from vrag.factory import vector_options
     from vrag.index.build import status as status_of
 
-    settings = load_settings(collection=collection).settings
-    return status_of(_open(collection), vector_options(settings))
+    statuses: list[CollectionStatus] = []
+    for name in collection or [None]:
+        settings = load_settings(collection=name).settings
+        statuses.append(status_of(_open(name), vector_options(settings)))
+    if as_json:
+        print_json(statuses if len(statuses) > 1 else statuses[0])
+        return
+    for found in statuses:
+        _print_status(found)
 
 
-def _print_status(now: CollectionStatus) -> None:
-    say(("Collection ", "bold"), now.address)
-    files = ", ".join(f"{count} {state}" for state, count in now.files.items()) or "none"
-    say(f"  files      {files}")
-    say(f"  documents  {now.documents}")
-    say(f"  items      {now.items}")
-    say(f"  size       {now.bytes / 1e6:.1f} MB")
-    say(f"  pages at   {now.options.dpi:g} dpi, OCR {'on' if now.options.ocr else 'off'}")
-    if now.embedder is not None:
-        say(
-            f"  vectors    {now.embedder.kind}, {now.embedder.dimension} numbers each, by {now.embedder.name}"
-        )
-    if now.page_vectors is not None:
-        say(f"  a page     {_describe_page_vectors(now.page_vectors, now.embedder)}")
-    if now.tier is not None:
-        recall = "" if now.tier.recall is None else f"; finds {now.tier.recall:.1%} of the exact best ten"
-        say(f"  searched   {now.tier.name}: {now.tier.reason}{recall}")
-    say(f"  version    {now.content_version}")
-    _tell_problems("Problems", now.problems)
-    _tell_problems(again("Begun and not finished; run the same `vrag index add` again"), now.pending)
+def _print_status(status: CollectionStatus) -> None:
+    echo(("Collection ", "bold"), status.address)
+    files = ", ".join(f"{count} {state}" for state, count in status.files.items()) or "none"
+    echo(f"  files      {files}")
+    echo(f"  documents  {status.documents}")
+    echo(f"  items      {status.items}")
+    echo(f"  size       {status.bytes / 1e6:.1f} MB")
+    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {'on' if status.options.ocr else 'off'}")
+    if (embedder := status.embedder) is not None:
+        echo(f"  vectors    {embedder.kind}, {embedder.dimension} numbers each, by {embedder.name}")
+    if (pages := status.page_vectors) is not None:
+        vectors = str(pages.most) if pages.least == pages.most else f"{pages.least} to {pages.most}"
+        limit = embedder.settings.get("visual_tokens") if embedder else None
+        tokens = f"at most {limit} visual tokens" if limit else "visual tokens as the model allows"
+        echo(f"  a page     {vectors} vectors ({pages.pages} counted), {tokens}")
+    if (tier := status.tier) is not None:
+        recall = "" if tier.recall is None else f"; finds {tier.recall:.1%} of the exact best ten"
+        echo(f"  searched   {tier.name}: {tier.reason}{recall}")
+    echo(f"  version    {status.content_version}")
+    _print_problems("Problems", status.problems)
+    _print_problems(add_location("Unfinished; run the same `vrag index add` again"), status.pending)
+
+
+def _print_problems(title: str, documents: tuple[Document, ...]) -> None:
+    if documents:
+        echo((f"{title}:", "bold"))
+    for document in documents:
+        reason = f": {plain(document.reason)}" if document.reason else ""
+        echo(("  ! ", "yellow"), plain(document.path), reason)
 
 
 @app.command()
 def verify(
-    collection: str | None = Collection,
+    collection: opt.CollectionOption = None,
     repair: bool = typer.Option(
-        False, "--repair", help="Mend what can be; the next add makes the rest anew."
+        False, "--repair", help="Repair what can be repaired; the next `vrag index add` restores the rest."
     ),
-    as_json: bool = Json,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Check every row and every picture of a collection. Exit status 1 when something is wrong."""
+    """Check every row and every picture of a collection.
+
+    The exit status is 1 if something is damaged and not repaired.
+
+    Example: vrag index verify --repair
+    """
     from vrag.index.build import verify as verify_collection
 
     report = verify_collection(_open(collection), repair=repair)
-    if as_json:
-        emit_json({**asdict(report), "ok": report.ok})
-    else:
-        say(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
+
+    def render() -> None:
+        echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
         for problem in report.problems:
-            say(("  ! ", "yellow"), f"{plain(problem.subject)}: {plain(problem.detail)}")
+            echo_problem(problem.subject, problem.detail)
         if report.ok:
-            say(("All is as it should be.", "green"))
+            echo(("No problems.", "green"))
         elif report.repaired:
-            say(again("Repaired. Run `vrag index add` on the same paths to make again what is missing."))
+            echo(add_location("Repaired. Run `vrag index add` on the same paths to restore what is missing."))
         else:
-            say(again("To mend it: vrag index verify --repair"))
+            echo(add_location("To repair it: vrag index verify --repair"))
+
+    print_result({**asdict(report), "ok": report.ok}, render, as_json=as_json)
     raise typer.Exit(0 if report.ok or report.repaired else 1)
 
 
 @app.command()
 def remove(
     targets: list[str] = typer.Argument(..., help="Paths, folders, file names or ids of documents."),
-    collection: str | None = Collection,
-    as_json: bool = Json,
+    collection: opt.CollectionOption = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Take documents out of the collection. The files themselves stay where they are."""
+    """Remove documents from the collection. The files themselves are not deleted.
+
+    Example: vrag index remove ./reports/draft.pdf
+    """
     from vrag.index.build import remove as remove_documents
 
-    _tell_removed(remove_documents(_open(collection), targets), as_json=as_json)
+    _print_removed(remove_documents(_open(collection), targets), as_json=as_json)
 
 
 @app.command()
-def prune(collection: str | None = Collection, as_json: bool = Json) -> None:
-    """Take out those documents whose files are gone from the disk."""
+def prune(collection: opt.CollectionOption = None, as_json: opt.JsonOption = False) -> None:
+    """Remove documents whose files no longer exist.
+
+    Example: vrag index prune
+    """
     from vrag.index.build import prune as prune_documents
 
-    _tell_removed(prune_documents(_open(collection)), as_json=as_json)
+    _print_removed(prune_documents(_open(collection)), as_json=as_json)
+
+
+def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
+    paths = [document.path for document in report.documents]
+
+    def render() -> None:
+        echo(f"Removed {len(paths)} files, {report.items} items.")
+        for path in paths:
+            echo(f"  {plain(path)}")
+
+    print_result({"documents": paths, "items": report.items}, render, as_json=as_json)
 
 
 @app.command()
-def compact(collection: str | None = Collection, as_json: bool = Json) -> None:
-    """Give back disk space: merge small pieces, delete old versions and what nothing refers to."""
+def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = False) -> None:
+    """Free disk space: merge small files, delete old versions and unused data.
+
+    Example: vrag index compact
+    """
     from vrag.index.build import compact as compact_collection
 
     report = compact_collection(_open(collection))
-    if as_json:
-        emit_json(asdict(report))
-    else:
-        say(f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now.")
+    text = f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now."
+    print_result(report, lambda: echo(text), as_json=as_json)
 
 
-def _open(collection: str | None) -> CollectionStore:
-    from vrag.index.collection import Collection as Store
+def _open(collection: str | None) -> Collection:
+    from vrag.index.collection import Collection
 
-    return Store.open(load_settings(collection=collection).settings.collection)
-
-
-def _describe_page_vectors(found: PageVectors, embedder: EmbedderRecord | None) -> str:
-    """How many vectors pages have, and how many visual tokens the embedder was opened for."""
-    count = str(found.most) if found.least == found.most else f"{found.least} to {found.most}"
-    limit = embedder.settings.get("visual_tokens") if embedder else None
-    shown = f"at most {limit} visual tokens" if limit else "visual tokens as the model allows"
-    return f"{count} vectors ({found.pages} counted), {shown}"
-
-
-def _tell_problems(title: str, documents: tuple[Document, ...]) -> None:
-    if documents:
-        say((f"{title}:", "bold"))
-    for document in documents:
-        reason = f": {plain(document.reason)}" if document.reason else ""
-        say(("  ! ", "yellow"), plain(document.path), reason)
-
-
-def _tell_removed(report: RemoveReport, *, as_json: bool) -> None:
-    names = [document.path for document in report.documents]
-    if as_json:
-        emit_json({"documents": names, "items": report.items})
-        return
-    say(f"Removed {len(names)} files, {report.items} items.")
-    for name in names:
-        say(f"  {plain(name)}")
-
-
-def _report_record(done: AddReport) -> dict[str, object]:
-    return {
-        "added": done.added,
-        "changed": done.changed,
-        "unchanged": done.unchanged,
-        "failed": done.failed,
-        "items": done.items,
-        "seconds": round(done.seconds, 3),
-        "problems": [{"path": document.path, "reason": document.reason} for document in done.problems],
-        "skipped": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in done.skipped],
-    }
+    return Collection.open(load_settings(collection=collection).settings.collection)

@@ -1,4 +1,4 @@
-"""Documents on disk: whole or not at all, Markdown with its pictures in a folder beside it."""
+"""Output files: written completely or not at all; Markdown with its pictures in a folder next to it."""
 
 from __future__ import annotations
 
@@ -8,59 +8,61 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.cli.terminal.console import file_uri, named_path, plain, say, warn
+from vrag.cli.terminal.console import echo, plain, relative_path, warn
+from vrag.cli.terminal.inputs import parse_path
 from vrag.errors import RunError
 from vrag.render.exports import Format
 
 if TYPE_CHECKING:
     from vrag.render.report import Report
 
-__all__ = ["STDOUT", "Inline", "check_out", "format_of", "save_report", "tell_saved", "write_file"]
-
 STDOUT = "-"
 UNFINISHED = ".part"
-"""What the name of a file ends with that is being written."""
-REST_SECONDS = 60.0
-"""Without a change, after which whoever wrote it was killed."""
-SUFFIXES = {".html": Format.HTML, ".htm": Format.HTML, ".md": Format.MARKDOWN, ".markdown": Format.MARKDOWN}
-Inline = typer.Option(
-    False, "--inline", help="Markdown: the pictures in the file itself, as data, not in a folder beside it."
-)
+"""Suffix of a file that is being written."""
+STALE_SECONDS = 60.0
+"""Age of an unfinished file after which its writer was killed."""
+SUFFIXES = {
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".md": Format.MARKDOWN,
+    ".markdown": Format.MARKDOWN,
+    ".json": Format.JSON,
+}
 
 
 def format_of(out: str | None) -> Format | None:
-    """What a file is written in, by its suffix; None where that says nothing."""
-    suffix = Path(out or "").suffix.lower()
-    return Format.JSON if suffix == ".json" else SUFFIXES.get(suffix)
+    """Return the format that the suffix of a file stands for, if any."""
+    return SUFFIXES.get(Path(out or "").suffix.lower())
 
 
 def check_out(out: str, *, as_json: bool) -> None:
-    """Refuses a place that cannot be written, before any work is done for it.
+    """Refuse a place that cannot be written, before any work is done for it.
 
     Raises:
-        RunError: If there is no such folder, or it is one.
+        RunError: If the folder does not exist, or the place is a folder.
     """
     if out == STDOUT and as_json:
-        raise typer.BadParameter("Standard output has room for the document or for --json, not for both.")
+        raise typer.BadParameter("Standard output can take the document or --json, not both.")
     if out != STDOUT:
-        target = named_path(out)
+        target = parse_path(out)
         if target.is_dir():
-            raise _refused(target, IsADirectoryError(errno.EISDIR, ""))
+            raise _write_error(target, IsADirectoryError(errno.EISDIR, ""))
         if not target.parent.is_dir():
-            raise _refused(target, FileNotFoundError(errno.ENOENT, ""))
+            raise _write_error(target, FileNotFoundError(errno.ENOENT, ""))
 
 
 def save_report(report: Report, out: str, format: Format, *, inline: bool) -> dict[str, Any]:
-    """Writes a report to a file, or prints it; Markdown that is printed has its pictures inside.
+    """Write a report to a file, or print it; printed Markdown has its pictures inside.
 
     Returns:
-        What was written, for `--json`.
+        The facts for `--json`.
 
     Raises:
         RunError: If a place cannot be written.
@@ -71,19 +73,22 @@ def save_report(report: Report, out: str, format: Format, *, inline: bool) -> di
     }
     if format is Format.HTML:
         return write_file(out, report.html.encode()) | facts
-    target = None if inline or out == STDOUT else named_path(out)
+    target = None if inline or out == STDOUT else parse_path(out)
     folder = target.with_name(f"{target.stem}_files") if target else None
     text, files, pictures = report.markdown(folder.name if folder else "")
     if folder and files:
-        _make(folder)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise _write_error(folder, error) from error
         for name, data in files.items():
             write_file(str(folder / name), data)
-    beside = {"folder": str(folder) if folder and files else None}
-    return write_file(out, text.encode()) | facts | {"pictures": pictures} | beside
+    facts |= {"pictures": pictures, "folder": str(folder) if folder and files else None}
+    return write_file(out, text.encode()) | facts
 
 
 def write_file(out: str, data: bytes) -> dict[str, Any]:
-    """Writes a file whole or not at all, or prints it; what killed writers of it left is taken away.
+    """Write a file completely or not at all, or print it; delete what killed writers of it left.
 
     Raises:
         RunError: If the place cannot be written.
@@ -91,54 +96,37 @@ def write_file(out: str, data: bytes) -> dict[str, Any]:
     if out == STDOUT:
         sys.stdout.buffer.write(data)
         return {}
-    target = named_path(out)
-    beside = f".{target.name[:50]}."  # of four bytes each at most, and a name has 255
-    unfinished = target.parent / f"{beside}{secrets.token_hex(4)}{UNFINISHED}"
+    target = parse_path(out)
+    prefix = f".{target.name[:50]}."  # at most 4 bytes per character, and a name can have 255 bytes
+    unfinished = target.parent / f"{prefix}{secrets.token_hex(4)}{UNFINISHED}"
     try:
-        _sweep(target.parent, beside)
+        for stale in target.parent.glob(f"{glob.escape(prefix)}????????{UNFINISHED}"):
+            with suppress(OSError):
+                if time.time() - stale.stat().st_mtime > STALE_SECONDS:
+                    stale.unlink()
         unfinished.write_bytes(data)
         unfinished.replace(target)
     except OSError as error:
-        raise _refused(target, error) from error
+        raise _write_error(target, error) from error
     finally:
         with suppress(OSError):
             unfinished.unlink()
     return {"file": str(target), "bytes": len(data)}
 
 
-def _sweep(folder: Path, beside: str) -> None:
-    """Takes away what was left unfinished; another process may be writing what is young."""
-    for rest in folder.glob(f"{glob.escape(beside)}????????{UNFINISHED}"):
-        with suppress(OSError):
-            if time.time() - rest.stat().st_mtime > REST_SECONDS:
-                rest.unlink()
-
-
-def tell_saved(facts: dict[str, Any], reasons: tuple[str, ...]) -> None:
-    """Prints what was written where, and which pictures are not in it.
-
-    Args:
-        facts: What writing returned; nothing is told of what was printed.
-        reasons: Why pictures are missing.
-    """
+def print_saved(facts: dict[str, Any], reasons: Iterable[str] = ()) -> None:
+    """Print which file was written, and why pictures are missing in it; nothing for printed documents."""
     from vrag.render.text_format import count, size
 
     if "file" in facts:
-        where = f" to {plain(file_uri(Path(facts['file'])))}: {size(facts['bytes'])}"
-        beside = f" in {plain(file_uri(Path(facts['folder'])))}" if facts.get("folder") else ""
-        pictures = f", {count(facts['pictures'], 'picture')}{beside}" if "pictures" in facts else ""
-        say(("Written", "bold"), where + pictures)
+        where = f" to {plain(relative_path(Path(facts['file'])))}: {size(facts['bytes'])}"
+        folder = f" in {plain(relative_path(Path(facts['folder'])))}" if facts.get("folder") else ""
+        pictures = f", {count(facts['pictures'], 'picture')}{folder}" if "pictures" in facts else ""
+        echo(("Written", "bold"), where + pictures)
     if facts.get("missing"):
-        warn(f"{facts['missing']} pictures are not in it. {' '.join(reasons)}")
+        warn(f"{facts['missing']} pictures are missing. {' '.join(dict.fromkeys(reasons))}")
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise _refused(folder, error) from error
-
-
-def _refused(target: Path, error: OSError) -> RunError:
+def _write_error(target: Path, error: OSError) -> RunError:
     reason = os.strerror(error.errno or 0)
     return RunError(f"{target} cannot be written: {reason}.", "Choose another place with --out.")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import typer
 
-from vrag.cli.terminal.console import Json, emit_json, plain, say
-from vrag.cli.terminal.interrupts import stoppable
-from vrag.cli.train import plot, rollout
-from vrag.cli.train import verl as on_gpus
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import echo, plain, print_result
+from vrag.cli.terminal.inputs import read_questions
+from vrag.cli.terminal.progress import note_on_interrupt
 from vrag.cli.train.local import rl, sft
-
-__all__ = ["app"]
+from vrag.cli.train.plot import plot
+from vrag.cli.train.rollout import rollout
+from vrag.cli.train.verl import doctor, verl
 
 app = typer.Typer(help="Train a model to search, look and answer.", no_args_is_help=True)
 local = typer.Typer(help="Train a small model in this process, on a CPU or one GPU.", no_args_is_help=True)
@@ -31,45 +32,41 @@ def train_locally() -> None:
 
 @app.command("make-tiny")
 def make_tiny(
-    folder: Path = typer.Argument(..., help="Where to write the checkpoint; a new folder."),
+    folder: Path = typer.Argument(..., help="Output folder of the checkpoint; must not exist."),
     cases: list[Path] = typer.Option(
-        ...,
-        "--cases",
-        help="Data sets whose words become its vocabulary, repeatable; a .txt file does as well.",
+        ..., "--cases", help="Data set or .txt file whose words become the vocabulary; repeatable."
     ),
-    family: str = typer.Option("qwen3-vl", help="qwen3-vl or qwen2.5-vl."),
+    family: str = typer.Option("qwen3-vl", help="Model family: qwen3-vl or qwen2.5-vl."),
     hidden: int = typer.Option(64, help="Width of the language model, a multiple of 32."),
-    layers: int = typer.Option(2, min=1, help="Layers of the language model."),
-    picture_tokens: int = typer.Option(4, min=1, help="Visual tokens of a picture."),
-    seed: int = typer.Option(0, min=0, help="Of the random weights."),
-    as_json: bool = Json,
+    layers: int = typer.Option(2, min=1, help="Number of layers of the language model."),
+    picture_tokens: int = typer.Option(4, min=1, help="Visual tokens per picture."),
+    seed: int = typer.Option(0, min=0, help="Random seed of the weights."),
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Make a tiny Qwen-VL of random weights, with a tokenizer of its own.
-
-    It knows nothing. `vrag train local` teaches it, on one core.
+    """Make a tiny Qwen-VL model with random weights and its own tokenizer, to train on one CPU core.
 
     Example: vrag train make-tiny tiny --cases corpus/train.json --cases corpus/held_out.json
     """
     from vrag.rl.tiny import TinyOptions
     from vrag.rl.tiny import make_tiny as make
 
-    words = [text for path in cases for text in _words(path)]
+    words = [text for path in cases for text in _read_texts(path)]
     options = TinyOptions(
         family=family, hidden=hidden, layers=layers, picture_tokens=picture_tokens, seed=seed
     )
-    with stoppable("No checkpoint was made."):
+    with note_on_interrupt("No checkpoint was made."):
         profile = make(folder, words, options)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    if as_json:
-        emit_json({"folder": str(folder), "profile": profile.name, "bytes": size})
-        return
-    say(("Made", "bold"), f" {plain(str(folder))}, a random {family} of {size / 1e6:.1f} MB.")
-    say(f"Ask it, and it stammers: vrag ask --model local:{plain(shlex.quote(str(folder)))} …")
+
+    def render() -> None:
+        echo(("Made", "bold"), f" {plain(str(folder))}, a random {family} of {size / 1e6:.1f} MB.")
+        echo("Next, teach it: vrag train local sft RUNS --model", f" {plain(shlex.quote(str(folder)))} …")
+
+    print_result({"folder": str(folder), "profile": profile.name, "bytes": size}, render, as_json=as_json)
 
 
-def _words(path: Path) -> list[str]:
-    """Questions and answers of a data set, or the lines of a text."""
-    from vrag.cli.terminal.questions import read_questions
+def _read_texts(path: Path) -> list[str]:
+    """Read the questions and answers of a data set, or the lines of a text."""
     from vrag.errors import CaseError
 
     if path.suffix == ".txt":
@@ -83,7 +80,5 @@ def _words(path: Path) -> list[str]:
 local.command("sft")(sft)
 local.command("rl")(rl)
 app.add_typer(local, name="local")
-app.command("rollout")(rollout.rollout)
-app.command("plot")(plot.plot)
-app.command("verl")(on_gpus.verl)
-app.command("doctor")(on_gpus.doctor)
+for command in (rollout, plot, verl, doctor):
+    app.command()(command)

@@ -1,157 +1,137 @@
-"""`vrag train local sft | rl`: small models learn in this process."""
+"""`vrag train local sft | rl`: small models are trained in this process."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from vrag.cli.terminal.console import Agent, Collections
-from vrag.cli.terminal.questions import read_questions
-from vrag.cli.train.local_jobs import Machine, Reinforcement, Supervision, as_settings
+from vrag.cli import options as opt
+from vrag.cli.terminal.inputs import read_questions
+from vrag.cli.train.local_jobs import Machine, Reinforcement, Supervision
+from vrag.errors import SettingsError
 from vrag.settings import load_settings
 
-__all__ = ["rl", "sft"]
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from vrag.rl.model import Autocast
 
 RUN, ROLLOUTS, REWARD = "Run", "Rollouts", "Reward and credit"
 UPDATE, MACHINE = "Update", "Memory and speed"
-"""Under which headings help shows options."""
+"""Panels of the help texts."""
 
-Out = typer.Option(
-    ...,
-    "--out",
-    "-o",
-    help="Folder of the run; the same command goes on with one that stopped.",
-    rich_help_panel=RUN,
-)
-Again = typer.Option(
-    False, "--again", help="Throw away what the folder holds, and begin anew.", rich_help_panel=RUN
-)
-Begin = typer.Option(..., "--model", "-m", help="Checkpoint to begin with.", rich_help_panel=RUN)
-Steps = typer.Option(100, min=1, help="Updates of the weights.", rich_help_panel=RUN)
-Warmup = typer.Option(0, min=0, help="Steps in which it rises to that.", rich_help_panel=UPDATE)
-WeightDecay = typer.Option(0.0, min=0, help="Of AdamW.", rich_help_panel=UPDATE)
-FreezeVision = typer.Option(
-    False,
-    "--freeze-vision",
-    help="Leave the vision tower and its projector as they are.",
-    rich_help_panel=UPDATE,
-)
-Where = typer.Option(
-    None, "--device", help="cpu, cuda, cuda:1.", show_default="VRAG_DEVICE", rich_help_panel=MACHINE
-)
-DType = typer.Option(
-    "float32", help="Precision of weights; in half precision small steps round away.", rich_help_panel=MACHINE
-)
-Cast = typer.Option(
-    "auto",
-    help="In what layers multiply while weights stay float32: bfloat16, off; auto: bfloat16 on CUDA.",
-    rich_help_panel=MACHINE,
-)
-PileTokens = typer.Option(
-    16_384, min=1, help="Tokens of rows that are computed together at most.", rich_help_panel=MACHINE
-)
-LogitTokens = typer.Option(
-    1024, min=1, help="Of them, tokens whose logits are held at once.", rich_help_panel=MACHINE
-)
-Recompute = typer.Option(
-    False,
-    "--checkpoint-activations",
-    help="Compute layers twice: much less memory, a third more time.",
-    rich_help_panel=MACHINE,
-)
+ModelOption = Annotated[Path, opt.option(RUN, "Checkpoint to start from.", True, "--model", "-m")]
+_OUT = "Output folder of the run; the same command continues a stopped run."
+OutOption = Annotated[Path, opt.option(RUN, _OUT, True, "--out", "-o")]
+_AGAIN = "Delete the run in the folder and start again."
+AgainOption = Annotated[bool, opt.option(RUN, _AGAIN, True, "--again")]
+StepsOption = Annotated[int, opt.option(RUN, "Number of updates of the weights.", True, min=1)]
+SeedOption = Annotated[int, opt.option(RUN, "Random seed.", True, min=0)]
+SaveEveryOption = Annotated[int, opt.option(RUN, "Steps between checkpoints.", True, min=1)]
+WarmupOption = Annotated[int, opt.option(UPDATE, "Steps until the full learning rate.", True, min=0)]
+WeightDecayOption = Annotated[float, opt.option(UPDATE, "Weight decay of AdamW.", True, min=0)]
+_FREEZE_VISION = "Do not train the vision tower and its projector."
+FreezeVisionOption = Annotated[bool, opt.option(UPDATE, _FREEZE_VISION, True, "--freeze-vision")]
+DeviceOption = Annotated[str | None, opt.option(MACHINE, "cpu, cuda, cuda:1.", "VRAG_DEVICE")]
+_DTYPE = "Precision of weights; half precision loses small updates."
+DTypeOption = Annotated[str, opt.option(MACHINE, _DTYPE, True)]
+_AUTOCAST = "Precision of multiplications with float32 weights: bfloat16, off, or auto (bfloat16 on CUDA)."
+AutocastOption = Annotated[str, opt.option(MACHINE, _AUTOCAST, True)]
+PileTokensOption = Annotated[int, opt.option(MACHINE, "Maximum tokens per forward pass.", True, min=1)]
+_LOGIT_TOKENS = "Maximum tokens whose logits are in memory."
+LogitTokensOption = Annotated[int, opt.option(MACHINE, _LOGIT_TOKENS, True, min=1)]
+_RECOMPUTE = "Recompute activations: much less memory, a third more time."
+CheckpointActivationsOption = Annotated[
+    bool, opt.option(MACHINE, _RECOMPUTE, True, "--checkpoint-activations")
+]
 
 
 def sft(
+    model: ModelOption,
+    out: OutOption,
     runs: list[Path] = typer.Argument(
         ..., help="Folders of recorded runs: demonstrations, samples, rollouts."
     ),
-    model: Path = Begin,
-    out: Path = Out,
-    steps: int = Steps,
-    seed: int = typer.Option(0, min=0, help="Of the order of rows.", rich_help_panel=RUN),
-    save_every: int = typer.Option(
-        100, min=1, help="Steps from one checkpoint to the next.", rich_help_panel=RUN
-    ),
-    again: bool = Again,
-    batch: int = typer.Option(16, min=1, help="Rows of a step.", rich_help_panel=UPDATE),
+    steps: StepsOption = 100,
+    seed: SeedOption = 0,
+    save_every: SaveEveryOption = 100,
+    again: AgainOption = False,
+    batch: int = typer.Option(16, min=1, help="Rows per step.", rich_help_panel=UPDATE),
     lr: float = typer.Option(
         1e-5, help="Learning rate; about 2e-3 for a tiny model.", rich_help_panel=UPDATE
     ),
-    warmup: int = Warmup,
-    weight_decay: float = WeightDecay,
-    freeze_vision: bool = FreezeVision,
-    device: str | None = Where,
-    dtype: str = DType,
-    autocast: str = Cast,
-    pile_tokens: int = PileTokens,
-    logit_tokens: int = LogitTokens,
-    checkpoint_activations: bool = Recompute,
+    warmup: WarmupOption = 0,
+    weight_decay: WeightDecayOption = 0.0,
+    freeze_vision: FreezeVisionOption = False,
+    device: DeviceOption = None,
+    dtype: DTypeOption = "float32",
+    autocast: AutocastOption = "auto",
+    pile_tokens: PileTokensOption = 16_384,
+    logit_tokens: LogitTokensOption = 1024,
+    checkpoint_activations: CheckpointActivationsOption = False,
 ) -> None:
-    """Teach a model what recorded runs said: supervised training.
+    """Train a model on the model replies of recorded runs (supervised fine-tuning).
 
     Example: vrag train local sft demonstrations --model tiny --out taught --steps 400 --lr 2e-3
     """
+    flags = locals()
     from vrag.rl.trainers.supervised import SftOptions
     from vrag.rl.update import UpdateOptions
 
-    with as_settings():
-        update = UpdateOptions(
-            lr=lr,
-            warmup=warmup,
-            weight_decay=weight_decay,
-            freeze_vision=freeze_vision,
-            pile_tokens=pile_tokens,
-            logit_tokens=logit_tokens,
-            checkpoint_activations=checkpoint_activations,
+    with _invalid_options_as_settings():
+        options = SftOptions(
+            **_fields(SftOptions, flags), update=UpdateOptions(**_fields(UpdateOptions, flags))
         )
-        options = SftOptions(steps=steps, batch=batch, seed=seed, save_every=save_every, update=update)
-    machine = _machine(device, dtype, autocast)
+    machine = _parse_machine(device, dtype, autocast)
     Supervision(options=options, runs=runs, model=model, out=out, machine=machine).run(again=again)
 
 
 def rl(
+    model: ModelOption,
+    out: OutOption,
     cases: Path = typer.Argument(..., help="Questions to train on: JSON, JSON lines or parquet."),
-    model: Path = Begin,
-    out: Path = Out,
     held_out: Path | None = typer.Option(None, help="Questions to evaluate on.", rich_help_panel=RUN),
-    collections: list[str] | None = Collections,
-    agent: str | None = Agent,
+    collections: opt.CollectionsOption = None,
+    agent: opt.AgentOption = None,
     algorithm: str = typer.Option(
-        "grpo", help="grpo, ggpo, or ggpo-permuted: a control for studies.", rich_help_panel=REWARD
+        "grpo", help="grpo, ggpo, or ggpo-permuted (a control for studies).", rich_help_panel=REWARD
     ),
-    steps: int = Steps,
-    questions: int = typer.Option(8, min=1, help="Questions of a step.", rich_help_panel=ROLLOUTS),
-    group: int = typer.Option(8, min=2, help="Rollouts of each question.", rich_help_panel=ROLLOUTS),
+    steps: StepsOption = 100,
+    questions: int = typer.Option(8, min=1, help="Questions per step.", rich_help_panel=ROLLOUTS),
+    group: int = typer.Option(8, min=2, help="Rollouts per question.", rich_help_panel=ROLLOUTS),
     lr: float = typer.Option(
         1e-6, help="Learning rate; about 1e-3 for a tiny model.", rich_help_panel=UPDATE
     ),
-    warmup: int = Warmup,
-    weight_decay: float = WeightDecay,
-    freeze_vision: bool = FreezeVision,
+    warmup: WarmupOption = 0,
+    weight_decay: WeightDecayOption = 0.0,
+    freeze_vision: FreezeVisionOption = False,
     clip_norm: float = typer.Option(
-        1.0, min=1e-6, help="Norm of the gradient at most.", rich_help_panel=UPDATE
+        1.0, min=1e-6, help="Maximum norm of the gradient.", rich_help_panel=UPDATE
     ),
-    temperature: float = typer.Option(1.0, min=0.01, help="Of sampling.", rich_help_panel=ROLLOUTS),
+    temperature: float = typer.Option(1.0, min=0.01, help="Sampling temperature.", rich_help_panel=ROLLOUTS),
     max_steps: int | None = typer.Option(
-        None, min=1, help="Model calls of a rollout at most.", rich_help_panel=ROLLOUTS
+        None, min=1, help="Maximum model calls per rollout.", rich_help_panel=ROLLOUTS
     ),
-    max_tokens: int = typer.Option(256, min=1, help="Tokens of a reply at most.", rich_help_panel=ROLLOUTS),
+    max_tokens: int = typer.Option(256, min=1, help="Maximum tokens per reply.", rich_help_panel=ROLLOUTS),
     hits: int | None = typer.Option(
-        None, min=1, help="Hits a search of the agent returns.", rich_help_panel=ROLLOUTS
+        None, min=1, help="Hits that each search of the agent returns.", rich_help_panel=ROLLOUTS
     ),
     weights: str = typer.Option(
         "",
-        help="Of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, those of installed "
-        "parts too: retrieval=0.2,answer=0.7,brevity=0.1.",
+        help="Weights of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, installed "
+        "parts included: retrieval=0.2,answer=0.7,brevity=0.1.",
         show_default="the agent's own",
         rich_help_panel=REWARD,
     ),
     exact: bool = typer.Option(
-        False, help="Rules take an answer for right only word for word.", rich_help_panel=REWARD
+        False, help="Judge by rules that accept only exact matches.", rich_help_panel=REWARD
     ),
     kl: float = typer.Option(
-        0.0, min=0, help="Weight of the divergence from the model it began as.", rich_help_panel=UPDATE
+        0.0, min=0, help="Weight of the KL from the start model.", rich_help_panel=UPDATE
     ),
     entropy: float = typer.Option(
         0.0, min=0, help="Weight of the entropy; about 0.01 for a tiny model.", rich_help_panel=UPDATE
@@ -159,121 +139,104 @@ def rl(
     penalty: float | None = typer.Option(
         None,
         min=0,
-        help="What a segment with an invalid action costs.",
+        help="Penalty of a segment with an invalid action.",
         show_default="0.5, or 0 for grpo",
         rich_help_panel=REWARD,
     ),
     ratio: str = typer.Option(
-        "token",
-        help="What is clipped: the ratio of each token, or of a segment (GSPO).",
-        rich_help_panel=UPDATE,
+        "token", help="Clip the ratio of each `token`, or of each `segment` (GSPO).", rich_help_panel=UPDATE
     ),
     together: bool = typer.Option(
         True,
-        help="Join rollouts at a barrier: repeatable bit by bit, on the same machine.",
+        help="Synchronize rollouts: bit-identical results on the same machine.",
         rich_help_panel=ROLLOUTS,
     ),
-    seed: int = typer.Option(0, min=0, help="Of everything that is random.", rich_help_panel=RUN),
-    evaluate_every: int = typer.Option(
-        10, min=1, help="Steps from one evaluation to the next.", rich_help_panel=RUN
-    ),
+    seed: SeedOption = 0,
+    evaluate_every: int = typer.Option(10, min=1, help="Steps between evaluations.", rich_help_panel=RUN),
     evaluate_samples: int = typer.Option(
-        1, min=1, help="Rollouts of a held-out question.", rich_help_panel=RUN
+        1, min=1, help="Rollouts per held-out question.", rich_help_panel=RUN
     ),
     evaluate_temperature: float = typer.Option(
-        0.0, min=0, help="Of those; 0: without sampling.", rich_help_panel=RUN
+        0.0, min=0, help="Temperature of evaluations; 0: greedy.", rich_help_panel=RUN
     ),
-    save_every: int = typer.Option(
-        10, min=1, help="Steps from one checkpoint to the next.", rich_help_panel=RUN
-    ),
+    save_every: SaveEveryOption = 10,
     stop_at: float | None = typer.Option(
-        None, help="Accuracy on held-out questions to stop at.", rich_help_panel=RUN
+        None, help="Stop at this accuracy on held-out questions.", rich_help_panel=RUN
     ),
-    again: bool = Again,
-    device: str | None = Where,
-    dtype: str = DType,
-    autocast: str = Cast,
+    again: AgainOption = False,
+    device: DeviceOption = None,
+    dtype: DTypeOption = "float32",
+    autocast: AutocastOption = "auto",
     batch: int = typer.Option(
-        64, min=1, help="Replies that are written together at most.", rich_help_panel=MACHINE
+        64, min=1, help="Maximum replies generated at a time.", rich_help_panel=MACHINE
     ),
-    pile_tokens: int = PileTokens,
-    logit_tokens: int = LogitTokens,
-    checkpoint_activations: bool = Recompute,
+    pile_tokens: PileTokensOption = 16_384,
+    logit_tokens: LogitTokensOption = 1024,
+    checkpoint_activations: CheckpointActivationsOption = False,
 ) -> None:
-    """Train a model by reinforcement: rollouts, rewards, advantages, an update, again.
+    """Train a model by reinforcement learning: rollouts, rewards, advantages, an update, and again.
 
-    Rollouts go through the same agent and environment as serving. Stop at any moment: the same command
-    goes on from the last checkpoint, and ends with the same weights, bit by bit, as if it had not been
-    stopped: on the same machine, with the same libraries and number of threads. On CUDA slower operations
-    are taken for it; --no-together does without.
+    Rollouts use the same agent and environment as `vrag ask` and `vrag serve`. You can stop at any time: the
+    same command continues from the last checkpoint, and the final weights are bit-identical to those of an
+    uninterrupted run, on the same machine with the same libraries and number of threads. On CUDA this
+    requires slower operations; --no-together does without.
 
     Example: vrag train local rl train.json --model taught/model --out trained --lr 1e-3 --entropy 0.01
     """
+    flags = locals()
     from vrag.rl.objectives.losses import RatioKind
     from vrag.rl.trainers.local import ALGORITHMS, RlOptions
     from vrag.rl.update import UpdateOptions
 
-    settings = load_settings(
-        agent=agent, collections=collections or None, max_steps=max_steps, hits=hits
-    ).settings
-    if algorithm not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise typer.BadParameter(f"{algorithm} is none of {known}.", param_hint="--algorithm")
-    if ratio not in set(RatioKind):
-        raise typer.BadParameter(f"{ratio} is neither token nor segment.", param_hint="--ratio")
-    with as_settings():
+    agent_flags = {name: flags[name] for name in ("agent", "max_steps", "hits")}
+    settings = load_settings(**agent_flags, collections=collections or None).settings
+    _check_choice("--algorithm", algorithm, ALGORITHMS)
+    _check_choice("--ratio", ratio, [*RatioKind])
+    with _invalid_options_as_settings():
         options = RlOptions(
-            algorithm=algorithm,
-            steps=steps,
-            questions=questions,
-            group=group,
-            seed=seed,
-            together=together,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            penalty=penalty,
-            ratio=RatioKind(ratio),
-            kl=kl,
-            entropy=entropy,
-            evaluate_every=evaluate_every,
-            evaluate_samples=evaluate_samples,
-            evaluate_temperature=evaluate_temperature,
-            save_every=save_every,
-            stop_at=stop_at,
-            batch=batch,
-            update=UpdateOptions(
-                lr=lr,
-                warmup=warmup,
-                weight_decay=weight_decay,
-                freeze_vision=freeze_vision,
-                clip_norm=clip_norm,
-                pile_tokens=pile_tokens,
-                logit_tokens=logit_tokens,
-                checkpoint_activations=checkpoint_activations,
-            ),
+            **_fields(RlOptions, flags), update=UpdateOptions(**_fields(UpdateOptions, flags))
         )
-    asked = read_questions(cases)
-    kept = read_questions(held_out) if held_out else []
     Reinforcement(
         options=options,
         settings=settings,
-        cases=asked,
-        held_out=kept,
+        cases=read_questions(cases),
+        held_out=read_questions(held_out) if held_out else [],
         weights=weights,
         exact=exact,
         model=model,
         out=out,
-        machine=_machine(device, dtype, autocast),
+        machine=_parse_machine(device, dtype, autocast),
     ).run(again=again)
 
 
-def _machine(device: str | None, dtype: str, autocast: str) -> Machine:
+def _fields(options: type[BaseModel], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that are fields of the options."""
+    return {name: value for name, value in flags.items() if name in options.model_fields}
+
+
+def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        message = f"{value} is not one of {', '.join(choices)}."
+        raise typer.BadParameter(message, param_hint=option)
+
+
+def _parse_machine(device: str | None, dtype: str, autocast: str) -> Machine:
     from vrag.embed.options import DTYPES
     from vrag.rl.model import AUTOCASTS
 
-    if dtype not in DTYPES:
-        raise typer.BadParameter(f"{dtype} is none of {', '.join(DTYPES)}.", param_hint="--dtype")
-    for known in AUTOCASTS:
-        if autocast == known:
-            return Machine(device=device, dtype=dtype, autocast=known)
-    raise typer.BadParameter(f"{autocast} is none of {', '.join(AUTOCASTS)}.", param_hint="--autocast")
+    _check_choice("--dtype", dtype, DTYPES)
+    _check_choice("--autocast", autocast, AUTOCASTS)
+    return Machine(device=device, dtype=dtype, autocast=cast("Autocast", autocast))
+
+
+@contextmanager
+def _invalid_options_as_settings() -> Generator[None]:
+    """Report an invalid option like an invalid setting."""
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "--" + "-".join(map(str, first["loc"][-1:])).replace("_", "-")
+        raise SettingsError(f"{name} {first['input']}: {first['msg'].lower()}.") from None

@@ -1,10 +1,11 @@
-"""`vrag train rollout`: many rollouts of a served model at once, in a folder that can be gone on with."""
+"""`vrag train rollout`: many rollouts of a served model, in a resumable folder."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,153 +13,111 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.cli import DONE, FAILED, STOPPED
-from vrag.cli.ask.prepare import ImageRoot, MaxSteps, TopK
-from vrag.cli.terminal.console import (
-    Agent,
-    BaseUrl,
-    Collections,
-    Json,
-    Model,
-    SearchUrl,
-    duration,
-    emit_json,
-    plain,
-    progress_line,
-    say,
-    show_table,
-    warn,
-)
-from vrag.cli.terminal.interrupts import GOES_ON, hopeless
-from vrag.cli.terminal.paths import tell_absent
-from vrag.cli.terminal.questions import read_questions
-from vrag.settings import load_settings
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import duration, echo, plain, print_result, print_table, warn
+from vrag.cli.terminal.inputs import read_questions, warn_missing_documents
+from vrag.cli.terminal.process import DONE, FAILED, STOPPED
+from vrag.cli.terminal.progress import RESUME_NOTE, progress_line, should_give_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from vrag.agent.agent import Agent as AgentOf
+    from vrag.agent.agent import Agent
     from vrag.rollouts.rollout import RolloutAttempt
     from vrag.rollouts.rollout_store import RolloutEntry, RolloutStore
     from vrag.settings import Settings
     from vrag.types import Case
 
-__all__ = ["rollout"]
-
 
 def rollout(
     dataset: Path = typer.Argument(..., metavar="CASES", help="Questions: JSON, JSON lines or parquet."),
     out: Path = typer.Option(
-        ..., "--out", "-o", help="Folder of the rollouts; one that holds some is gone on with."
+        ..., "--out", "-o", help="Output folder of the rollouts; an existing one is continued."
     ),
-    samples: int = typer.Option(5, "--samples", "-n", min=1, help="Rollouts of each question."),
-    agent: str | None = Agent,
-    model: str | None = Model,
-    base_url: str | None = BaseUrl,
-    collections: list[str] | None = Collections,
-    search_url: str | None = SearchUrl,
-    image_root: str | None = ImageRoot,
-    max_steps: int | None = MaxSteps,
-    top_k: int | None = TopK,
+    samples: int = typer.Option(5, "--samples", "-n", min=1, help="Rollouts per question."),
+    agent: opt.AgentOption = None,
+    model: opt.ModelOption = None,
+    base_url: opt.BaseUrlOption = None,
+    collections: opt.CollectionsOption = None,
+    search_url: opt.SearchUrlOption = None,
+    image_root: opt.ImageRootOption = None,
+    max_steps: opt.MaxStepsOption = None,
+    hits: opt.TopKOption = None,
     max_tokens: int | None = typer.Option(
-        None, min=1, help="Tokens of a reply at most.", show_default="VRAG_MAX_TOKENS"
+        None, min=1, help="Maximum tokens per reply.", show_default="VRAG_MAX_TOKENS"
     ),
-    temperature: float = typer.Option(1.0, min=0, max=2, help="Of sampling."),
+    temperature: float = typer.Option(1.0, min=0, max=2, help="Sampling temperature."),
     seed: int | None = typer.Option(
-        None, help="Of sampling; each rollout gets one of its own made from it.", show_default="VRAG_SEED"
+        None, help="Random seed; each rollout gets its own seed derived from it.", show_default="VRAG_SEED"
     ),
-    concurrency: int = typer.Option(64, min=1, max=4096, help="Rollouts in flight at most."),
-    seconds: float = typer.Option(300.0, min=0.001, help="Deadline of a rollout."),
-    retry_failed: bool = typer.Option(False, "--retry-failed", help="Make those that failed again as well."),
-    as_json: bool = Json,
+    concurrency: int = typer.Option(64, min=1, max=4096, help="Maximum rollouts at a time."),
+    seconds: float = typer.Option(300.0, min=0.001, help="Time limit of a rollout, in seconds."),
+    retry_failed: bool = typer.Option(False, "--retry-failed", help="Repeat failed rollouts."),
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Roll out every question several times against a served model.
+    """Roll out every question several times with a served model.
 
-    Rollouts advance independently, each as fast as its own model calls and searches; searches of the same
-    moment are made together. The server is asked for token ids and log-probabilities, which training rows
-    are made of. A rollout that fails is recorded with its reason. Stop at any moment: the same command goes
-    on from there, nothing is lost that was recorded, and nothing is made twice.
+    Rollouts advance independently, each as fast as its model calls and searches; simultaneous searches are
+    batched. The server is asked for token ids and log-probabilities, which training requires. A failed
+    rollout is recorded with its reason. You can stop at any time: the same command continues, no
+    recorded rollout is lost, and none is repeated.
 
-    Exit status: 0 all made, 1 given up or all that the folder holds failed, 2 wrong use, 130 stopped.
+    Exit status: 0 all done, 1 given up or every rollout in the folder failed, 2 wrong usage, 130 stopped.
 
-    Examples of use:
+    Examples:
 
       vrag train rollout questions.json --out rollouts --model Qwen2.5-VL-7B --base-url http://localhost:8002/v1
 
       vrag train rollout questions.json --out rollouts --samples 8 --concurrency 128 --retry-failed
     """
-    settings = load_settings(
-        agent=agent,
-        model=model,
-        base_url=base_url,
-        collections=collections or None,
-        search_url=search_url,
-        image_root=image_root,
-        max_steps=max_steps,
-        hits=top_k,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-        token_details=True,
-        model_requests=concurrency,
-    ).settings
+    settings = opt.load_flags(locals(), token_details=True, model_requests=concurrency).settings
     cases = read_questions(dataset)
     job = _RolloutJob(settings, cases, samples, out, concurrency, seconds, retry_failed, quiet=as_json)
-    told = job.run()
-    if as_json:
-        emit_json(told.as_json(out))
-    else:
-        _tell(told, out)
-    raise typer.Exit(told.status)
+    summary = job.run()
+    print_result(summary.as_dict(out), lambda: _print_summary(summary, out), as_json=as_json)
+    raise typer.Exit(summary.status)
 
 
 @dataclass
 class _RolloutSummary:
-    """What came of the work so far."""
+    """The results so far."""
 
     attempts: int
-    """All that the folder is to hold."""
+    """Rollouts in the complete folder."""
     before: int
-    """Of them, those that needed not be made."""
+    """Rollouts that were in the folder."""
     model: bool
-    """Whether one that can tell its tokens was asked."""
-    begun: float = field(default_factory=time.perf_counter)
+    """Whether a model is asked, which may report token ids."""
+    start: float = field(default_factory=time.perf_counter)
     made: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
+    """Number of failures by reason."""
     examples: dict[str, str] = field(default_factory=dict[str, str])
-    """A failure of each reason."""
+    """One failure of each reason."""
     failed_before: int = 0
-    """Recorded failures that stand in the folder from before, and are not made again."""
-    in_a_row: int = 0
-    """Failures since the last rollout that came to its end."""
+    """Failed rollouts that were in the folder and are not repeated."""
+    failures_in_a_row: int = 0
     steps: int = 0
     tokens: int = 0
     stopped: bool = False
     given_up: bool = False
 
     def add(self, entry: RolloutEntry) -> None:
-        """Takes one that was recorded."""
+        """Count a recorded rollout."""
         self.made += 1
         self.steps += entry.steps
         self.tokens += entry.tokens
-        self.in_a_row = self.in_a_row + 1 if entry.failure else 0
+        self.failures_in_a_row = self.failures_in_a_row + 1 if entry.failure else 0
         if entry.failure and entry.reason:
             self.failures[entry.reason] += 1
             self.examples[entry.reason] = entry.failure.partition(":")[2].strip()
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
-        return time.perf_counter() - self.begun
-
-    @property
-    def rate(self) -> float:
-        """Rollouts a second."""
-        return self.made / max(self.seconds, 1e-9)
+        """The time since the start."""
+        return time.perf_counter() - self.start
 
     @property
     def status(self) -> int:
-        """Of the process."""
+        """The exit status of the process."""
         if self.stopped:
             return STOPPED
         failed, done = self.failed_before + self.failures.total(), self.before + self.made
@@ -166,20 +125,21 @@ class _RolloutSummary:
 
     @property
     def line(self) -> str:
-        """How far it is."""
-        left = self.attempts - self.before - self.made
+        """The progress, in one line."""
+        remaining = self.attempts - self.before - self.made
+        rate = self.made / max(self.seconds, 1e-9)
         parts = [f"{self.before + self.made}/{self.attempts} rollouts"]
         if self.made:
-            parts.append(f"{self.rate:.2f}/s" if self.rate >= 0.1 else f"{60 * self.rate:.1f}/min")
+            parts.append(f"{rate:.2f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min")
             parts.append(f"{self.tokens / max(self.seconds, 1e-9):,.0f} tokens/s")
         if self.failures:
             parts.append(f"{self.failures.total()} failed")
-        if left and self.made:
-            parts.append(f"{duration(left / self.rate)} left")
+        if remaining and self.made:
+            parts.append(f"{duration(remaining / rate)} left")
         return " · ".join(parts)
 
-    def as_json(self, out: Path) -> dict[str, Any]:
-        """For machines."""
+    def as_dict(self, out: Path) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
         return {
             "folder": str(out),
             "attempts": self.attempts,
@@ -198,7 +158,7 @@ class _RolloutSummary:
 
 @dataclass
 class _RolloutJob:
-    """What is to be rolled out, and how."""
+    """The rollouts to make."""
 
     settings: Settings
     cases: list[Case]
@@ -206,80 +166,76 @@ class _RolloutJob:
     out: Path
     concurrency: int
     seconds: float
-    again: bool
+    retry_failed: bool
     quiet: bool
 
     def run(self) -> _RolloutSummary:
-        """Makes what is left. Ctrl-C ends it early, with what is done."""
+        """Make the missing rollouts. Ctrl-C ends it early, with what is finished."""
         from vrag.factory import made_with, open_agent, open_session
         from vrag.rollouts.batched_search import BatchedSearcher
         from vrag.rollouts.rollout_store import open_campaign
 
         session = open_session(self.settings)
-        tell_absent(self.cases, session.documents)
+        warn_missing_documents(self.cases, session.documents)
         session.warm_up()
         agent = open_agent(self.settings, BatchedSearcher(session.searcher))
-        with open_campaign(self.out, made_with(self.settings, agent, session.searcher)) as campaign:
-            left = sum(1 for _ in campaign.left(self._attempts(), again=self.again))
+        with open_campaign(self.out, made_with(self.settings, agent, session.searcher)) as store:
+            missing = sum(1 for _ in store.left(self._attempts(), again=self.retry_failed))
             attempts = len(self.cases) * self.samples
-            told = _RolloutSummary(attempts, attempts - left, model=bool(self.settings.model))
-            told.failed_before = 0 if self.again else self._failed(campaign)
-            with progress_line(quiet=self.quiet) as tell:
-                asyncio.run(self._made(campaign, agent, told, tell))
-        return told
-
-    def _failed(self, campaign: RolloutStore) -> int:
-        """How many of the attempts failed before."""
-        entries = (campaign.entries.get((one.case.uid, one.sample)) for one in self._attempts())
-        return sum(entry is not None and entry.failure is not None for entry in entries)
+            summary = _RolloutSummary(attempts, attempts - missing, model=bool(self.settings.model))
+            if not self.retry_failed:
+                entries = (store.entries.get((each.case.uid, each.sample)) for each in self._attempts())
+                summary.failed_before = sum(entry is not None and bool(entry.failure) for entry in entries)
+            with progress_line(quiet=self.quiet) as show:
+                asyncio.run(self._make(store, agent, summary, show))
+        return summary
 
     def _attempts(self) -> Iterator[RolloutAttempt]:
-        """All of a case one after the other: they open the same pages, and begin with the same prompt."""
+        """Yield all attempts, case by case: those of a case open the same pages, and share their prompt."""
         from vrag.rollouts.rollout import RolloutAttempt
 
-        return (
-            RolloutAttempt(case=case, sample=sample) for case in self.cases for sample in range(self.samples)
-        )
+        cases, samples = self.cases, range(self.samples)
+        return (RolloutAttempt(case=case, sample=sample) for case in cases for sample in samples)
 
-    async def _made(
-        self, campaign: RolloutStore, agent: AgentOf, told: _RolloutSummary, tell: Callable[[str], None]
+    async def _make(
+        self, store: RolloutStore, agent: Agent, summary: _RolloutSummary, show: Callable[[str], None]
     ) -> None:
         from vrag.factory import agent_by_seed
 
-        making = campaign.made(
-            campaign.left(self._attempts(), again=self.again),
+        rollouts = store.made(
+            store.left(self._attempts(), again=self.retry_failed),
             agent_by_seed(self.settings, agent),
             concurrency=self.concurrency,
             seconds=self.seconds,
         )
         try:
-            async with aclosing(making) as entries:
+            async with aclosing(rollouts) as entries:
                 async for entry in entries:
-                    told.add(entry)
-                    tell(told.line)
-                    if hopeless(told.in_a_row, self.concurrency):
-                        told.given_up = True
+                    summary.add(entry)
+                    show(summary.line)
+                    if should_give_up(summary.failures_in_a_row, self.concurrency):
+                        summary.given_up = True
                         break
         except asyncio.CancelledError:  # Ctrl-C
-            told.stopped = True
+            summary.stopped = True
         finally:
             await agent.aclose()
 
 
-def _tell(told: _RolloutSummary, out: Path) -> None:
-    """What was made, why others failed, and how to go on."""
-    if told.stopped:
-        warn(f"Stopped. {GOES_ON}")
-    say(f"{told.made} rollouts made in {duration(told.seconds)}: {told.line}. They lie in {plain(str(out))}.")
-    if told.failed_before:
-        warn(f"{told.failed_before} of those made before failed. Make them again with --retry-failed.")
-    if told.failures:
-        rows = [(reason, str(n), told.examples[reason]) for reason, n in told.failures.most_common()]
-        show_table(("failed", "times", "for example"), rows)
-        say("Make those again: the same command with --retry-failed.")
-    if told.given_up:
-        warn(f"Given up: the last {told.in_a_row} rollouts all failed. Mend that and add --retry-failed.")
-    if told.model and told.steps and not told.tokens:
-        warn(
-            "The server told no token ids: no training rows can be made of these. vLLM and SGLang tell them."
-        )
+def _print_summary(summary: _RolloutSummary, out: Path) -> None:
+    """Print what was made, why others failed, and how to continue."""
+    if summary.stopped:
+        warn(f"Stopped. {RESUME_NOTE}")
+    made = f"{summary.made} rollouts made in {duration(summary.seconds)}"
+    echo(f"{made}: {summary.line}. They are in {plain(str(out))}.")
+    if summary.failed_before:
+        warn(f"{summary.failed_before} earlier rollouts failed. Repeat them with --retry-failed.")
+    if summary.failures:
+        rows = [(reason, str(n), summary.examples[reason]) for reason, n in summary.failures.most_common()]
+        print_table(("failed", "times", "for example"), rows)
+        echo("To repeat failed rollouts, add --retry-failed to the same command.")
+    if summary.given_up:
+        failures = summary.failures_in_a_row
+        warn(f"Given up: the last {failures} rollouts failed. Fix the cause and add --retry-failed.")
+    if summary.model and summary.steps and not summary.tokens:
+        warn("The server reported no token ids, which training requires. vLLM and SGLang report them.")

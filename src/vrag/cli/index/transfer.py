@@ -1,0 +1,228 @@
+"""`vrag index import | export | publish`: collections from and for other programs and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from vrag.cli import options as opt
+from vrag.cli.terminal.console import (
+    MAX_PROBLEMS,
+    echo,
+    echo_problem,
+    err,
+    out,
+    plain,
+    print_add_report,
+    print_result,
+)
+from vrag.cli.terminal.progress import index_progress
+
+if TYPE_CHECKING:
+    from vrag.embed.embedder import Embedder
+    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.reference.index_import import ImportReport
+    from vrag.settings import Settings
+
+
+def import_index(
+    indexes: list[Path] = typer.Argument(..., help="Directories with a FAISS index or with .node files."),
+    collection: opt.CollectionOption = None,
+    files: Path | None = typer.Option(
+        None, help="Folder of the pictures, with subfolders.", show_default="the parent folder of the index"
+    ),
+    embedder: opt.EmbedderOption = None,
+    device: opt.DeviceOption = None,
+    ocr: opt.OcrOption = None,
+    workers: opt.WorkersOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Import an index of the reference implementation into a collection, with its vectors unchanged.
+
+    Pictures are searched in the parent folder of the index and in --files, nowhere else. Their text is
+    read, so that you can search words at once; items whose picture is missing are imported without it. To
+    search the vectors, name the model that made them: it is compared on a few pictures first. You can also
+    import without a model, and bind the vectors later with the same command and --embedder.
+
+    Example: vrag index import search_engine/corpus/image_index --files search_engine/corpus/img
+    """
+    settings = opt.load_flags(locals()).settings
+    from vrag.factory import corpus_options
+    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.reference.index_import import import_indexes
+
+    header = CollectionHeader.read(Path(settings.collection))
+    with index_progress() as progress:
+        report = import_indexes(
+            settings.collection,
+            indexes,
+            corpus_options(settings) if header is None else None,  # an existing collection keeps its options
+            files=files,
+            embedder=_open_embedder(settings, header),
+            progress=progress,
+        )
+    print_result(_import_facts(report), lambda: _print_import(report), as_json=as_json)
+
+
+def _open_embedder(settings: Settings, header: CollectionHeader | None) -> Embedder | None:
+    """Open the embedder that was named, or else the one of the collection, unless that is a server.
+
+    A collection from somebody else must not decide where pages and keys are sent: the import then says what
+    to name.
+    """
+    from vrag.factory import load_embedder
+
+    recorded = header.embedder if header else None
+    bound = recorded if recorded and not recorded.imported and "://" not in recorded.name else None
+    name = settings.embedder or (bound.name if bound else "")
+    return load_embedder(settings, name, bound.settings if bound else None) if name else None
+
+
+def _print_import(report: ImportReport) -> None:
+    print_add_report(report.added, to=out)
+    echo(
+        f"{report.entries} entries: {len(report.unusable)} unusable, {report.duplicates} duplicates, "
+        f"{report.without_file} whose picture or video was not found."
+    )
+    for problem in report.unusable[:MAX_PROBLEMS]:
+        echo_problem(problem.path.name, problem.reason)
+    if (more := len(report.unusable) - MAX_PROBLEMS) > 0:
+        echo(f"  … and {more} more; --json lists all.")
+    for note in report.notes:
+        echo(("Note: ", "yellow"), plain(note))
+    model = plain(report.embedder.name)
+    if report.embedder.imported:
+        echo(
+            f"The vectors, made by {model}, cannot be searched yet: run the same command with "
+            "--embedder MODEL. You can search words now."
+        )
+    else:
+        echo(f"The vectors are searched with {model}.")
+
+
+def _import_facts(report: ImportReport) -> dict[str, object]:
+    added = report.added
+    return {
+        "entries": report.entries,
+        "items": added.items,
+        "added": added.added,
+        "changed": added.changed,
+        "unchanged": added.unchanged,
+        "failed": added.failed,
+        "without_file": report.without_file,
+        "duplicates": report.duplicates,
+        "unusable": [{"path": problem.path, "reason": problem.reason} for problem in report.unusable],
+        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
+        "notes": report.notes,
+        "embedder": {"name": report.embedder.name, "imported": report.embedder.imported},
+        "seconds": round(added.seconds, 3),
+    }
+
+
+def export_index(
+    faiss: Path | None = typer.Option(
+        None, metavar="DIR", help="Output directory for a FAISS index: one vector per item."
+    ),
+    nodes: Path | None = typer.Option(
+        None, metavar="DIR", help="Output directory for .node files: many vectors per item."
+    ),
+    model: str = typer.Option(
+        "", help="Model name to store for the reference implementation.", show_default="the embedder's name"
+    ),
+    replace: bool = typer.Option(False, "--replace", help="Replace an existing index."),
+    collection: opt.CollectionOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Write a collection as an index that the reference implementation loads.
+
+    Pictures and clips are written to media/ in the same directory. An existing directory is refused, and a
+    killed process leaves no partial index.
+
+    Example: vrag index export --faiss ./image_index --collection visual; then, with the reference:
+    engine.load_index("./image_index")
+    """
+    if (faiss is None) == (nodes is None):
+        raise typer.BadParameter("Choose one of --faiss DIR and --nodes DIR.")
+    settings = opt.load_flags({"collection": collection}).settings
+    from vrag.index.collection import Collection
+    from vrag.index.reference.index_export import export_faiss, export_nodes
+
+    opened = Collection.open(settings.collection)
+    if faiss is not None:
+        report = export_faiss(opened, faiss, model=model, replace=replace)
+    else:
+        assert nodes is not None
+        report = export_nodes(opened, nodes, model=model, replace=replace)
+
+    def render() -> None:
+        echo(f"Exported {report.items} items to {plain(str(report.directory))}")
+        if report.without_vector:
+            echo(f"  {report.without_vector} items have no vector and were left out.")
+        echo(f"  model      {plain(report.model)}")
+
+    print_result(report, render, as_json=as_json)
+
+
+def publish(
+    address: str = typer.Argument(
+        ..., help="s3://bucket/prefix for the whole collection, qdrant://host:port/name for its vectors."
+    ),
+    collection: opt.CollectionOption = None,
+    prune: bool = typer.Option(False, "--prune", help="Delete objects that no recent publication uses."),
+    keep: float = typer.Option(
+        60.0, min=0, help="With --prune: minutes for which earlier publications remain readable."
+    ),
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Upload a collection to object storage, or its vectors to Qdrant.
+
+    Only missing data is uploaded, so you can stop and repeat the command. Readers see the earlier
+    publication until the new one is complete. Keys and endpoint come from the environment: AWS_…, or
+    QDRANT_API_KEY.
+
+    Example: vrag index publish s3://bucket/reports; then: vrag search "revenue" --collection s3://bucket/reports
+    """
+    settings = opt.load_flags({"collection": collection}).settings
+    from vrag.index.collection import Collection
+    from vrag.index.remote.publish import publish as publish_collection
+    from vrag.index.remote.qdrant import QdrantStore, is_qdrant
+
+    opened = Collection.open(settings.collection)
+    columns = (TextColumn("Uploading"), BarColumn(), MofNCompleteColumn())
+    if is_qdrant(address):
+        with Progress(*columns, console=err, transient=True) as bar:
+            pushed = QdrantStore.at(address).push(opened, _updater(bar))
+
+        def render_push() -> None:
+            counts = f"{pushed.uploaded} sent, {pushed.present} present, {pushed.deleted} deleted"
+            echo(("Uploaded", "bold"), f" to {address}")
+            echo(f"  points     {counts}")
+            if pushed.without:
+                echo(f"  without    {pushed.without} items have no vector")
+
+        print_result(asdict(pushed), render_push, as_json=as_json)
+        return
+    with Progress(*columns, console=err, transient=True) as bar:
+        age = timedelta(minutes=keep) if prune else None
+        report = publish_collection(opened, address, prune=age, progress=_updater(bar))
+
+    def render() -> None:
+        state = "Published" if report.fresh else "Nothing has changed since publication"
+        echo((f"{state} {report.number}", "bold"), f" at {report.url}")
+        echo(f"  uploaded   {report.files} files, {report.bytes / 1e6:.1f} MB; {report.present} were present")
+        if prune:
+            echo(f"  deleted    {report.pruned} objects")
+        echo(f"Search it: vrag search QUERY --collection {report.url}")
+
+    print_result(asdict(report), render, as_json=as_json)
+
+
+def _updater(bar: Progress) -> Callable[[int, int], None]:
+    task = bar.add_task("", total=None)
+    return lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,96 @@
+"""Options that several commands share, and the settings that the flags of a command make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from vrag.settings import Settings, SettingsReport, load_settings
+
+MODEL, SEARCH = "Model and agent", "Collection and search"
+"""Panels of the help texts."""
+
+
+def option(panel: str, help: str, default: bool | str, *names: str, min: int | None = None) -> Any:  # noqa: ANN401
+    """Describe an option for `Annotated`; `default` is what its help shows."""
+    return typer.Option(*names, help=help, show_default=default, rich_help_panel=panel, min=min)
+
+
+CollectionOption = Annotated[
+    str | None,
+    option(SEARCH, "Directory or URL of the collection.", "VRAG_COLLECTION", "--collection", "-c"),
+]
+_COLLECTIONS = "Directory or URL of a collection; repeat it to search several collections together."
+CollectionsOption = Annotated[
+    list[str] | None, option(SEARCH, _COLLECTIONS, "VRAG_COLLECTION", "--collection", "-c")
+]
+_SEARCH_URL = "URL of a search server to use instead of a collection."
+SearchUrlOption = Annotated[str | None, option(SEARCH, _SEARCH_URL, "VRAG_SEARCH_URL")]
+_IMAGE_ROOT = "Directory of the images that a search server of the reference implementation names."
+ImageRootOption = Annotated[str | None, option(SEARCH, _IMAGE_ROOT, "VRAG_IMAGE_ROOT")]
+_RANKING = "Rank by `lexical` (words), `vector`, or `auto` (both)."
+RankingOption = Annotated[str | None, option(SEARCH, _RANKING, "VRAG_RANKING")]
+RerankerOption = Annotated[str | None, option(SEARCH, "Model that reranks the best hits.", "VRAG_RERANKER")]
+_EMBEDDER = (
+    "Embedding model: a short name such as colqwen2, `sentence:MODEL`, `gve:MODEL`, `qwen3-vl:MODEL`, or "
+    "`remote:MODEL@URL`."
+)
+EmbedderOption = Annotated[str | None, option(SEARCH, _EMBEDDER, "the collection's own")]
+_QUERY_INSTRUCTION = (
+    "Instruction for queries, for Qwen3-VL-Embedding.",
+    "VRAG_EMBED_QUERY_INSTRUCTION, or the model's own",
+)
+QueryInstructionOption = Annotated[str | None, option(SEARCH, *_QUERY_INSTRUCTION, "--query-instruction")]
+_DOCUMENT_INSTRUCTION = (
+    "Instruction for documents, for Qwen3-VL-Embedding; stored in the collection.",
+    "VRAG_EMBED_DOCUMENT_INSTRUCTION, or the model's own",
+)
+DocumentInstructionOption = Annotated[
+    str | None, option(SEARCH, *_DOCUMENT_INSTRUCTION, "--document-instruction")
+]
+_VISUAL_TOKENS = "Maximum visual tokens per page, for a multi-vector embedder; 0 for the model's limit."
+VisualTokensOption = Annotated[
+    int | None, option(SEARCH, _VISUAL_TOKENS, "the collection's own, or 768", min=0)
+]
+DeviceOption = Annotated[str | None, option(MODEL, "Device for models: cpu, cuda, cuda:1.", "VRAG_DEVICE")]
+_AGENT = "Agent: `vrag`, `vimrag` (with a memory graph), or a baseline: `rag`, `react`."
+AgentOption = Annotated[str | None, option(MODEL, _AGENT, "VRAG_AGENT, or vrag")]
+_MODEL = "Name of a served model, `ollama:NAME`, `openrouter:NAME` …, or `local:PATH` of a checkpoint."
+ModelOption = Annotated[str | None, option(MODEL, _MODEL, "VRAG_MODEL, or the offline policy")]
+_BASE_URL = "URL of the model server, such as http://localhost:8002/v1."
+BaseUrlOption = Annotated[str | None, option(MODEL, _BASE_URL, "VRAG_BASE_URL, OPENAI_BASE_URL")]
+_PROFILE = "Model family; sets image sizes and the format of boxes."
+ProfileOption = Annotated[str | None, option(MODEL, _PROFILE, "VRAG_PROFILE, or detected")]
+_MAX_STEPS = "Maximum model calls per question."
+MaxStepsOption = Annotated[int | None, option(MODEL, _MAX_STEPS, "VRAG_MAX_STEPS, or the agent's own", min=1)]
+_TOP_K = "Hits that each search of the agent returns."
+TopKOption = Annotated[
+    int | None, option(MODEL, _TOP_K, "VRAG_HITS, or the agent's own", "--top-k", "-k", min=1)
+]
+OcrOption = Annotated[bool | None, typer.Option("--ocr/--no-ocr", help="Read pages without text by OCR.")]
+DpiOption = Annotated[float | None, typer.Option(help="Resolution of rendered pages, in dots per inch.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Number of processes that read files; 0 for one per core.")
+]
+InlineOption = Annotated[
+    bool,
+    typer.Option(
+        "--inline", help="Markdown: embed the pictures as data instead of writing them to a folder."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def load_flags(flags: Mapping[str, Any], **others: Any) -> SettingsReport:  # noqa: ANN401 - settings
+    """Load the settings, overridden by those arguments of a command that are named like a setting.
+
+    An option that was not given (None, or an empty list) overrides nothing.
+
+    Args:
+        flags: All arguments of the command: `locals()` in its first line.
+        others: Further settings.
+    """
+    chosen = {name: value for name, value in flags.items() if name in Settings.model_fields and value != []}
+    return load_settings(**chosen, **others)

@@ -1,0 +1,224 @@
+"""`vrag runs`: recorded runs, listed, shown, replayed and exported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vrag.cli import options as opt
+from vrag.cli.terminal import output
+from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table
+from vrag.cli.terminal.hints import add_location
+from vrag.cli.terminal.inputs import parse_path
+from vrag.errors import RunError
+from vrag.render.exports import Format
+
+if TYPE_CHECKING:
+    from vrag.agent.runs.run_store import RunStore, StoredRun
+
+NO_RUNS = "No questions have been asked yet."
+EXAMPLE = 'Try: vrag ask ./my-documents "…"'
+COLUMNS = ("run", "ended", "question", "answer")
+
+app = typer.Typer(help="List, show, replay and export recorded runs.", no_args_is_help=True)
+
+RunArgument = Annotated[
+    str, typer.Argument(help="Id of a run, or the beginning of one; `last` for the newest.")
+]
+
+
+def read_run(store: RunStore, run: str) -> StoredRun:
+    """Read a run by its id, the beginning of one, or `last`.
+
+    Raises:
+        RunError: If there is none, or it cannot be read.
+    """
+    if run == "last" and not store.ids():
+        raise RunError(NO_RUNS, EXAMPLE)
+    try:
+        return store.read(run)
+    except RunError as error:
+        raise RunError(error.message, error.hint or "Ask again.") from error
+
+
+@app.command("list")
+def list_runs(
+    limit: int = typer.Option(20, "--limit", "-n", min=1, help="Maximum number of runs."),
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """List recorded runs, newest first.
+
+    Example: vrag runs list --limit 5
+    """
+    from vrag.factory import run_store
+
+    store = run_store(opt.load_flags(locals()).settings)
+    rows = [_summary(store, run) for run in store.ids()[:limit]]
+    if as_json:
+        print_json([dict(zip(COLUMNS, row, strict=True)) for row in rows])
+    elif rows:
+        print_table(COLUMNS, ([plain(cell, 60) for cell in row] for row in rows))
+    else:
+        echo(add_location(f"{NO_RUNS} {EXAMPLE}"))
+
+
+def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
+    from vrag.agent.runs.run_store import RunState
+
+    if store.is_starting(run):
+        return run, "starting", "", ""
+    try:
+        outline = store.outline(run)
+    except RunError as error:
+        return run, "damaged", error.message, ""
+    if outline.end is None and (state := store.state(run, ended=False)) is RunState.RUNNING:
+        return run, state.value, outline.started.question, ""
+    outline = outline if outline.end else store.outline(run)  # it may have ended just now
+    ended = outline.stop_reason or RunState.INTERRUPTED.value
+    return run, ended, outline.started.question, outline.answer or ""
+
+
+@app.command()
+def show(
+    run: RunArgument = "last",
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Show a run step by step: what the agent saw, and how the run ended.
+
+    Example: vrag runs show last
+    """
+    from vrag.cli.ask.run_printer import RunPrinter, print_end
+    from vrag.factory import run_store
+    from vrag.render.text_format import count
+
+    store = run_store(opt.load_flags(locals()).settings)
+    stored, state = store.settled(read_run(store, run).id)
+    if as_json:
+        print_json([event.model_dump(mode="json") for event in stored.events])
+        return
+    echo(("Question: ", "bold"), plain(stored.started.question))
+    if earlier := len(stored.started.history):
+        echo((f"Follows on {count(earlier, 'earlier question')}.", "dim"))
+    printer = RunPrinter()
+    for event in stored.events:
+        printer.print_event(event)
+    print_end(stored, state)
+
+
+@app.command()
+def replay(
+    run: RunArgument = "last",
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Replay the recorded model replies in the environment, and compare all events with the recorded ones.
+
+    Exit status: 0 all events are equal, 1 some differ.
+
+    Example: vrag runs replay last
+    """
+    from vrag.agent.runs.replay import differences
+    from vrag.agent.runs.replay import replay as replay_run
+    from vrag.factory import open_session
+
+    session = open_session(opt.load_flags(locals()).settings)
+    stored = read_run(session.runs, run)
+    found = [
+        {
+            "recorded": difference.recorded and difference.recorded.model_dump(mode="json"),
+            "replayed": difference.replayed and difference.replayed.model_dump(mode="json"),
+        }
+        for difference in differences(stored.events, list(replay_run(stored, session.searcher)))
+    ]
+
+    def render() -> None:
+        if not found:
+            echo((f"All {len(stored.events)} events are equal.", "green"))
+            return
+        echo((f"{len(found)} of {len(stored.events)} events differ.", "yellow"))
+        for difference in found[:5]:
+            echo("  ", plain(str(difference), 300))
+
+    facts = {"run": stored.id, "events": len(stored.events), "differences": found}
+    print_result(facts, render, as_json=as_json)
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def export(
+    run: RunArgument = "last",
+    html: bool = typer.Option(False, "--html", help="Short for --format html."),
+    format: Format | None = typer.Option(
+        None,
+        "--format",
+        "-f",
+        help="`html`: a page with every step, without scripts or network access; `markdown`: "
+        "question, answer and evidence; `json`: every event, for programs.",
+        show_default="by the suffix of --out, or html",
+    ),
+    out: str | None = typer.Option(
+        None, "--out", "-o", help="Output file; - for standard output.", show_default="<run id>.html"
+    ),
+    inline: opt.InlineOption = False,
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Write a run to a file: question, answer, evidence with pictures, steps, memory and cost.
+
+    The pictures of a Markdown file are in a folder next to it, unless it is printed or --inline is given.
+
+    Examples:
+
+      vrag runs export last -o answer.html
+
+      vrag runs export last --format markdown
+    """
+    from vrag.factory import run_store
+
+    chosen = _choose_format(format, out, html=html)
+    if out is not None:
+        output.check_out(out, as_json=as_json)
+    stored = read_run(run_store(opt.load_flags(locals()).settings), run)
+    target = f"{stored.id}{chosen.suffix}" if out is None else out
+    facts, reasons = _write_run(stored, chosen, target, inline=inline)
+    print_result({"run": stored.id} | facts, lambda: output.print_saved(facts, reasons), as_json=as_json)
+
+
+def _choose_format(format: Format | None, out: str | None, *, html: bool) -> Format:
+    if html and format not in {None, Format.HTML}:
+        raise typer.BadParameter(f"--html and --format {format} contradict each other.")
+    if html or format is not None:
+        return format or Format.HTML
+    if out is None or out == output.STDOUT:
+        return Format.HTML
+    if by_suffix := output.format_of(str(parse_path(out))):
+        return by_suffix
+    raise typer.BadParameter(f"{out!r} does not end in .html, .md or .json. Choose a format with --format.")
+
+
+def _write_run(
+    stored: StoredRun, format: Format, out: str, *, inline: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Write a run; return what was written, and why pictures are missing in it."""
+    from vrag.render.exports import export_of
+    from vrag.render.report import report_of
+    from vrag.render.run_page import page_of
+
+    match format:
+        case Format.HTML:
+            page = page_of(stored)
+            facts = output.write_file(out, page.data) | {"pictures": page.pictures, "missing": page.absent}
+            return facts, page.missing
+        case Format.MARKDOWN:
+            report = report_of([stored])
+            facts = output.save_report(report, out, format, inline=inline)
+            return facts, tuple(report.image_store.missing.values())
+        case Format.JSON:
+            return output.write_file(out, export_of(stored, format).data), ()

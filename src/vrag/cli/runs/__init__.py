@@ -1,1 +1,0 @@
-"""`vrag runs`: recorded runs listed, shown, replayed and exported."""

@@ -1,0 +1,150 @@
+"""Progress of long work on standard error, and what Ctrl-C leaves of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from vrag.cli.terminal.console import duration, err, plain, warn
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from vrag.agent.events import Event
+    from vrag.index.build import IndexProgress
+
+LOG_SECONDS = 30.0
+"""Time between two lines of progress if standard error is not a terminal."""
+RESUME_NOTE = "Finished work is kept. Run the same command again to continue."
+MIN_FAILURES, FAILURES_PER_WORKER = 8, 2
+"""Failures in a row after which work is given up: at least so many, and so many times the concurrency."""
+ACTION_EVENTS = ("search_requested", "crop_requested", "action_requested")
+
+
+def should_give_up(failures: int, concurrency: int) -> bool:
+    """Return whether so many runs failed in a row that the rest would fail too: the server is gone."""
+    return failures >= max(MIN_FAILURES, FAILURES_PER_WORKER * concurrency)
+
+
+@contextmanager
+def note_on_interrupt(note: str) -> Generator[None]:
+    """On Ctrl-C print what is left of the work, and let it end the command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        warn(f"Stopped. {note}")
+        raise
+
+
+class ModelStatus:
+    """The last line of a terminal during a run: what the run is waiting for, or the current thought."""
+
+    def __init__(self, model: str, status: Status | None = None) -> None:
+        self._model = model
+        self._status = status
+        self._thought = ""
+        self._acting = False
+        self._since = time.monotonic()
+
+    def follow(self, event: Event) -> None:
+        """Update the line with an event of the run."""
+        if event.type == "thought_delta":
+            self._thought += event.text
+            return
+        self._thought = ""
+        self._acting = event.type in ACTION_EVENTS
+        self._since = time.monotonic()
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Hide the line while other lines are printed."""
+        return nullcontext() if self._status is None else _stopped(self._status)
+
+    def __rich__(self) -> Text:
+        """Render the line; rich calls this about twelve times a second."""
+        seconds = f"{time.monotonic() - self._since:.0f} s"
+        state = f"working, {seconds}" if self._acting else f"waiting for {self._model}, {seconds}"
+        text = Text(plain(self._thought)[-100:] or plain(state), "dim")
+        text.truncate(max(err.width - 4, 1))
+        return text
+
+
+@contextmanager
+def _stopped(status: Status) -> Generator[None]:
+    status.stop()
+    try:
+        yield
+    finally:
+        status.start()
+
+
+@contextmanager
+def model_status(model: str, *, quiet: bool) -> Generator[ModelStatus]:
+    """Show on a terminal what a run is waiting for; `model` is empty for the offline policy."""
+    model = model or "the offline policy"
+    if quiet or not err.is_terminal:
+        yield ModelStatus(model)
+        return
+    with err.status("") as status:
+        model_line = ModelStatus(model, status)
+        status.update(model_line)
+        yield model_line
+
+
+@contextmanager
+def progress_line(*, quiet: bool = False) -> Generator[Callable[[str], None]]:
+    """Yield a function that shows how far the work is: at the foot of a terminal, or every `LOG_SECONDS`."""
+    shown = time.monotonic()
+
+    def log(text: str) -> None:
+        nonlocal shown
+        if not quiet and time.monotonic() - shown > LOG_SECONDS:
+            shown = time.monotonic()
+            err.print(Text(text))
+
+    if quiet or not err.is_terminal:
+        yield log
+        return
+    with err.status("") as status:
+        yield lambda text: status.update(Text(text, "dim"))
+
+
+@contextmanager
+def index_progress() -> Generator[Callable[[IndexProgress], None]]:
+    """Show a progress bar while documents are indexed, if standard error is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    task = bar.add_task("Reading", total=None, state="")
+
+    def report(progress: IndexProgress) -> None:
+        bar.update(
+            task,
+            description=plain(progress.current, 40),
+            completed=progress.items_done,
+            total=progress.items or None,
+            state=_index_state(progress),
+        )
+
+    try:
+        with bar:
+            yield report
+    except KeyboardInterrupt:
+        err.print(f"\nStopped. {RESUME_NOTE}")
+        raise
+
+
+def _index_state(progress: IndexProgress) -> str:
+    parts = [
+        f"{progress.files_done}/{progress.files} files",
+        f"{progress.items_done} items",
+        f"{progress.rate:.1f}/s",
+    ]
+    if progress.remaining_seconds is not None:
+        parts.append(f"{duration(progress.remaining_seconds)} left")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return " · ".join(parts)
