@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from vrag.atomic_io import Journal
 
 COMPLETE = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
-"""Ends that are the experts' own; at the others a run breaks off."""
+"""Ends of complete runs; at the others a run has failed."""
 
 
 class SampleOutcome(StrEnum):
-    """How a case ended."""
+    """The outcome of a case."""
 
     SCORED = "scored"
     """It was answered, and the judge scored the answer."""
     FAILED = "failed"
-    """Every attempt broke off; why stands with the attempts."""
+    """Every attempt failed, with the reasons in `attempts`."""
 
 
 class _FrozenSample(BaseModel):
@@ -52,7 +52,7 @@ class _FrozenSample(BaseModel):
 
 
 class SampleAttempt(_FrozenSample):
-    """An attempt that came to nothing."""
+    """An attempt without a result."""
 
     run: str
     """Id of its run."""
@@ -60,7 +60,7 @@ class SampleAttempt(_FrozenSample):
 
 
 class ExpertUsage(_FrozenSample):
-    """What one expert was asked for a case; attempts of processes that were killed are not in it."""
+    """The calls of one expert for a case, without those of processes that were killed."""
 
     model: str
     calls: int = 0
@@ -89,7 +89,7 @@ class Sample(_FrozenSample):
     why: str = ""
     """The judge's reason, or why the case failed."""
     attempts: tuple[SampleAttempt, ...] = ()
-    """Those that came to nothing, in order."""
+    """Those without a result, in order."""
     experts: dict[str, ExpertUsage] = Field(default_factory=dict)
     """By role."""
 
@@ -229,6 +229,6 @@ class SampleWriter:
 
 
 def is_complete(run: StoredRun) -> bool:
-    """Whether a run ended with an answer, or with the words that there is none."""
+    """Check whether a run ended with an answer, or with the words that there is none."""
     end = run.events[-1]
     return isinstance(end, AnswerGiven) and end.stop_reason in COMPLETE

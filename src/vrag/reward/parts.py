@@ -74,12 +74,12 @@ def pattern_reward(run: RunResult, *, tolerated: AbstractSet[Flag] = frozenset()
 
 
 def searched(run: RunResult) -> bool:
-    """Whether a search was carried out: one without hits counts, a refused one does not."""
+    """Check whether a search was carried out: one without hits counts, a refused one does not."""
     return any(map(searches, run.steps))
 
 
 def searches(step: RunStep) -> bool:
-    """Whether a search was carried out in this step.
+    """Check whether a search was carried out in this step.
 
     An action of others has a query as well; what the graph refuses was announced before.
     """

@@ -35,7 +35,7 @@ class Reward:
 
     @property
     def missing(self) -> bool:
-        """Whether there is none."""
+        """Check whether there is none."""
         return self.total is None
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Rewards become advantages, and advantages an update."""
+"""Training by reinforcement and supervision: rows, advantages, losses, updates, checkpoints and curves."""

@@ -28,7 +28,7 @@ _PARTS = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """How replies are sampled.
+    """The options of sampling.
 
     Raises:
         SettingsError: If a value is out of range.

@@ -92,7 +92,7 @@ class PlottedTraining:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How a measure is drawn; `vrag.rl.metrics.TrainingMetrics` lists them."""
+    """The presentation of a measure; `vrag.rl.metrics.TrainingMetrics` lists them."""
 
     name: str
     title: str
@@ -209,7 +209,7 @@ def measures_of(trainings: Sequence[PlottedTraining]) -> list[Measure]:
 
 
 def shows(measure: Measure, trainings: Sequence[PlottedTraining]) -> bool:
-    """Whether a measure has anything to show: a value, and a quiet one another than 0."""
+    """Check whether a measure has anything to show: a value, and a quiet one another than 0."""
     values = [value for training in trainings for _, value in series(training.records, measure.name)]
     return any(values) if measure.quiet else bool(values)
 

@@ -110,7 +110,7 @@ class _PartialRow:
     steps: list[int] = field(default_factory=list[int])
 
     def is_continued_by(self, call: ModelCalled, images: tuple[str, ...]) -> bool:
-        """Whether the prompt of a call begins with all of this row."""
+        """Check whether the prompt of a call begins with all of this row."""
         beginning = call.prompt_ids[: len(self.tokens)]
         return list(beginning) == self.tokens and images[: len(self.images)] == self.images
 

@@ -66,8 +66,8 @@ def check_vocabulary(words: Words, colours: Mapping[str, Colour]) -> None:
         if every.count(word) > 1:
             raise CaseError(f"The word {word!r} occurs twice.")
     for word in (*words.first, *words.second):
-        if held := next((colour for colour in colours if colour in word), None):
-            raise CaseError(f"The word {word!r} holds the name of the colour {held!r}.")
+        if contained := next((colour for colour in colours if colour in word), None):
+            raise CaseError(f"The word {word!r} holds the name of the colour {contained!r}.")
     for name, colour in colours.items():
         if len(colour) != 3 or not all(0 <= part <= 255 for part in colour):
             raise CaseError(f"The colour {name!r} is not red, green and blue from 0 to 255.")

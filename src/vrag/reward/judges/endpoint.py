@@ -151,7 +151,7 @@ def quoted(text: str) -> str:
 
 
 def cut_off(text: str) -> bool:
-    """Whether a reply is a thought without an end, and so without a result."""
+    """Check whether a reply is a thought without an end, and so without a result."""
     return _THOUGHT.search(text) is not None
 
 

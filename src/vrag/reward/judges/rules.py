@@ -119,7 +119,7 @@ def _parse_list(text: str) -> list[str] | None:
 
 
 def _match_lists(given: list[str], expected: list[str], least: float) -> bool:
-    """Whether each element of one can be paired with an element of the other."""
+    """Check whether each element of one can be paired with an element of the other."""
     if len(given) != len(expected):
         return False
     fits = [[_compare(part, other, least).correct for part in given] for other in expected]

@@ -92,11 +92,11 @@ def _segment(events: Sequence[Event], known: set[str], case: Case) -> Segment:
 
 
 def _breaks_grammar(event: Event) -> bool:
-    """Whether a reply was not carried out, or only after a repair."""
+    """Check whether a reply was not carried out, or only after a repair."""
     repaired = isinstance(event, ModelCalled) and Flag.REPAIRED in event.flags
     return repaired or isinstance(event, InvalidAction)
 
 
 def _is_answer(event: Event) -> bool:
-    """Whether the run ends here with an answer; abstaining is one."""
+    """Check whether the run ends here with an answer; abstaining is one."""
     return isinstance(event, AnswerGiven) and event.stop_reason in _ANSWERED

@@ -77,7 +77,7 @@ class Segment:
 
     @property
     def maskable(self) -> bool:
-        """Whether the outcome may say nothing about it."""
+        """Check whether the outcome may say nothing about it."""
         return self.node is not None and not self.answers and not self.invalid
 
 

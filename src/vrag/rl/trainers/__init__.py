@@ -1,1 +1,1 @@
-"""What changes the weights: `local` in this process, `verl` on many GPUs."""
+"""Trainers: `local` and `supervised` in this process, `verl` on many GPUs."""

@@ -216,9 +216,9 @@ class LocalTrainer:
         scored = await self._score_rollouts(attempts, sampling, step)
         rolled = time.perf_counter()
         vocabulary = vocabulary_of(self.network)
-        rows = [rows_of(one.rollout.events, one.rollout.files, vocabulary) for one in scored]
+        rows = [rows_of(result.rollout.events, result.rollout.files, vocabulary) for result in scored]
         train_batch, masked = self._build_train_batch(scored, rows, step)
-        files = {name: data for one in scored for name, data in one.rollout.files.items()}
+        files = {name: data for result in scored for name, data in result.rollout.files.items()}
         values = _mean_rewards(scored) | _mean_behaviour(scored) | masked
         values |= {"dropped": float(sum(len(made.dropped) for made in rows))}
         if train_batch.rows:
@@ -286,8 +286,8 @@ class LocalTrainer:
         """Return the rows of a step with their advantages, and the share of masked segments."""
         options = self.options
         rewards = [
-            np.nan if one.reward.total is None or not made.rows else one.reward.total
-            for one, made in zip(scored, rows, strict=True)
+            np.nan if result.reward.total is None or not made.rows else result.reward.total
+            for result, made in zip(scored, rows, strict=True)
         ]
         groups = [at // options.group for at in range(len(scored))]
         outcomes = group_advantages(rewards, groups, scale=options.scale)
@@ -321,7 +321,7 @@ class LocalTrainer:
 
 def _mean_rewards(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
     """Average the rewards that are not missing."""
-    given = [one.reward for one in scored if one.reward.total is not None]
+    given = [result.reward for result in scored if result.reward.total is not None]
     values: dict[str, float] = {"missing": float(len(scored) - len(given))}
     if not given:
         return values
@@ -336,12 +336,12 @@ def _mean_rewards(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
 
 def _mean_behaviour(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
     """Average the length of rollouts and the share of invalid actions; count failures."""
-    runs = [one.rollout.trajectory for one in scored]
+    runs = [result.rollout.trajectory for result in scored]
     calls = sum(len(run.steps) for run in runs)
     tokens = sum(run.usage.completion_tokens or 0 for run in runs)
     return {
         "calls": calls / max(len(runs), 1),
         "tokens": tokens / max(len(runs), 1),
         "invalid": sum(step.invalid is not None for run in runs for step in run.steps) / max(calls, 1),
-        "failed": float(sum(one.rollout.failure is not None for one in scored)),
+        "failed": float(sum(result.rollout.failure is not None for result in scored)),
     }
