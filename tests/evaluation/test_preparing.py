@@ -156,7 +156,7 @@ def test_what_was_not_prepared_to_its_end_is_refused_and_made_anew(tmp_path: Pat
             ],
             out,
         )
-    with pytest.raises(CaseError, match="no prepared benchmark"):
+    with pytest.raises(CaseError, match="not a prepared benchmark"):
         read_prepared(out)
     prepare([(Small([case("1")], [TextDocument("a.txt", "")]), tmp_path, None)], out)
     assert [path.name for path in read_prepared(out).documents.iterdir()] == ["a.txt"]
@@ -164,7 +164,7 @@ def test_what_was_not_prepared_to_its_end_is_refused_and_made_anew(tmp_path: Pat
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("dear")
-    with pytest.raises(CaseError, match="something else"):
+    with pytest.raises(CaseError, match="other files"):
         prepare([(Small([case("1")], []), tmp_path, None)], tmp_path)
     assert (tmp_path / "letters.txt").read_text() == "dear"
 
@@ -173,7 +173,7 @@ def test_documents_that_nobody_prepared_are_left_alone(tmp_path: Path) -> None:
     letter = tmp_path / "documents" / "letter.txt"
     letter.parent.mkdir()
     letter.write_text("dear")
-    with pytest.raises(CaseError, match="something else"):
+    with pytest.raises(CaseError, match="other files"):
         prepare([(Small([case("1")], []), tmp_path, None)], tmp_path)
     assert letter.read_text() == "dear"
 
@@ -295,7 +295,7 @@ def test_of_a_copy_that_finds_no_room_the_folder_is_named(
     small = Small([case("1")], [FileDocument("a.pdf", tmp_path / "a.pdf")])
     with pytest.raises(CaseError, match=r"out cannot be written: No space left on device") as told:
         prepare([(small, tmp_path, None)], tmp_path / "out")
-    assert "room" in (told.value.hint or "")
+    assert "disk space" in (told.value.hint or "")
     assert not list((tmp_path / "out" / "documents").iterdir())
 
 

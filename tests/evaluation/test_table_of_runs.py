@@ -95,7 +95,7 @@ def test_unknown_columns_and_measures_are_refused() -> None:
     with pytest.raises(CaseError, match="no columns by 'colour'") as told:
         lay_out({"x": GOOD}, by="colour")
     assert "query_type" in (told.value.hint or "")
-    with pytest.raises(CaseError, match="iou is no measure of single questions"):
+    with pytest.raises(CaseError, match="iou is not a measure of single questions"):
         lay_out({"x": GOOD}, measure="iou")
 
 

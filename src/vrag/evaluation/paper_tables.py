@@ -1,8 +1,8 @@
-"""Several runs side by side, as papers lay out their tables: a row for each, columns by kind of question.
+"""Tables of several runs as in papers: a row for each, columns by kind of question.
 
-Columns are those that the runs have, or those of a paper's table (`LAYOUTS`), in its order and by its names.
-Shares are in percent, and the last column is the mean over all questions, not over columns: a benchmark with
-more questions weighs more.
+Columns are those that the runs have, or those of a paper's table (`LAYOUTS`), in its order and with its
+names. Shares are in percent, and the last column is the mean over all questions, not over columns: a
+benchmark with more questions weighs more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrag.evaluation.statistics.pairs import Key
 
 ALL, OVERALL = "all", "Overall"
-"""The last column, and what it is called in papers."""
+"""The last column, and its name in papers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class PaperCell:
     """One run on one kind of question."""
 
     mean: float | None
-    """None where nothing could be measured."""
+    """None if it was not measured."""
     n: int
-    """Questions and samples that it is the mean of."""
+    """Number of questions and samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class PaperColumn:
     """A column of a paper's table: questions of a benchmark, or of one kind of them."""
 
     benchmark: str
-    """What stands above it."""
+    """Name above the column."""
     kind: str
-    """What it is called below that; empty where it is of the whole benchmark."""
+    """Name below that; empty for the whole benchmark."""
     prefixes: tuple[str, ...]
-    """How uids of its benchmark begin; of the prefixes of a table the longest that fits counts."""
+    """Prefixes of uids of its benchmark; of the prefixes of a table the longest that fits counts."""
     by: str = ""
-    """One of `GROUPS`, where it is of one kind."""
+    """One of `GROUPS`, for a column of one kind."""
     labels: tuple[str, ...] = ()
-    """How the labels of that kind begin, in lower case and with hyphens: spellings of a label differ."""
+    """Prefixes of the labels of that kind, in lower case and with hyphens: spellings of a label differ."""
 
     def holds(self, record: CaseRecord) -> bool:
-        """Whether a question of its benchmark stands in it."""
+        """Return whether a question of its benchmark belongs to it."""
         return not self.by or any(
             _spelled(label).startswith(self.labels) for label in GROUPS[self.by](record.subject)
         )
@@ -121,7 +121,7 @@ class PaperLayout:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """What columns are called; the benchmark is named where there are several, or no more to name."""
+        """Names of columns; with the benchmark where there are several, or nothing else to name."""
         several = len({benchmark for benchmark, _ in self.columns}) > 2
         return tuple(
             " ".join(filter(None, (benchmark if several or not kind else "", kind)))
@@ -142,13 +142,13 @@ class PaperLayout:
         )
 
     def told(self, cell: PaperCell) -> str:
-        """A cell as text: a share in percent, an amount as it is."""
+        """Return the text of a cell: a share in percent, an amount as it is."""
         if cell.mean is None or self.measure in COUNTS:
             return value_text(self.measure, cell.mean)
         return f"{100 * cell.mean:.1f}"
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON: means are fractions."""
+        """Return the JSON: means are fractions."""
         return {
             "measure": self.measure,
             "columns": [list(column) for column in self.columns],
@@ -158,16 +158,16 @@ class PaperLayout:
         }
 
     def _told(self, cell: PaperCell, best: float | None) -> str:
-        told = self.told(cell)
-        shown = best is not None and len(self.rows) > 1 and self.measure not in COUNTS
-        return f"**{told}**" if shown and cell.mean == best else told
+        text = self.told(cell)
+        marked = best is not None and len(self.rows) > 1 and self.measure not in COUNTS
+        return f"**{text}**" if marked and cell.mean == best else text
 
 
 def joined(parts: Iterable[tuple[str, Sequence[CaseRecord]]]) -> dict[str, list[CaseRecord]]:
-    """Records by the name of their run: those of one name belong together, as benchmarks that were run apart.
+    """Join the records of runs with one name, as of benchmarks that were run apart.
 
     Raises:
-        CaseError: If two of one name have the same question.
+        CaseError: If two runs of one name have the same question.
     """
     found: dict[str, dict[Key, CaseRecord]] = {}
     for name, records in parts:
@@ -185,15 +185,15 @@ def joined(parts: Iterable[tuple[str, Sequence[CaseRecord]]]) -> dict[str, list[
 def lay_out(
     runs: Mapping[str, Sequence[CaseRecord]], *, by: str = "benchmark", measure: str = ACCURACY
 ) -> PaperLayout:
-    """Lays out runs.
+    """Lay out runs in a table.
 
     Each cell is of the questions that its run has; a run that was not asked about a benchmark has none there.
     A question without a verdict is left out of accuracy, a run that broke off counts 0.
 
     Args:
         runs: Records by the name of their run.
-        by: What columns there are within a benchmark: one of `GROUPS`; "benchmark" for no more.
-        measure: Which is told.
+        by: Columns within a benchmark: one of `GROUPS`; "benchmark" for none.
+        measure: The measure.
 
     Raises:
         CaseError: If there is no such kind, or no run has the measure.
@@ -211,7 +211,7 @@ def lay_out(
     if not any(cell.n for row in rows.values() for cell in row):
         known = sorted({name for held in runs.values() for record in held for name in record.measures})
         raise CaseError(
-            f"{measure} is no measure of single questions in any of the runs.",
+            f"{measure} is not a measure of single questions in any of the runs.",
             f"They have: {', '.join(dict.fromkeys((ACCURACY, *known)))}.",
         )
     return PaperLayout(measure, columns, rows)
@@ -220,15 +220,15 @@ def lay_out(
 def lay_out_as(
     runs: Mapping[str, Sequence[CaseRecord]], columns: Sequence[PaperColumn], *, measure: str = ACCURACY
 ) -> PaperLayout:
-    """Lays out runs in the columns of a paper's table; the last is over all questions of its benchmarks.
+    """Lay out runs in the columns of a paper's table; the last is over all questions of its benchmarks.
 
     A column that a run has no question of is empty, and so is its last where it has the measure of no
     question of a whole benchmark of the table: a mean over fewer would stand beside means over more.
 
     Args:
         runs: Records by the name of their run.
-        columns: Those of the table; see `LAYOUTS`.
-        measure: Which is told.
+        columns: The columns of the table; see `LAYOUTS`.
+        measure: The measure.
 
     Raises:
         CaseError: If no run has a question of the table with the measure.
@@ -250,7 +250,7 @@ def _row(
     parts: dict[str, list[CaseRecord]] = {column.benchmark: [] for column in columns}
     prefixes = sorted(
         {(prefix, column.benchmark) for column in columns for prefix in column.prefixes},
-        key=lambda one: -len(one[0]),
+        key=lambda pair: -len(pair[0]),
     )
     for record in records:
         name = next((name for prefix, name in prefixes if record.subject.uid.startswith(prefix)), None)
@@ -263,7 +263,7 @@ def _row(
 
 
 def _columns(records: Iterable[CaseRecord], by: str) -> dict[tuple[str, str], list[CaseRecord]]:
-    """Records by benchmark and kind of question."""
+    """Group records by benchmark and kind of question."""
 
     def labels(record: CaseRecord) -> Iterable[str]:
         return [""] if by == "benchmark" else GROUPS[by](record.subject)
@@ -284,7 +284,7 @@ def _cell(records: Iterable[CaseRecord], measure: str) -> PaperCell:
 
 
 def _best(cells: Iterable[PaperCell]) -> float | None:
-    """The highest; None where several are all the same, as none of them is better."""
+    """Return the highest mean; None where several are all the same, as none of them is better."""
     means = [cell.mean for cell in cells if cell.mean is not None]
     alike = len(means) > 1 and min(means) == max(means)
     return None if alike else max(means, default=None)

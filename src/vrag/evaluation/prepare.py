@@ -1,11 +1,11 @@
-"""Benchmarks as they were published → one folder that can be indexed and asked about.
+"""Preparation of published benchmarks: one folder to index and ask about.
 
 ::
 
-    benchmark.json      which benchmarks, their licences, what was dropped or mended; written last
+    benchmark.json      the benchmarks, their licences, what was dropped or corrected; written last
     cases.json          their questions, in the dataset JSON
     documents/          their documents, of all benchmarks together
-    .preparing          held by the one process that prepares
+    .preparing          lock of the process that prepares
 
 Several benchmarks become one corpus, as the papers do. Where two have a document of the same name, the later
 one's is renamed, in its cases as well; the same bytes under the same name are there once.
@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vrag.atomic_io import one_writer, write_whole
 from vrag.cases import write_cases
 from vrag.corpus.formats.images_to_pdf import bind_pages
+from vrag.datasets.files.lookup import check_name
 from vrag.datasets.protocols import FileDocument, PageDocument, StreamDocument, TextDocument
 from vrag.datasets.registry import open_cases
 from vrag.errors import CaseError, VragError
@@ -39,12 +40,10 @@ if TYPE_CHECKING:
 
 ABOUT, CASES, DOCUMENTS = "benchmark.json", "cases.json", "documents"
 LOCK = ".preparing"
-"""Held by the one process that prepares; what else is in a folder that has it is ours."""
+"""Lock of the process that prepares; the other files of a folder that has it were made by one."""
 SCHEMA_VERSION = 1
-LONGEST_NAME = 200
-"""Bytes of a file name."""
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-ANEW = "Prepare it anew: vrag eval prepare, with the same --out."
+_FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+PREPARE_AGAIN = "Prepare it again: vrag eval prepare, with the same --out."
 
 
 class PreparedPart(BaseModel):
@@ -56,14 +55,14 @@ class PreparedPart(BaseModel):
     title: str
     licence: str
     source: str
-    """The folder that it was read from."""
+    """Folder of its published files."""
     split: str | None
     cases: int
     documents: int
     measures: tuple[str, ...]
-    """What its authors report, their main measure first."""
+    """Measures that its authors report, their main one first."""
     notes: tuple[str, ...]
-    """What was dropped or mended."""
+    """Sentences about what was dropped or corrected."""
 
 
 class _About(BaseModel):
@@ -82,19 +81,15 @@ class Prepared:
 
     @property
     def documents(self) -> Path:
-        """Where its documents lie."""
+        """Folder of its documents."""
         return self.folder / DOCUMENTS
 
     def cases(self) -> list[Case]:
-        """Its questions, in order.
-
-        Raises:
-            CaseError: If they were damaged.
-        """
+        """Read its questions, in order; a `CaseError` if they are damaged."""
         try:
             return list(open_cases(self.folder / CASES)[1])
         except CaseError as error:
-            raise CaseError(error.message, ANEW) from error
+            raise CaseError(error.message, PREPARE_AGAIN) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +99,19 @@ class _PreparedDocuments:
     folder: Path
     tell: Callable[[str], None]
     renamed: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """By benchmark and the name there: the name here, where it is another."""
+    """New names by benchmark and original name, where they differ."""
     taken: set[str] = field(default_factory=set[str])
-    """Names, in lower case: some file systems know no other."""
+    """Names in lower case, as some file systems ignore case."""
     given: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """By benchmark: the names there, of what is here."""
+    """Benchmarks and original names of all documents."""
 
     def put(self, source: DocumentSource, benchmark: str) -> bool:
-        """Writes a document, whole or not at all; one that was written before is left.
-
-        Returns:
-            Whether it is a new one.
-        """
-        name = _checked(source.name, benchmark)
+        """Write a document, whole or not at all, and return whether it is a new one."""
+        name = source.name
+        try:
+            check_name(name, benchmark)
+        except CaseError as error:
+            raise CaseError(f"{benchmark} has a document that cannot be a file: {name!r:.80}.") from error
         beside = self.folder / f".{secrets.token_hex(8)}"
         try:
             _write(source, beside)
@@ -142,7 +137,7 @@ class _PreparedDocuments:
         return next(one for one in tries if one.lower() not in self.taken)
 
     def case(self, case: Case, benchmark: str) -> Case:
-        """A case that calls its documents by their names here."""
+        """Return a case with the new names of its documents."""
 
         def here(name: str) -> str:
             return self.renamed.get((benchmark, name), name)
@@ -166,47 +161,60 @@ def prepare(
     limit: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Prepared:
-    """Prepares benchmarks for a run.
+    """Prepare benchmarks for a run.
 
     Args:
         benchmarks: Each with the folder of its files, and its split.
-        out: The folder to make; what is in it of an earlier start is made anew.
-        limit: Cases of each benchmark at most, the first ones; its documents are all there all the same.
-        tell: Is told of each document.
+        out: The folder to make; files of an earlier preparation in it are made again.
+        limit: Maximum number of cases of each benchmark, the first ones; all its documents are prepared.
+        tell: Called with the name of each document.
 
     Raises:
-        CaseError: If files are missing or not as published, or the disk refuses. What was prepared there
-            before stands as long as questions are read, and is gone with the first document.
+        CaseError: If files are missing or not as published, or the folder cannot be written. An earlier
+            preparation there is kept while questions are read, and removed before the first document.
     """
     names = [benchmark.name for benchmark, *_ in benchmarks]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CaseError(f"{twice} is named twice.", "Prepare splits of one benchmark apart.")
     try:
-        _check_ours(out)
-        _check_apart(out, [folder for _, folder, _ in benchmarks])
-        opened = [(*one, one[0].open(*one[1:])) for one in benchmarks]
+        _check_folder(out)
+        for _, folder, _ in benchmarks:  # they would be removed before they are read
+            if folder.resolve().is_relative_to(out.resolve()):
+                raise CaseError(f"{folder} lies in {out}, which is made again.", "Name another folder.")
+        opened = [
+            _Opened(benchmark, folder, split, benchmark.open(folder, split))
+            for benchmark, folder, split in benchmarks
+        ]
         out.mkdir(parents=True, exist_ok=True)
-        busy = CaseError(f"Another process prepares {out}.", "Wait for it, or name another folder.")
+        busy = CaseError(f"Another process is preparing {out}.", "Wait for it, or name another folder.")
         with one_writer(out / LOCK, busy):
-            read = [_read(*one, limit) for one in opened]
-            _check_uids(case for one in read for case in one.cases)
-            return _prepare(read, out, tell)
+            for part in opened:
+                part.read_cases(limit)
+            _check_uids(case for part in opened for case in part.cases)
+            return _prepare(opened, out, tell)
     except OSError as error:
-        raise _refused(error, out) from error
+        raise _disk_error(error, out) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A benchmark whose questions were read."""
+@dataclass(slots=True)
+class _Opened:
+    """A benchmark that was opened, and its questions."""
 
     benchmark: Benchmark
     folder: Path
     split: str | None
     found: OpenBenchmark
-    cases: list[Case]
+    cases: list[Case] = field(default_factory=list["Case"])
+
+    def read_cases(self, limit: int | None) -> None:
+        self.cases = list(self.found.cases)[:limit]
+        if not self.cases:
+            raise CaseError(
+                f"{self.folder} holds no questions of {self.benchmark.title}.", "Is it another split?"
+            )
 
     def part(self, documents: int) -> PreparedPart:
-        """What is told of it when its documents were taken: then all of its notes are there."""
+        """Describe it when its documents were taken: then its notes are complete."""
         return PreparedPart(
             name=self.benchmark.name,
             title=self.found.title or self.benchmark.title,
@@ -220,25 +228,18 @@ class _Read:
         )
 
 
-def _read(
-    benchmark: Benchmark, folder: Path, split: str | None, found: OpenBenchmark, limit: int | None
-) -> _Read:
-    cases = list(found.cases)[:limit]
-    if not cases:
-        raise CaseError(f"{folder} holds no questions of {benchmark.title}.", "Is it another split?")
-    return _Read(benchmark, folder, split, found, cases)
-
-
-def _prepare(read: Sequence[_Read], out: Path, tell: Callable[[str], None]) -> Prepared:
-    _clear(out)
-    prepared_documents = _PreparedDocuments(out / DOCUMENTS, tell)
-    prepared_documents.folder.mkdir(parents=True)
+def _prepare(opened: Sequence[_Opened], out: Path, tell: Callable[[str], None]) -> Prepared:
+    for name in (ABOUT, *_unfinished_files(out)):  # an earlier preparation
+        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / DOCUMENTS, ignore_errors=True)
+    documents = _PreparedDocuments(out / DOCUMENTS, tell)
+    documents.folder.mkdir(parents=True)
     cases: list[Case] = []
     parts: list[PreparedPart] = []
-    for one in read:
-        name = one.benchmark.name
-        parts.append(one.part(sum(prepared_documents.put(source, name) for source in one.found.documents)))
-        cases += [prepared_documents.case(case, name) for case in one.cases]
+    for part in opened:
+        name = part.benchmark.name
+        parts.append(part.part(sum(documents.put(source, name) for source in part.found.documents)))
+        cases += [documents.case(case, name) for case in part.cases]
     write_cases(out / CASES, cases)
     about = _About(schema_version=SCHEMA_VERSION, parts=tuple(parts))
     write_whole(out / ABOUT, (about.model_dump_json(indent=2) + "\n").encode())
@@ -246,90 +247,56 @@ def _prepare(read: Sequence[_Read], out: Path, tell: Callable[[str], None]) -> P
 
 
 def read_prepared(folder: Path) -> Prepared:
-    """A folder that was prepared.
+    """Read a prepared folder.
 
     Raises:
-        CaseError: If it was not, or not to its end, or documents were taken out of it since.
+        CaseError: If it was not prepared, or not completely, or documents were removed since.
     """
     try:
-        told = _About.model_validate_json((folder / ABOUT).read_bytes())
+        about = _About.model_validate_json((folder / ABOUT).read_bytes())
     except FileNotFoundError as error:
         raise CaseError(
-            f"{folder} is no prepared benchmark.", "Prepare it to its end: vrag eval prepare."
+            f"{folder} is not a prepared benchmark.", "Prepare it completely: vrag eval prepare."
         ) from error
     except OSError as error:
-        raise CaseError(f"{folder / ABOUT} cannot be read: {error.strerror or error}.", ANEW) from error
+        raise CaseError(
+            f"{folder / ABOUT} cannot be read: {error.strerror or error}.", PREPARE_AGAIN
+        ) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise CaseError(
-            f"{folder / ABOUT} is damaged: {where and where + ': '}{first['msg']}.", ANEW
+            f"{folder / ABOUT} is damaged: {where and where + ': '}{first['msg']}.", PREPARE_AGAIN
         ) from error
-    if told.schema_version != SCHEMA_VERSION:
-        raise CaseError(f"{folder} was prepared by another version.", ANEW)
-    prepared = Prepared(folder, told.parts)
-    _check_documents(prepared)
+    if about.schema_version != SCHEMA_VERSION:
+        raise CaseError(f"{folder} was prepared by another version.", PREPARE_AGAIN)
+    prepared = Prepared(folder, about.parts)
+    expected = sum(part.documents for part in about.parts)
+    try:
+        present = sum(not path.name.startswith(".") for path in prepared.documents.iterdir())
+    except OSError:
+        present = 0
+    if present < expected:  # a benchmark that lacks documents is another one
+        missing = f"{expected - present} of the {expected} documents of {folder}"
+        raise CaseError(f"{missing} are missing.", PREPARE_AGAIN)
     return prepared
 
 
-def _check_documents(prepared: Prepared) -> None:
-    """Whether as many are there as were prepared: a benchmark that lacks some is another one."""
-    wanted = sum(part.documents for part in prepared.parts)
-    try:
-        there = sum(not path.name.startswith(".") for path in prepared.documents.iterdir())
-    except OSError:
-        there = 0
-    if there < wanted:
-        raise CaseError(f"{wanted - there} of the {wanted} documents of {prepared.folder} are gone.", ANEW)
+def _check_folder(out: Path) -> None:
+    """Refuse a folder with other files: documents in a folder that was not prepared are the user's own."""
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
+    known = {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_unfinished_files(out)}
+    if others := sorted(names - known if names & {ABOUT, LOCK} else names):
+        raise CaseError(f"{out} holds other files: {others[0]!r:.80}.", "Name another folder.")
 
 
-def _check_ours(out: Path) -> None:
-    """Refuses a folder with something else in it.
-
-    Documents in a folder that nobody prepared, or began to, are somebody's own.
-    """
-    there = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
-    known = (
-        {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_torn(out)} if there & {ABOUT, LOCK} else set[str]()
-    )
-    if others := sorted(there - known):
-        raise CaseError(f"{out} holds something else: {others[0]!r:.80}.", "Name another folder.")
-
-
-def _check_apart(out: Path, folders: Sequence[Path]) -> None:
-    """Refuses to read what would be cleared away."""
-    ours = out.resolve()
-    for folder in folders:
-        if folder.resolve().is_relative_to(ours):
-            raise CaseError(f"{folder} lies in {out}, which is made anew.", "Name another folder.")
-
-
-def _torn(out: Path) -> list[str]:
-    """Files that a kill left unfinished."""
+def _unfinished_files(out: Path) -> list[str]:
+    """Return the names of files that a killed process left."""
     return [path.name for name in (ABOUT, CASES) for path in out.glob(f".{name}.*")]
 
 
-def _clear(out: Path) -> None:
-    """Takes away what an earlier start left."""
-    for name in (ABOUT, *_torn(out)):
-        (out / name).unlink(missing_ok=True)
-    shutil.rmtree(out / DOCUMENTS, ignore_errors=True)
-
-
-def _checked(name: str, benchmark: str) -> str:
-    """A file name that stays in its folder.
-
-    Raises:
-        CaseError: If it is none.
-    """
-    plain = name.isprintable() and not set(name) & set('/\\:*?"<>|') and not name.startswith(".")
-    if not plain or not name.strip() or len(name.encode()) > LONGEST_NAME:
-        raise CaseError(f"{benchmark} has a document that cannot be a file: {name!r:.80}.")
-    return name
-
-
 def _write(source: DocumentSource, target: Path) -> None:
-    """Writes a document; a file that lies on the same disk gets another name, and takes no room."""
+    """Write a document; a file on the same disk gets a hard link."""
     match source:
         case TextDocument():
             target.write_text(source.text, encoding="utf-8", errors="replace")
@@ -349,7 +316,7 @@ def _write(source: DocumentSource, target: Path) -> None:
 
 
 def _check_uids(cases: Iterable[Case]) -> None:
-    """Refuses two cases of one uid."""
+    """Refuse two cases with one uid."""
     seen: set[str] = set()
     for case in cases:
         if case.uid in seen:
@@ -357,13 +324,14 @@ def _check_uids(cases: Iterable[Case]) -> None:
         seen.add(case.uid)
 
 
-def _refused(error: OSError, out: Path) -> CaseError:
-    """What the system refused: to read a file of others, or to write ours."""
-    named, ours = out.absolute(), out.absolute()
+def _disk_error(error: OSError, out: Path) -> CaseError:
+    """Return the error of a file that cannot be read, or of a folder that cannot be written."""
+    named, target = out.absolute(), out.absolute()
     if isinstance(error.filename, str | bytes):
         named = Path(os.fsdecode(error.filename)).absolute()
-    theirs = not named.is_relative_to(ours) and not ours.is_relative_to(named)
+    is_input = not named.is_relative_to(target) and not target.is_relative_to(named)
     reason = error.strerror or error
-    if theirs and error.errno not in _NO_ROOM:  # of a copy that finds none, the file it is of is named first
-        return CaseError(f"{named} cannot be read: {reason}.", "Mend it, or take it out of the folder.")
-    return CaseError(f"{out} cannot be written: {reason}.", "Make room, or name another folder.")
+    if is_input and error.errno not in _FULL_DISK:  # the error of a copy to a full disk names its source
+        return CaseError(f"{named} cannot be read: {reason}.", "Repair it, or remove it from the folder.")
+    hint = "Free some disk space, fix the permissions, or name another folder."
+    return CaseError(f"{out} cannot be written: {reason}.", hint)
