@@ -16,7 +16,9 @@ def test_every_error_stands_in_the_drawing_and_in_the_tree(name: str) -> None:
     assert name in (errors.__doc__ or "")
 
 
-@pytest.mark.parametrize("error", [errors.TooSlow("It took long.", "Wait."), MissingExtra("torch", "models")])
+@pytest.mark.parametrize(
+    "error", [errors.ConversionTimeout("It took long.", "Wait."), MissingExtra("torch", "models")]
+)
 def test_an_error_keeps_its_hint_across_processes(error: VragError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)

@@ -1,19 +1,19 @@
-"""The tree of errors: one class per boundary.
+"""The errors: one class per boundary, all of them `VragError`.
 
 ::
 
     VragError
     ├── SettingsError       a flag, environment variable or settings file cannot be used
     ├── CorpusError         a file cannot become items
-    │   ├── UnsupportedFormat   nothing converts this kind of file
-    │   ├── EncryptedFile       the content is protected by a password
-    │   ├── TooLarge            opening it would take more memory than is allowed
-    │   └── TooSlow             it took longer than the time limit
+    │   ├── UnsupportedFormatError  nothing converts this kind of file
+    │   ├── EncryptedFileError      the content is protected by a password
+    │   ├── FileTooLargeError       opening it would take more memory than is allowed
+    │   └── ConversionTimeout       it took longer than the time limit
     ├── CollectionError     the directory that holds items and index cannot be used
     │   ├── CollectionBusy      another process is writing to it
     │   └── FingerprintMismatch it was built with other settings or another model
     ├── EmbedError          a model cannot be loaded as an embedder, or something not be embedded
-    │   └── EmbedderGone        its server or device failed: further calls would fail as well
+    │   └── EmbedderFailedError     its server or device failed: further calls would fail as well
     ├── SearchError         a query or filter cannot be answered
     │   └── ServerError         the search server cannot be reached, or answered with an error
     ├── DownloadError       a published file cannot be downloaded, or has another content
@@ -39,11 +39,13 @@ __all__ = [
     "CollectionBusy",
     "CollectionError",
     "ContextTooLong",
+    "ConversionTimeout",
     "CorpusError",
     "DownloadError",
     "EmbedError",
-    "EmbedderGone",
-    "EncryptedFile",
+    "EmbedderFailedError",
+    "EncryptedFileError",
+    "FileTooLargeError",
     "FingerprintMismatch",
     "JudgeError",
     "MissingExtra",
@@ -53,10 +55,8 @@ __all__ = [
     "SearchError",
     "ServerError",
     "SettingsError",
-    "TooLarge",
-    "TooSlow",
     "TrainingError",
-    "UnsupportedFormat",
+    "UnsupportedFormatError",
     "VragError",
 ]
 
@@ -90,19 +90,19 @@ class CorpusError(VragError):
     """A file cannot become items."""
 
 
-class UnsupportedFormat(CorpusError):
+class UnsupportedFormatError(CorpusError):
     """No converter takes this kind of file."""
 
 
-class EncryptedFile(CorpusError):
+class EncryptedFileError(CorpusError):
     """The content is protected by a password."""
 
 
-class TooLarge(CorpusError):
+class FileTooLargeError(CorpusError):
     """Opening the file would take more memory than is allowed."""
 
 
-class TooSlow(CorpusError):
+class ConversionTimeout(CorpusError):
     """The file took longer than its time limit."""
 
 
@@ -122,7 +122,7 @@ class EmbedError(VragError):
     """A model cannot be loaded as an embedder, or something cannot be embedded."""
 
 
-class EmbedderGone(EmbedError):
+class EmbedderFailedError(EmbedError):
     """The embedder's server or device failed; its input is not to blame."""
 
 

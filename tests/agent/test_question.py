@@ -24,7 +24,7 @@ from vrag.agent.question import (
     QuestionImage,
     bounded,
 )
-from vrag.errors import CorpusError, TooLarge, UnsupportedFormat, VragError
+from vrag.errors import CorpusError, FileTooLargeError, UnsupportedFormatError, VragError
 from vrag.geometry import MAX_ASPECT
 from vrag.model_profiles import PROFILES
 
@@ -124,7 +124,7 @@ def test_colours_are_kept_at_full_resolution() -> None:
 
 @pytest.mark.parametrize("format", ["GIF", "TIFF", "BMP"])
 def test_other_formats_are_refused_with_what_to_do(format: str) -> None:
-    with pytest.raises(UnsupportedFormat, match=format) as refused:
+    with pytest.raises(UnsupportedFormatError, match=format) as refused:
         QuestionImage.of(file_of(halves(), format))
     assert "JPEG, PNG or WebP" in refused.value.hint
 
@@ -146,7 +146,7 @@ def test_a_picture_that_ends_early_is_refused() -> None:
 
 
 def test_a_decompression_bomb_is_refused_by_its_header() -> None:
-    with pytest.raises(TooLarge, match="50,000,000"):
+    with pytest.raises(FileTooLargeError, match="50,000,000"):
         QuestionImage.of(png_header(60_000, 60_000))
 
 

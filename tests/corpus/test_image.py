@@ -11,7 +11,7 @@ from vrag.corpus.converter import ConversionContext
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.image import ImageFile
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CorpusError, TooLarge
+from vrag.errors import CorpusError, FileTooLargeError
 from vrag.types import ItemKind, TextSource
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def test_each_frame_of_a_tiff_is_an_item_and_only_the_first_of_a_gif(tmp_path: P
 def test_bombs_are_refused_by_their_header(tmp_path: Path, width: int, height: int) -> None:
     path = tmp_path / "bomb.png"
     path.write_bytes(png_bomb(width, height))
-    with pytest.raises(TooLarge, match=f"{width:,} × {height:,}"):
+    with pytest.raises(FileTooLargeError, match=f"{width:,} × {height:,}"):
         items_of(path)
 
 

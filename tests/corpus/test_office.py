@@ -33,7 +33,13 @@ from vrag.corpus.discover import read_source
 from vrag.corpus.formats.libreoffice import find_soffice
 from vrag.corpus.formats.office import SUFFIXES, OfficeFile
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CorpusError, EncryptedFile, TooLarge, TooSlow, UnsupportedFormat
+from vrag.errors import (
+    ConversionTimeout,
+    CorpusError,
+    EncryptedFileError,
+    FileTooLargeError,
+    UnsupportedFormatError,
+)
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -192,7 +198,7 @@ def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[
 @pytest.mark.parametrize(
     ("name", "data", "kind", "reason"),
     [
-        ("a.docx", compound("EncryptedPackage", "EncryptionInfo"), EncryptedFile, "password"),
+        ("a.docx", compound("EncryptedPackage", "EncryptionInfo"), EncryptedFileError, "password"),
         ("a.doc", compound("Nothing"), CorpusError, "damaged"),
         ("a.docx", open_document("text", "<text:p>")[:-30], CorpusError, "damaged"),
     ],
@@ -208,9 +214,9 @@ def test_what_libreoffice_cannot_open_has_a_reason(
 @pytest.mark.parametrize(
     ("name", "data", "kind", "reason"),
     [
-        ("a.odt", encrypted_odt(), EncryptedFile, "password"),
-        ("a.docx", zip_bomb(2**32 - 2), TooLarge, "unpacks to"),
-        ("a.docx", zip_bomb(600 * 2**20), TooLarge, "unpacks to"),
+        ("a.odt", encrypted_odt(), EncryptedFileError, "password"),
+        ("a.docx", zip_bomb(2**32 - 2), FileTooLargeError, "unpacks to"),
+        ("a.docx", zip_bomb(600 * 2**20), FileTooLargeError, "unpacks to"),
         ("a.docx", b"PK\x03\x04" + bytes(500), CorpusError, "damaged"),
         ("a.docx", odt("words")[:300], CorpusError, "damaged"),
         ("a.docx", b"only words", CorpusError, "it seems to be text"),
@@ -239,7 +245,7 @@ def test_without_libreoffice_a_document_fails_and_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("vrag.corpus.formats.libreoffice.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
-    with pytest.raises(UnsupportedFormat, match=r"apt install libreoffice.*--retry-failed"):
+    with pytest.raises(UnsupportedFormatError, match=r"apt install libreoffice.*--retry-failed"):
         items_of(write(tmp_path / "a.odt", odt("words")))
 
 
@@ -296,7 +302,7 @@ time.sleep(100)
 def test_all_processes_of_libreoffice_end_at_the_time_limit(tmp_path: Path, program: Path) -> None:
     pids = tmp_path / "pids"
     stand_in(program, FAMILY.format(pids=str(pids)))
-    with pytest.raises(TooSlow):
+    with pytest.raises(ConversionTimeout):
         items_of(write(tmp_path / "a.odt", odt("words")), office_seconds=0.2)
     family = {int(pid) for pid in pids.read_text().split()}
     assert len(family) == 2

@@ -11,7 +11,7 @@ from vrag.corpus.converter import ConversionContext
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CorpusError, EncryptedFile
+from vrag.errors import CorpusError, EncryptedFileError
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_the_same_bytes_give_the_same_items_and_pictures(tmp_path: Path) -> None
 
 
 def test_a_password_is_reported_as_such(tmp_path: Path) -> None:
-    with pytest.raises(EncryptedFile, match="password"):
+    with pytest.raises(EncryptedFileError, match="password"):
         items_of(tmp_path, asking_for_password())
 
 

@@ -20,7 +20,7 @@ from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.pyav import Timeline, decode, scan
 from vrag.corpus.formats.video import VideoFile, cut_points, sample_evenly, sample_frames
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CorpusError, TooLarge, UnsupportedFormat
+from vrag.errors import CorpusError, FileTooLargeError, UnsupportedFormatError
 from vrag.types import Clip, Item, ItemKind, TextSource
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def test_a_video_of_one_frame_or_of_too_many_pixels(tmp_path: Path) -> None:
     (item,) = clips_of(write(tmp_path, "one.mkv", film_bytes(Film(kind="matroska", times=[0, 40]))))
     assert 0 < clip(item).end < 0.2
     path = write(tmp_path, "large.mp4", film_bytes(Film()))
-    with pytest.raises(TooLarge, match="144 × 64 pixels"):
+    with pytest.raises(FileTooLargeError, match="144 × 64 pixels"):
         VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions(max_pixels=5000)))
 
 
@@ -263,7 +263,7 @@ def test_without_the_extra_a_video_fails_and_says_what_to_install(
 ) -> None:
     path = write(tmp_path, "a.mp4", film_bytes(Film()))
     monkeypatch.setattr("vrag.corpus.formats.pyav.importlib.import_module", _missing)
-    with pytest.raises(UnsupportedFormat, match=r"pip install 'vrag-agent\[video\]'.*--retry-failed"):
+    with pytest.raises(UnsupportedFormatError, match=r"pip install 'vrag-agent\[video\]'.*--retry-failed"):
         VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions()))
 
 

@@ -14,7 +14,7 @@ from vrag.embed.device import Batches, is_out_of_memory, refusal
 from vrag.embed.embedder import EmbedContent
 from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions
-from vrag.errors import EmbedderGone, EmbedError
+from vrag.errors import EmbedderFailedError, EmbedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,9 +89,9 @@ def test_a_device_that_fails_is_told_from_a_content_that_cannot_be_taken(
         raise error
 
     monkeypatch.setattr(network, "forward", fails)
-    with pytest.raises(EmbedderGone, match=r"device of sentence:.* failed: (CUDA|cuDNN) error"):
+    with pytest.raises(EmbedderFailedError, match=r"device of sentence:.* failed: (CUDA|cuDNN) error"):
         embedder.embed_items([EmbedContent(text="a")])
-    assert not isinstance(refusal("x", RuntimeError("shapes differ; see CUDA errors")), EmbedderGone)
+    assert not isinstance(refusal("x", RuntimeError("shapes differ; see CUDA errors")), EmbedderFailedError)
 
 
 def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(models: Path) -> None:

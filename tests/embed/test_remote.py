@@ -14,7 +14,7 @@ from vrag.corpus.options import CorpusOptions
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.models.remote import Address, RemoteEmbedder
 from vrag.embed.options import EmbedOptions
-from vrag.errors import EmbedderGone, EmbedError
+from vrag.errors import EmbedderFailedError, EmbedError
 from vrag.index.build import add, verify
 from vrag.index.collection import Collection
 from vrag.types import DocumentStatus
@@ -151,7 +151,7 @@ class TestAServerThatFails:
     def test_for_good_is_an_error_that_says_what_it_answered(self, server: Served) -> None:
         embedder = opened(server)
         server.failures = [Response("no memory left", 503)] * 9
-        with pytest.raises(EmbedderGone, match=r"answered 503: no memory left"):
+        with pytest.raises(EmbedderFailedError, match=r"answered 503: no memory left"):
             embedder.embed_queries(["a"])
         assert len(server.failures) == 3  # asked five times, and once what it had answered before
 
@@ -165,7 +165,7 @@ class TestAServerThatFails:
         server.spoil = poisoned
         with pytest.raises(EmbedError, match=f"answered {status}") as raised:
             embedder.embed_items([EmbedContent(text="poison")])
-        assert not isinstance(raised.value, EmbedderGone)
+        assert not isinstance(raised.value, EmbedderFailedError)
 
     def test_by_refusing_what_it_was_asked_is_not_asked_again(self, server: Served) -> None:
         embedder = opened(server)
@@ -173,19 +173,19 @@ class TestAServerThatFails:
         with pytest.raises(EmbedError, match=r"400.*too long") as raised:
             embedder.embed_queries(["a"])
         assert len(server.failures) == 1
-        assert not isinstance(raised.value, EmbedderGone)
+        assert not isinstance(raised.value, EmbedderFailedError)
 
     @pytest.mark.parametrize("status", [401, 404])
     def test_by_refusing_all_is_gone(self, server: Served, status: int) -> None:
         embedder = opened(server)
         server.failures = [Response('{"error": "no such model"}', status)] * 2
-        with pytest.raises(EmbedderGone, match=rf"{status}.*no such model"):
+        with pytest.raises(EmbedderFailedError, match=rf"{status}.*no such model"):
             embedder.embed_queries(["a"])
 
     def test_by_having_too_much_to_do_is_gone_though_it_answers_between(self, server: Served) -> None:
         embedder = opened(server)
         server.failures = [Response("busy", 429)] * 5
-        with pytest.raises(EmbedderGone, match="answered 429"):
+        with pytest.raises(EmbedderFailedError, match="answered 429"):
             embedder.embed_queries(["a"])
         assert not server.failures
         assert len(embedder.embed_queries(["a"])) == 1
@@ -213,7 +213,7 @@ class TestAServerThatFails:
             embedder.embed_queries(["a"])
 
     def test_by_not_being_there_says_so(self) -> None:
-        with pytest.raises(EmbedderGone, match=r"does not answer.*Start it"):
+        with pytest.raises(EmbedderFailedError, match=r"does not answer.*Start it"):
             RemoteEmbedder("tiny@http://127.0.0.1:9", pause=0.001)
 
     def test_by_being_slow_is_given_up(self, server: Served) -> None:
@@ -226,7 +226,7 @@ class TestAServerThatFails:
             return answer
 
         server.spoil = slow
-        with pytest.raises(EmbedderGone, match="does not answer: ReadTimeout"):
+        with pytest.raises(EmbedderFailedError, match="does not answer: ReadTimeout"):
             embedder.embed_queries(["a"])
 
 
@@ -253,7 +253,7 @@ def test_indexing_ends_when_the_server_does_and_goes_on_when_it_is_back(
     server.bodies.clear()
     server.spoil = lambda answer: answer if len(server.bodies) <= answers else Response("Try later.", 503)
 
-    with pytest.raises(EmbedderGone, match=r"answered 503.*add the same again"):
+    with pytest.raises(EmbedderFailedError, match=r"answered 503.*add the same files again"):
         add(stopped, [folder], embedder=embedder)
 
     assert len(server.bodies) == answers + 6  # five times, and once what it answered before

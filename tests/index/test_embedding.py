@@ -14,7 +14,7 @@ from PIL import Image
 
 from vrag.corpus.converter import Conversion, Converted, Failed, Finished, ItemCount, SourceFile
 from vrag.embed.embedder import EmbedContent, Modality
-from vrag.errors import EmbedderGone, EmbedError
+from vrag.errors import EmbedderFailedError, EmbedError
 from vrag.geometry import Size
 from vrag.index import embed_items
 from vrag.index.embed_items import MIN_BATCH, Embedded, content_of, embed_all
@@ -149,7 +149,7 @@ class Gone(HashEmbedder):
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any("bad" in content.text for content in contents):
-            raise EmbedderGone("It does not answer.")
+            raise EmbedderFailedError("It does not answer.")
         return super().embed_items(contents)
 
 
@@ -158,7 +158,7 @@ def test_an_embedder_that_is_gone_costs_no_item() -> None:
     texts = ["fine"] * MIN_BATCH + ["bad"] + ["fine"] * MIN_BATCH
     items = [Converted(owner, text_item(owner, number, text)) for number, text in enumerate(texts, 1)]
     out: list[object] = []
-    with pytest.raises(EmbedderGone):
+    with pytest.raises(EmbedderFailedError):
         out.extend(embed_all(stream(*items), Gone(), Path("/none")))
     assert len(out) == MIN_BATCH
     assert all(isinstance(one, Embedded) for one in out)

@@ -22,7 +22,7 @@ from vrag.corpus.options import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.errors import (
     CollectionError,
-    EmbedderGone,
+    EmbedderFailedError,
     EmbedError,
     FingerprintMismatch,
     MissingExtra,
@@ -111,7 +111,7 @@ class Gone(HashEmbedder):
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any("number 7" in content.text for content in contents):
-            raise EmbedderGone("The device failed.")
+            raise EmbedderFailedError("The device failed.")
         return super().embed_items(contents)
 
 
@@ -184,7 +184,7 @@ def own_processes(title: str) -> list[int]:
     [
         (partial(HashEmbedder, VectorKind.SINGLE, 16, 1), FingerprintMismatch),
         (unopenable, EmbedError),
-        (partial(Gone, VectorKind.SINGLE, 16), EmbedderGone),
+        (partial(Gone, VectorKind.SINGLE, 16), EmbedderFailedError),
     ],
 )
 def test_what_is_no_files_fault_ends_the_job_with_its_own_error(

@@ -17,7 +17,7 @@ from library_harness import Lines, library, until
 from PIL import Image
 from server_harness import dial
 
-from vrag.errors import EmbedderGone
+from vrag.errors import EmbedderFailedError
 from vrag.server.collections.file_names import MAX_BYTES, safe_name
 from vrag.server.collections.file_types import SUFFIXES
 
@@ -95,7 +95,7 @@ class TestAnUpload:
             assert len(desk.documents()) == 1
 
     def test_that_failed_is_tried_again_when_it_is_sent_again(self, tmp_path: Path) -> None:
-        with library(tmp_path, lines=Lines(fail=EmbedderGone("It is gone."))) as desk:
+        with library(tmp_path, lines=Lines(fail=EmbedderFailedError("It is gone."))) as desk:
             job = desk.ended(desk.put("a.md", "whales"))
             assert job["state"] == "failed"
             assert "It is gone." not in job["message"], "what fails inside is told in the log alone"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.replies.sanitize import encodable
-from vrag.errors import CorpusError, UnsupportedFormat
+from vrag.errors import CorpusError, UnsupportedFormatError
 from vrag.geometry import Size
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class QuestionImage:
 
         Raises:
             CorpusError: If it is damaged, or of a shape that no model accepts.
-            TooLarge: If it has more than `MAX_OPENED` pixels; nothing is decoded to tell.
-            UnsupportedFormat: If it is of another format.
+            FileTooLargeError: If it has more than `MAX_OPENED` pixels; nothing is decoded to tell.
+            UnsupportedFormatError: If it is of another format.
         """
         try:
             with warnings.catch_warnings(action="ignore"):
@@ -159,7 +159,7 @@ def _opened(data: bytes) -> Image:
 
     with open_picture(BytesIO(data), MAX_OPENED) as opened:
         if opened.format not in _FORMATS:
-            raise UnsupportedFormat(
+            raise UnsupportedFormatError(
                 f"A picture in the format {opened.format} cannot come with a question.",
                 "Send it as JPEG, PNG or WebP.",
             )

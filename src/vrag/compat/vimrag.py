@@ -137,7 +137,7 @@ class VimRAG:
         Args:
             sample: When the answer comes it also gets `trajectory` (a list of conversations, one for each
                 time the context was rebuilt), `search_results`, `graph` (a list of nodes), `generate` (the
-                answer) and `generate_times` (calls before the answer that were carried out).
+                answer) and `generate_times` (calls before the answer that were not rejected).
 
         Yields:
             One dictionary for each event: `think` and `content` with a chunk of the reply as `content`, as it

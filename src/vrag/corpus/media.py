@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from vrag.corpus.formats.pyav import scan
 from vrag.corpus.formats.video import VideoFrame, sample_frames
-from vrag.errors import TooLarge
+from vrag.errors import FileTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -66,15 +66,15 @@ def check_clip(path: Path) -> float:
     """Return the duration of a clip from a server, in seconds.
 
     Raises:
-        TooLarge: If decoding it would take too much memory or time.
+        FileTooLargeError: If decoding it would take too much memory or time.
         MissingExtra, CorpusError, OSError: See `vrag.corpus.formats.pyav.scan`.
     """
     timeline = scan(path)
     width, height = timeline.size
     if width * height > MAX_FRAME_PIXELS:
-        raise TooLarge(f"Its frames have {width:,} × {height:,} pixels.")
+        raise FileTooLargeError(f"Its frames have {width:,} × {height:,} pixels.")
     if len(timeline.pts) > MAX_FRAMES:
-        raise TooLarge(f"It has {len(timeline.pts):,} frames.")
+        raise FileTooLargeError(f"It has {len(timeline.pts):,} frames.")
     return timeline.duration
 
 

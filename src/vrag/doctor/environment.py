@@ -131,11 +131,11 @@ def _is_installed(module: str) -> bool:
 def check_office() -> Check:
     """Find LibreOffice, which converts office documents."""
     from vrag.corpus.formats.libreoffice import find_soffice
-    from vrag.errors import UnsupportedFormat
+    from vrag.errors import UnsupportedFormatError
 
     try:
         program = find_soffice()
-    except UnsupportedFormat as error:
+    except UnsupportedFormatError as error:
         return warning("Not found: office documents cannot be read.", error.hint)
     return ok(program, details={"program": program})
 

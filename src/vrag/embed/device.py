@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vrag.errors import EmbedderGone, EmbedError, MissingExtra
+from vrag.errors import EmbedderFailedError, EmbedError, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -155,11 +155,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 def refusal(name: str, error: BaseException) -> EmbedError:
     """Convert an error of the model `name`, other than one of memory, to an `EmbedError`.
 
-    It is an `EmbedderGone` when the device failed: after a CUDA error every further call fails, too.
+    It is an `EmbedderFailedError` when the device failed: after a CUDA error every further call fails, too.
     """
     reason = first_line(error)
     if isinstance(error, library("torch").AcceleratorError) or _DEVICE_FAULT.match(reason):
-        return EmbedderGone(f"The device of {name} failed: {reason}", "Check the device.")
+        return EmbedderFailedError(f"The device of {name} failed: {reason}", "Check the device.")
     return EmbedError(f"{name} cannot embed this: {reason}")
 
 

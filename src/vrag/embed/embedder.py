@@ -118,7 +118,7 @@ class Embedder(EmbedderInfo, Protocol):
 
         Raises:
             EmbedError: If any of the contents cannot be embedded; the others may be tried alone.
-            EmbedderGone: If it is not the contents: its server or device failed.
+            EmbedderFailedError: If it is not the contents: its server or device failed.
         """
         ...
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
 from vrag.corpus.discover import Skipped, read_source
-from vrag.errors import CollectionError, EmbedderGone
+from vrag.errors import CollectionError, EmbedderFailedError
 from vrag.index.embed_items import Embedded, local
 from vrag.index.maintenance import compact, is_settled, prune, remove, settle, status, sweep
 from vrag.index.plan import IndexPlan, Known, is_unchanged, make_plan, plan_sources, read_manifest
@@ -122,7 +122,7 @@ def add(
         FingerprintMismatch: If options or embedder differ from those of the collection.
         CollectionBusy: If another process is writing, and any of the files is new or has changed.
         CollectionError: If the collection cannot be written: what was committed stays.
-        EmbedderGone: If the embedder's server or device fails: what is done is kept, the rest pending.
+        EmbedderFailedError: If the embedder's server or device fails: what is done is kept, the rest pending.
     """
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
@@ -259,10 +259,10 @@ class _Addition:
         except KeyboardInterrupt:
             self._writer.flush()
             raise
-        except EmbedderGone as error:
+        except EmbedderFailedError as error:
             self._writer.flush()
             advice = "What is done is kept: add the same files again to continue."
-            raise EmbedderGone(error.message, f"{error.hint} {advice}".strip()) from error
+            raise EmbedderFailedError(error.message, f"{error.hint} {advice}".strip()) from error
         self._writer.close()
 
     def problems(self, found: Iterable[str]) -> tuple[Document, ...]:

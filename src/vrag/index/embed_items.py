@@ -11,7 +11,7 @@ import numpy as np
 from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Conversion, Converted, Failed, Finished
 from vrag.embed.embedder import EmbedContent, Embedder, Modality, VectorKind
-from vrag.errors import CollectionError, EmbedderGone, EmbedError
+from vrag.errors import CollectionError, EmbedderFailedError, EmbedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -98,7 +98,7 @@ def embed_all(
     `Finished` is held back until all items of its source are out. The conversions are closed in the end.
 
     Raises:
-        EmbedderGone: If the embedder itself fails: no item is the cause, and none is given up.
+        EmbedderFailedError: If the embedder itself fails: no item is the cause, and none is given up.
         CollectionError: If the embedder returns vectors of another shape than it promises.
     """
     waiting: list[Converted] = []
@@ -175,13 +175,13 @@ def _embed_together(
     """Embed at once; if that fails, one by one, to find the one that cannot be embedded."""
     try:
         vectors = embedder.embed_items([content for _, content in ready])
-    except EmbedderGone:
+    except EmbedderFailedError:
         raise
     except EmbedError:
         for made, content in ready:
             try:
                 yield _check_vector(made, embedder.embed_items([content])[0], embedder)
-            except EmbedderGone:
+            except EmbedderFailedError:
                 raise
             except EmbedError as error:
                 yield Failed(made.source, made.item.ordinal, f"It cannot be embedded: {error}")

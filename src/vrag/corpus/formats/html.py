@@ -55,7 +55,7 @@ class HtmlFile:
     """An HTML file that was read.
 
     Raises:
-        TooLarge: If it has more than 64 MiB.
+        FileTooLargeError: If it has more than 64 MiB.
         CorpusError: If it is not text, or has neither words nor pictures.
     """
 

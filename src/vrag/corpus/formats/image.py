@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from vrag.corpus.converter import store_item_file
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe, describe_head
-from vrag.errors import CorpusError, TooLarge
+from vrag.errors import CorpusError, FileTooLargeError
 from vrag.geometry import MAX_ASPECT, Size
 from vrag.types import Item, ItemKind, TextSource, item_id
 
@@ -39,7 +39,7 @@ class ImageFile:
     """An open image file.
 
     Raises:
-        TooLarge: If decoding it would take more pixels than allowed; decided before anything is decoded.
+        FileTooLargeError: If decoding it would take more pixels than allowed; nothing is decoded.
         CorpusError: If it is not an image or has a shape that no model accepts.
     """
 
@@ -68,7 +68,7 @@ def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
     """Open an image without decoding it.
 
     Raises:
-        TooLarge: If decoding it would take more pixels than allowed.
+        FileTooLargeError: If decoding it would take more pixels than allowed.
         CorpusError: If it is not an image or has a shape that no model accepts.
         OSError: If it cannot be read.
     """
@@ -93,7 +93,7 @@ def _check_size(image: Picture, max_pixels: int) -> None:
     width, height = image.size
     shape = f"The picture has {width:,} × {height:,} pixels"
     if width * height > max_pixels:
-        raise TooLarge(f"{shape}; the limit is {max_pixels:,} in all.")
+        raise FileTooLargeError(f"{shape}; the limit is {max_pixels:,} in all.")
     if min(width, height) < MIN_SIDE:
         raise CorpusError(f"{shape}; no side may be shorter than {MIN_SIDE}.")
     if max(width, height) > MAX_ASPECT * min(width, height):

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from vrag.corpus import timeout_exec
-from vrag.errors import CorpusError, TooSlow, UnsupportedFormat
+from vrag.errors import ConversionTimeout, CorpusError, UnsupportedFormatError
 
 PROGRAMS = ("soffice", "libreoffice")
 PLACES = (
@@ -59,7 +59,7 @@ def find_soffice() -> str:
     """Return the path of LibreOffice: on PATH, or where its installers put it.
 
     Raises:
-        UnsupportedFormat: If it is not installed.
+        UnsupportedFormatError: If it is not installed.
     """
     for name in PROGRAMS:
         if path := shutil.which(name):
@@ -69,7 +69,7 @@ def find_soffice() -> str:
         for path in sorted(Path(anchor).glob(place.removeprefix(anchor)), reverse=True):
             if os.access(path, os.X_OK):
                 return str(path)
-    raise UnsupportedFormat(
+    raise UnsupportedFormatError(
         "LibreOffice is needed to read this kind of file and was not found.", INSTALL_HINT
     )
 
@@ -87,8 +87,8 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
         seconds: Time limit, of processor time; see `vrag.corpus.timeout_exec`.
 
     Raises:
-        UnsupportedFormat: If LibreOffice is not installed.
-        TooSlow: If it took longer than the time limit.
+        UnsupportedFormatError: If LibreOffice is not installed.
+        ConversionTimeout: If it took longer than the time limit.
         CorpusError: If it made nothing of the document.
         OSError: If the document cannot be read or the folder not be written.
     """
@@ -113,7 +113,7 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
         ]
         status = _run(command, work_dir, seconds)
         if status == timeout_exec.LATE:
-            raise TooSlow(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
+            raise ConversionTimeout(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
         if status == timeout_exec.CRASHED:
             raise CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
         if not printed.is_file() or not printed.stat().st_size:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from vrag.corpus.formats.libreoffice import print_to_pdf
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.sniff import describe
-from vrag.errors import CorpusError, EncryptedFile, TooLarge
+from vrag.errors import CorpusError, EncryptedFileError, FileTooLargeError
 
 if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, SourceFile
@@ -39,10 +39,10 @@ class OfficeFile:
     """An office document that was printed to PDF.
 
     Raises:
-        UnsupportedFormat: If LibreOffice is not installed.
-        EncryptedFile: If it asks for a password.
-        TooLarge: If it unpacks to more than is allowed.
-        TooSlow: If printing it takes longer than `office_seconds`.
+        UnsupportedFormatError: If LibreOffice is not installed.
+        EncryptedFileError: If it asks for a password.
+        FileTooLargeError: If it unpacks to more than is allowed.
+        ConversionTimeout: If printing it takes longer than `office_seconds`.
         CorpusError: If it is not an office document, or damaged.
     """
 
@@ -92,7 +92,7 @@ def _print(source: SourceFile, pdf: Path, seconds: float) -> None:
         print_to_pdf(source.path, source.path.suffix.lower(), pdf, seconds)
     except CorpusError as error:
         if type(error) is CorpusError and head.startswith(OLE) and _asks_for_password(source.path):
-            raise EncryptedFile(*PASSWORD_ERROR) from error
+            raise EncryptedFileError(*PASSWORD_ERROR) from error
         raise
 
 
@@ -111,7 +111,7 @@ def _check_archive(path: Path) -> None:
                 )
             with archive.open("META-INF/manifest.xml") as manifest:
                 if b"encryption-data" in manifest.read(MAX_XML_BYTES):
-                    raise EncryptedFile(*PASSWORD_ERROR)
+                    raise EncryptedFileError(*PASSWORD_ERROR)
     except (zipfile.BadZipFile, ValueError, EOFError, zipfile.LargeZipFile, NotImplementedError) as error:
         # zipfile raises the last one of ways to pack that it does not know
         raise CorpusError(
@@ -123,9 +123,9 @@ def _check_sizes(parts: list[zipfile.ZipInfo]) -> None:
     text = sum(part.file_size for part in parts if part.filename.lower().endswith((".xml", ".rels")))
     unpacked = sum(part.file_size for part in parts)
     if len(parts) > MAX_PARTS:
-        raise TooLarge(f"The document has {len(parts):,} parts; the limit is {MAX_PARTS:,}.")
+        raise FileTooLargeError(f"The document has {len(parts):,} parts; the limit is {MAX_PARTS:,}.")
     if text > MAX_XML_BYTES or unpacked > MAX_UNPACKED_BYTES:
-        raise TooLarge(
+        raise FileTooLargeError(
             f"The document unpacks to {unpacked:,} bytes, {text:,} of them text; "
             f"the limits are {MAX_UNPACKED_BYTES:,} and {MAX_XML_BYTES:,}."
         )

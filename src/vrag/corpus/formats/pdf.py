@@ -41,7 +41,7 @@ class PdfFile:
     """An open PDF file.
 
     Raises:
-        EncryptedFile: If it asks for a password.
+        EncryptedFileError: If it asks for a password.
         CorpusError: If it is not a PDF file, damaged beyond reading or without pages.
     """
 

@@ -11,7 +11,7 @@ import ctypes
 import math
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from vrag.errors import CorpusError, EncryptedFile
+from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Pdf:
     """An open PDF file; a context manager.
 
     Raises:
-        EncryptedFile: If it asks for a password.
+        EncryptedFileError: If it asks for a password.
         CorpusError: If it is not a PDF file, or damaged beyond reading.
     """
 
@@ -66,7 +66,7 @@ class Pdf:
             self._pdf = PdfDocument(path)
         except PdfiumError as error:
             if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
-                raise EncryptedFile(
+                raise EncryptedFileError(
                     "The PDF file is protected by a password.", "Save a copy without it."
                 ) from error
             raise CorpusError("The PDF file is damaged and cannot be opened.") from error

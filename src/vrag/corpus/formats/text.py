@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vrag.corpus.formats.sections import Section, json_lines, json_sections, markdown_sections, plain_sections
 from vrag.corpus.sniff import decode
-from vrag.errors import CorpusError, TooLarge
+from vrag.errors import CorpusError, FileTooLargeError
 from vrag.types import Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TextFile:
     """A text file that was read. Invalid lines of JSON Lines fail together, as its last item.
 
     Raises:
-        TooLarge: If it has more than 64 MiB.
+        FileTooLargeError: If it has more than 64 MiB.
         CorpusError: If it is not text, not what its suffix says, or has no words in it.
     """
 
@@ -82,12 +82,12 @@ def read_text(source: SourceFile) -> str:
     """Read and decode a text file.
 
     Raises:
-        TooLarge: If it has more than 64 MiB.
+        FileTooLargeError: If it has more than 64 MiB.
         CorpusError: If it is not text.
         OSError: If it cannot be read.
     """
     if source.size > MAX_BYTES:
-        raise TooLarge(f"The text file has {source.size:,} bytes; the limit is {MAX_BYTES:,}.")
+        raise FileTooLargeError(f"The text file has {source.size:,} bytes; the limit is {MAX_BYTES:,}.")
     return decode(source.path.read_bytes())
 
 

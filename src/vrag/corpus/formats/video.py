@@ -22,7 +22,7 @@ from vrag.corpus.formats.image import MIN_SIDE, store_jpeg
 from vrag.corpus.formats.pyav import Timeline, decode, demuxer, frame_at, scan
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe
-from vrag.errors import CorpusError, MissingExtra, TooLarge, UnsupportedFormat
+from vrag.errors import CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
 from vrag.geometry import MAX_ASPECT, Size
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
 
@@ -89,8 +89,8 @@ class VideoFile:
     A file that ends before it says it does has one item more, which cannot be made and says so.
 
     Raises:
-        UnsupportedFormat: If PyAV is not installed.
-        TooLarge: If its frames have more pixels than allowed, or a shape that no model accepts.
+        UnsupportedFormatError: If PyAV is not installed.
+        FileTooLargeError: If its frames have more pixels than allowed, or a shape that no model accepts.
         CorpusError: If it is not a video, or damaged beyond reading.
     """
 
@@ -193,7 +193,7 @@ def _scan_and_check(source: SourceFile, options: CorpusOptions) -> Timeline:
     try:
         timeline = scan(source.path)
     except MissingExtra as error:
-        raise UnsupportedFormat(
+        raise UnsupportedFormatError(
             f"PyAV is needed to read videos: {error.message}",
             f"{error.hint}, then run the command again; `vrag index add` needs --retry-failed.",
         ) from error
@@ -204,9 +204,9 @@ def _scan_and_check(source: SourceFile, options: CorpusOptions) -> Timeline:
     width, height = timeline.size
     shape = f"The frames of the video have {width:,} × {height:,} pixels"
     if width * height > options.max_pixels:
-        raise TooLarge(f"{shape}; the limit is {options.max_pixels:,} in all.")
+        raise FileTooLargeError(f"{shape}; the limit is {options.max_pixels:,} in all.")
     if min(width, height) < MIN_SIDE or max(width, height) > MAX_ASPECT * min(width, height):
-        raise TooLarge(f"{shape}; a side is too short.")
+        raise FileTooLargeError(f"{shape}; a side is too short.")
     if not 0 < timeline.duration <= MAX_SECONDS:
         raise CorpusError(f"The video lasts {timeline.duration:,.1f} seconds.")
     return timeline

@@ -26,7 +26,7 @@ import tenacity
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.model_kind import QWEN3_INSTRUCTION
 from vrag.embed.options import EmbedOptions
-from vrag.errors import EmbedderGone, EmbedError
+from vrag.errors import EmbedderFailedError, EmbedError
 from vrag.providers import reachable
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class RemoteEmbedder:
         pause: Seconds before the first retry.
 
     Raises:
-        EmbedderGone: If the server cannot be reached or fails.
+        EmbedderFailedError: If the server cannot be reached or fails.
         EmbedError: If its answer does not follow its API.
     """
 
@@ -148,7 +148,7 @@ class RemoteEmbedder:
 
         Raises:
             EmbedError: If the server cannot embed one of them, or its answer cannot be used.
-            EmbedderGone: If it is unreachable or fails at any request.
+            EmbedderFailedError: If it is unreachable or fails at any request.
         """
         for content in contents:
             if missing := content.modalities - self.modalities:
@@ -164,7 +164,7 @@ class RemoteEmbedder:
 
         Raises:
             EmbedError: If the server cannot embed one of them, or its answer cannot be used.
-            EmbedderGone: If it is unreachable or fails at any request.
+            EmbedderFailedError: If it is unreachable or fails at any request.
         """
         if self._chat:
             return [self._embed_chat(EmbedContent(text=query)) for query in queries]
@@ -216,7 +216,7 @@ class RemoteEmbedder:
         except _RequestFailed as error:
             if error.of_request or (error.of_request is None and self._answers_again()):
                 raise
-            raise EmbedderGone(error.message, error.hint) from error
+            raise EmbedderFailedError(error.message, error.hint) from error
         vectors = [_to_array(entry, single) for entry in _entries(answer, count, single)]
         with self._lock:
             for vector in vectors:
@@ -356,4 +356,5 @@ def _to_array(entry: object, single: bool) -> NDArray[np.float32]:
 
 
 def _describe(url: str, answer: httpx.Response) -> str:
-    return f"{url} answered {answer.status_code}: {' '.join(answer.text[:300].split())}"
+    text = " ".join(answer.text[:300].split())
+    return f"{url} answered {answer.status_code}" + (f": {text}" if text else ".")
