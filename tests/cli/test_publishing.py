@@ -117,7 +117,7 @@ def test_adding_to_what_is_published_is_refused_with_the_way_out(home: Home) -> 
     (home.path / "more.md").write_text("more")
     done = home.vrag("index", "add", "more.md", "--collection", URL)
     assert done.returncode == 1
-    assert "only read" in done.stderr
+    assert "read-only" in done.stderr
     assert "vrag index publish" in done.stderr
 
 

@@ -274,7 +274,7 @@ def test_no_collection_yet_is_a_warning_and_a_named_one_that_is_missing_a_failur
     fresh, named = looked_at()["collection"], looked_at(collection=str(tmp_path / "none"))["collection"]
     assert (fresh.status, fresh.hint) == (CheckStatus.WARNING, "Make one: vrag index add PATH")
     assert named.status == CheckStatus.FAILED
-    assert named.hint.startswith("Make one: vrag index add PATH --collection /")
+    assert named.hint.startswith("Create one: vrag index add PATH --collection /")
 
 
 def test_a_good_collection_passes(filled: Path) -> None:

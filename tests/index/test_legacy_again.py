@@ -74,7 +74,7 @@ class TestAgain:
         other = write_faiss(tmp_path / "other", [text(1)], vectors(1), model="Alibaba-NLP/GVE-7B")
         with pytest.raises(FingerprintMismatch, match="GVE-7B"):
             take(target, other)
-        with pytest.raises(FingerprintMismatch, match="collection each"):
+        with pytest.raises(FingerprintMismatch, match="its own collection"):
             take(tmp_path / "both", tmp_path / "some", other)
         lexical = Collection.create(tmp_path / "lexical", OPTIONS)
         with pytest.raises(FingerprintMismatch, match="no vectors"):
@@ -210,7 +210,7 @@ class TestEmbedder:
         more = write_faiss(tmp_path / "more", [text(1)], vectors(1))
         with pytest.raises(FingerprintMismatch, match="--embedder hash:single-16-0"):
             take(target, more)
-        with pytest.raises(FingerprintMismatch, match="not what made"):
+        with pytest.raises(FingerprintMismatch, match="did not make"):
             take(target, more, embedder=SINGLE)
         right = np.stack(SINGLE.embed_queries(["Note 1"]))
         assert (
@@ -223,7 +223,7 @@ class TestEmbedder:
         (made,) = embed(MULTI, page)
         write_node(tmp_path / "nodes", str(page), np.concatenate([vectors(4, 128), made]))
         assert take(target, tmp_path / "nodes", embedder=MULTI).notes == ()
-        with pytest.raises(FingerprintMismatch, match="not what made"):
+        with pytest.raises(FingerprintMismatch, match="did not make"):
             take(tmp_path / "other", tmp_path / "nodes", embedder=HashEmbedder(VectorKind.MULTI, 128, seed=1))
 
 

@@ -18,7 +18,7 @@ from old_indexes import STEM, draw, write_faiss
 from vrag.errors import CollectionError
 from vrag.index.build import add, verify
 from vrag.index.collection import Collection
-from vrag.index.reference.index_files import read_old_index
+from vrag.index.reference.index_files import read_index
 from vrag.index.reference.index_import import import_indexes
 from vrag.types import DocumentStatus, ItemKind, TextSource
 
@@ -197,7 +197,7 @@ class TestFaiss:
         self, tmp_path: Path, target: Path, lines: int
     ) -> None:
         old = write_faiss(tmp_path / "old", [text(n) for n in range(lines)], vectors(3))
-        with pytest.raises(CollectionError, match=rf"3 vectors and its list {lines} entries.*torn"):
+        with pytest.raises(CollectionError, match=rf"3 vectors and its list {lines} entries.*incompletely"):
             take(target, old)
         assert not target.exists()
 
@@ -233,7 +233,7 @@ class TestFaiss:
         data = bytearray(path.read_bytes())
         data[offset : offset + len(value)] = value
         path.write_bytes(data)
-        with pytest.raises(CollectionError, match=r"damaged header|not what the reference writes"):
+        with pytest.raises(CollectionError, match=r"damaged header|not a flat FAISS index"):
             take(target, path.parent)
 
     def test_an_index_cut_short_anywhere_is_refused(self, tmp_path: Path) -> None:
@@ -242,10 +242,10 @@ class TestFaiss:
         for length in (*range(60), len(data) - 1):
             path.write_bytes(data[:length])
             with pytest.raises(CollectionError):
-                read_old_index(path)
+                read_index(path)
         path.write_bytes(data + b"\0")
         with pytest.raises(CollectionError, match="claims"):
-            read_old_index(path)
+            read_index(path)
 
     @pytest.mark.parametrize("meta", ["", "{", "[]", '{"vector_dimension": 17}', "[" * 100_000])
     def test_a_description_that_is_none_is_refused(self, tmp_path: Path, target: Path, meta: str) -> None:
@@ -255,7 +255,7 @@ class TestFaiss:
             take(target, old)
 
     def test_an_empty_index_has_nothing_to_import(self, tmp_path: Path, target: Path) -> None:
-        with pytest.raises(CollectionError, match="Nothing can be used"):
+        with pytest.raises(CollectionError, match="Nothing in the index can be used"):
             take(target, write_faiss(tmp_path / "old", [], vectors(0)))
 
     def test_of_two_models_in_one_folder_one_is_named(self, tmp_path: Path, target: Path) -> None:
@@ -274,7 +274,7 @@ class TestFaiss:
         def check(data: bytes) -> None:
             path.write_bytes(data)
             try:
-                index = read_old_index(old)
+                index = read_index(old)
             except CollectionError:
                 return
             assert len(index.entries) + len(index.problems) == 1

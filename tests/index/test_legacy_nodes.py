@@ -18,7 +18,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.index.build import verify
 from vrag.index.collection import Collection
 from vrag.index.collection_json import EmbedderRecord
-from vrag.index.reference.index_files import LARGEST_NODE, read_old_index
+from vrag.index.reference.index_files import MAX_NODE_BYTES, read_index
 from vrag.types import ItemKind
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "colqwen2-pages"
@@ -165,14 +165,14 @@ class TestNodes:
         data = path.read_bytes()
         for length in range(0, len(data) - 1, 97):
             path.write_bytes(data[:length])
-            index = read_old_index(tmp_path)
+            index = read_index(tmp_path)
             assert not index.entries
             assert index.problems
 
     def test_a_node_of_gigabytes_is_not_read(self, tmp_path: Path) -> None:
         with (tmp_path / "a.node").open("wb") as file:
             file.truncate(5 * 2**30)
-        assert f"{LARGEST_NODE:,}" in read_old_index(tmp_path).problems[0].reason
+        assert f"{MAX_NODE_BYTES:,}" in read_index(tmp_path).problems[0].reason
 
     def test_any_node_is_read_or_refused(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         folder = tmp_path_factory.mktemp("nodes")
@@ -192,7 +192,7 @@ class TestNodes:
         @given(st.lists(node, max_size=3).map(json.dumps).map(str.encode) | st.binary(max_size=100))
         def check(data: bytes) -> None:
             (folder / "a.node").write_bytes(data)
-            index = read_old_index(folder)
+            index = read_index(folder)
             assert index.entries or index.problems
             for entry in index.entries:
                 assert entry.vector is not None

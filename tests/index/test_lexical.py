@@ -235,5 +235,5 @@ def test_files_of_two_caches_do_not_go_together(tmp_path: Path) -> None:
     for name in ("document_of.npy", "items-rows.npy"):
         shutil.copytree(tmp_path / "one", tmp_path / name)
         shutil.copy(tmp_path / "two" / name, tmp_path / name / name)
-        with pytest.raises(ValueError, match="do not fit together"):
+        with pytest.raises(ValueError, match="do not match"):
             Lexical.load(tmp_path / name)

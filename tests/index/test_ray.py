@@ -267,7 +267,7 @@ class TestProgress:
         counted = ItemCount(self.SOURCE, 3)
         assert list(progress.take(counted)) == [counted]
         assert list(progress.take(one)) == [one]
-        assert progress.order(4).have == {1, 7}
+        assert progress.task(4).have == {1, 7}
         assert list(progress.take(counted)) == []
         assert list(progress.take(one)) == []
         assert list(progress.take(two)) == [two]

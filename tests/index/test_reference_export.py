@@ -165,11 +165,11 @@ class TestRefusals:
     def test_folders_of_other_things_are_never_replaced(self, collection: Collection, tmp_path: Path) -> None:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "thesis.doc").write_text("my only copy")
-        with pytest.raises(CollectionError, match=r"other files than an index \(thesis\.doc\)"):
+        with pytest.raises(CollectionError, match=r"files that are not of an index \(thesis\.doc\)"):
             export_faiss(collection, tmp_path / "out", replace=True)
         (tmp_path / "photos" / "media").mkdir(parents=True)
         (tmp_path / "photos" / "media" / "only.jpg").write_text("my only copy")
-        with pytest.raises(CollectionError, match=r"other files than an index \(media\)"):
+        with pytest.raises(CollectionError, match=r"files that are not of an index \(media\)"):
             export_faiss(collection, tmp_path / "photos", replace=True)
         (tmp_path / "file").write_text("a file")
         with pytest.raises(CollectionError, match="not a directory"):

@@ -216,7 +216,7 @@ def test_a_collection_that_is_not_ours_is_left_alone(
     )
     client.upsert("theirs", points=[models.PointStruct(id=1, vector=[1, 0, 0, 0], payload={"x": 1})])
     store = QdrantStore(client, "theirs", indexed=False)
-    with pytest.raises(CollectionError, match="is not vrag's"):
+    with pytest.raises(CollectionError, match="does not belong to vrag"):
         store.push(collection)
     with pytest.raises(CollectionError, match="has no collection"):
         QdrantSearcher(QdrantStore(client, "nothing", indexed=False), collection, embedder)
@@ -252,7 +252,7 @@ def test_a_collection_without_vectors_cannot_be_pushed(
 
 
 def test_a_server_that_cannot_be_reached_is_told(collection: Collection) -> None:
-    with pytest.raises(CollectionError, match=r"cannot be used.*Check that the server runs"):
+    with pytest.raises(CollectionError, match=r"cannot be used.*Check that the server is running"):
         QdrantStore.at("qdrant://127.0.0.1:9/fruit").push(collection)
 
 
@@ -261,7 +261,7 @@ def test_a_server_that_cannot_be_reached_is_told(collection: Collection) -> None
 )
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     assert not is_qdrant(address)
-    with pytest.raises(CollectionError, match="no collection in Qdrant"):
+    with pytest.raises(CollectionError, match="not a collection in Qdrant"):
         QdrantStore.at(address)
 
 

@@ -239,7 +239,7 @@ class TestACrossEncoderOfText:
         assert reranker.modalities == {Modality.TEXT}
         with pytest.raises(EmbedError, match="cannot compare image"):
             reranker.score("red", [EmbedContent(image=Image.new("RGB", (64, 64)))])
-        with pytest.raises(EmbedError, match="was given nothing"):
+        with pytest.raises(EmbedError, match="cannot compare empty content"):
             reranker.score("red", [EmbedContent()])
 
     def test_reranks_a_search(self, of_text: Path, searcher: MemorySearcher) -> None:

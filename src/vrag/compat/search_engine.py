@@ -27,7 +27,7 @@ from vrag.index.collection import Collection
 from vrag.index.collection_json import CollectionHeader
 from vrag.index.embed_items import embed_all
 from vrag.index.reference.entry_list import FileFinder, ListEntry, list_entries, read_list
-from vrag.index.reference.index_files import OLD_FILES
+from vrag.index.reference.index_files import INDEX_PATTERNS
 from vrag.index.reference.index_import import add_listing, import_indexes
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, unique_names
@@ -247,7 +247,7 @@ def _cache() -> Path:
 
 def _state(directory: Path) -> str:
     """Return names, sizes and times of the files of an index of the reference; "" without files."""
-    found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in OLD_FILES)
+    found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in INDEX_PATTERNS)
     return "\n".join(
         f"{path.name} {status.st_size} {status.st_mtime_ns}"
         for path, status in sorted((path, path.stat()) for path in found)

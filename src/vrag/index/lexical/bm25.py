@@ -1,4 +1,8 @@
-"""Inverted lists and BM25: the rows that contain a key, and what that is worth."""
+"""Inverted lists and BM25 scores.
+
+Scoring is our own and not that of bm25s, which stores weights: here several collections share the statistics
+of a query, so that weights are only known when it is asked. Tests compare the scores with those of bm25s.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["K1", "B", "Counts", "Frequencies", "Postings", "load_array"]
-
 K1 = 1.2
-"""How soon further occurrences of a term stop counting; Lucene's value."""
+"""Saturation of further occurrences of a term; Lucene's value."""
 B = 0.75
-"""How far long texts are put back, 0 to 1; Lucene's value."""
+"""Normalisation by the length of the text, 0 to 1; Lucene's value."""
 
 
 class Counts(NamedTuple):
-    """How often each key occurs in each row: three arrays of one length.
+    """The counts of keys in rows: three arrays of one length.
 
-    A pair of key and row stands there at most once; for each key, rows ascend.
+    Each pair of key and row is there at most once; for each key, rows ascend.
     """
 
     keys: NDArray[np.uint64]
@@ -77,12 +79,7 @@ class Postings:
 
     @classmethod
     def build(cls, found: Counts, rows: int) -> Postings:
-        """Sort counts by key.
-
-        Args:
-            found: The counts.
-            rows: How many rows there are, those without a key included.
-        """
+        """Sort counts by key; `rows` is the number of rows, those without a key included."""
         order = np.argsort(found.keys, kind="stable")
         keys = found.keys[order]
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
@@ -91,7 +88,7 @@ class Postings:
         return cls(keys[starts], ends, found.rows[order], found.counts[order], lengths)
 
     def find(self, keys: NDArray[np.uint64]) -> list[slice]:
-        """Return for each key where its entries are; an unknown one has none."""
+        """Return the entries of each key; an unknown key has none."""
         places = np.searchsorted(self.keys, keys)
         return [
             slice(int(self.starts[place]), int(self.starts[place + 1]))
@@ -101,12 +98,7 @@ class Postings:
         ]
 
     def frequencies(self, spans: Sequence[slice], counted: NDArray[np.bool_] | None = None) -> Frequencies:
-        """Return the statistics of the rows for some keys.
-
-        Args:
-            spans: Of the keys, from `find`.
-            counted: (rows,) which rows count; None for all.
-        """
+        """Return the statistics of the rows that count, (rows,), None for all, for the spans of some keys."""
         if counted is None:
             containing = [span.stop - span.start for span in spans]
             return Frequencies(len(self.lengths), self.length, np.asarray(containing, np.int64))
@@ -127,15 +119,10 @@ class Postings:
 
         weight(t, d) = ln(1 + (N - df + 0.5) / (df + 0.5)) · tf·(k1 + 1) / (tf + k1·(1 - b + b·|d| / avgdl))
 
-        with |d| the sum of all counts of row d, and N, df and avgdl, the mean of |d|, by `frequencies`.
+        with |d| the sum of all counts of row d, and N, df and avgdl, the mean of |d|, by `frequencies`, which
+        may be those of more rows. A key that comes up twice counts twice, an unknown one not at all.
         Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; variants as
         in Kamphuis et al. 2020, "Which BM25 Do You Mean?".
-
-        Args:
-            scores: (rows,) float32.
-            spans: Of the keys, from `find`; a key that comes up twice counts twice, an unknown one nothing.
-            frequencies: Statistics for these keys: of these rows, or of more.
-            times: What a weight is multiplied by.
         """
         df = frequencies.containing
         idf = np.log1p((frequencies.rows - df + 0.5) / (df + 0.5))
@@ -155,32 +142,31 @@ class Postings:
             scores[rows] += tf
 
     def save(self, directory: Path, name: str) -> None:
-        """Writes the arrays into a directory, in files that begin with `name`."""
-        for part in _arrays():
+        """Write the arrays into a directory, in files that begin with `name`."""
+        for part in _stored_fields():
             np.save(directory / f"{name}-{part}.npy", getattr(self, part), allow_pickle=False)
 
     @classmethod
     def load(cls, directory: Path, name: str) -> Postings:
-        """Maps into memory what `save` wrote.
+        """Map into memory what `save` wrote.
 
         Raises:
             OSError: If a file is missing.
             ValueError: If a file is damaged.
         """
-        made = cls(**{part: load_array(directory / f"{name}-{part}.npy") for part in _arrays()})
-        ends = len(made.keys) + 1, len(made.rows), len(made.counts)
-        if (len(made.starts), int(made.starts[-1]), int(made.starts[-1])) != ends:
-            raise ValueError(f"The arrays of {name} in {directory} do not fit together.")
-        return made
+        postings = cls(**{part: load_array(directory / f"{name}-{part}.npy") for part in _stored_fields()})
+        sizes = len(postings.keys) + 1, len(postings.rows), len(postings.counts)
+        if (len(postings.starts), int(postings.starts[-1]), int(postings.starts[-1])) != sizes:
+            raise ValueError(f"The arrays of {name} in {directory} do not match.")
+        return postings
 
 
-def _arrays() -> list[str]:
-    """The names of the fields that are stored."""
+def _stored_fields() -> list[str]:
     return [part.name for part in fields(Postings) if part.init]
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """Map an array file into memory; an empty one is read, for nothing can be mapped."""
+    """Map an array file into memory; an empty one is read, since it cannot be mapped."""
     try:  # a plain array over the map: slicing a `memmap` takes several times as long
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except ValueError:

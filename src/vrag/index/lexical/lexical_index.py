@@ -1,4 +1,4 @@
-"""Lexical search: which items hold the words of a query.
+"""Lexical search: the items with the words of a query.
 
 The score of an item is the sum of three BM25 scores (`bm25.py`) over the terms of the query
 (`tokenizer.py`) without its stop words:
@@ -6,11 +6,12 @@ The score of an item is the sum of three BM25 scores (`bm25.py`) over the terms 
 - of the terms in its own text;
 - `PHRASE` times that of pairs of words which follow each other in the query, stop words aside: the
   ordered windows of Metzler and Croft 2005, "A Markov random field model for term dependencies";
-- `DOCUMENT` times that of the terms in its whole document, among documents: which report is meant
-  often stands on other pages of it (Callan 1994, "Passage-level evidence in document retrieval").
+- `DOCUMENT` times that of the terms in its whole document, among documents: the report that a
+  query means is often named on other pages of it (Callan 1994, "Passage-level evidence in document
+  retrieval").
 
-What each part is worth was measured by `benchmarks/retrieval.py`. Scores are exact: there is no
-pruning, and what is summed is what the formula says, rounded to float32.
+The weights were measured by `benchmarks/retrieval.py`. Scores are exact: there is no pruning, and the sum is
+that of the formula, rounded to float32.
 """
 
 from __future__ import annotations
@@ -33,25 +34,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DOCUMENT", "PHRASE", "Lexical", "LexicalEntry", "WordStatistics"]
-
 PHRASE = 0.2
 """Weight of phrases; from 0.1 to 0.3 nothing changes much."""
 DOCUMENT = 1.0
 """Weight of the document; from 0.5 to 2 nothing changes much."""
 
 _FORMAT = 2
-"""Number of what `save` writes and of how terms are made; another number means: build anew."""
+"""Version of the format that `save` writes and of the tokenizer; an index of another version is rebuilt."""
 _UNKNOWN = 2**64 - 1
-"""The key of what occurs nowhere: terms are numbered from 0, in less than 32 bits."""
-_RECENT = 64
-"""Queries whose matches are kept: one is looked up for its statistics, and then for its scores."""
+"""The key of terms that occur nowhere: terms are numbered from 0, in less than 32 bits."""
+_CACHE_SIZE = 64
+"""Queries whose matches are kept: each is needed for its statistics, and then for its scores."""
 _NAMES = "names.json"
 _DOCUMENT_OF = "document_of.npy"
 
 
 class LexicalEntry(NamedTuple):
-    """What lexical search knows of an item."""
+    """An item for lexical search."""
 
     id: str
     document: str
@@ -62,17 +61,17 @@ class LexicalEntry(NamedTuple):
 
 
 class WordStatistics(NamedTuple):
-    """What the scores for a query depend on besides the text of an item and its document.
+    """The statistics that the scores for a query depend on, besides the text of an item and its document.
 
-    Of several indexes without a common document they add up to those of one index with all their items.
+    Those of several indexes without a common document add up to those of one index with all their items.
     """
 
     items: Frequencies
-    """Of the query's terms in items."""
+    """Statistics of the query's terms in items."""
     phrases: Frequencies
-    """Of the query's phrases in items."""
+    """Statistics of the query's phrases in items."""
     documents: Frequencies
-    """Of the query's terms in documents."""
+    """Statistics of the query's terms in documents."""
 
     def plus(self, other: WordStatistics) -> WordStatistics:
         """Return the statistics of two indexes together, for the same query."""
@@ -80,7 +79,7 @@ class WordStatistics(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """Where the postings of a query's terms and phrases are."""
+    """The postings of a query's terms and phrases."""
 
     items: list[slice]
     phrases: list[slice]
@@ -88,7 +87,7 @@ class _Matches(NamedTuple):
 
 
 class Lexical:
-    """An index over the text of items, made once; it does not change and may be shared by threads."""
+    """An immutable index over the text of items. May be shared by threads."""
 
     def __init__(
         self,
@@ -106,39 +105,36 @@ class Lexical:
         self._items = items
         self._phrases = phrases
         self._documents = documents
-        find = partial(
-            _find_terms, vocabulary, items, phrases, documents
-        )  # no `self`: a cycle would keep the maps
-        self._matches = lru_cache(maxsize=_RECENT)(find)
+        # Without `self`: a reference cycle would keep the maps.
+        find = partial(_find_terms, vocabulary, items, phrases, documents)
+        self._matches = lru_cache(maxsize=_CACHE_SIZE)(find)
 
     @classmethod
     def build(cls, entries: Iterable[LexicalEntry]) -> Lexical:
-        """Counts the terms of all entries, whose ids are distinct; their order is that of the rows."""
+        """Count the terms of all entries, whose ids are distinct; their order is that of the rows."""
         ids: list[str] = []
         documents: dict[str, int] = {}
         titles: list[str] = []
         document_of = array("i")
-        tally = _Tally()
+        counter = _TermCounter()
         for entry in entries:
             ids.append(entry.id)
             document_of.append(documents.setdefault(entry.document, len(documents)))
             if len(documents) > len(titles):
                 titles.append(entry.title)
-            tally.add(entry.text)
-        home = np.array(document_of, dtype=np.int32)
-        phrases = Postings.build(tally.phrases.joined(), len(ids))
-        in_items = tally.terms.joined()
-        in_titles = _count_titles(titles, tally)
+            counter.add(entry.text)
+        documents_of_rows = np.array(document_of, dtype=np.int32)
+        phrases = Postings.build(counter.phrases.joined(), len(ids))
+        in_items = counter.terms.joined()
+        in_titles = _count_titles(titles, counter)
         items = Postings.build(in_items, len(ids))
-        in_documents = Postings.build(_unite(in_items, home, in_titles), len(titles))
-        return cls(ids, tally.vocabulary, home, items, phrases, in_documents)
+        in_documents = Postings.build(_merge_counts(in_items, documents_of_rows, in_titles), len(titles))
+        return cls(ids, counter.vocabulary, documents_of_rows, items, phrases, in_documents)
 
     def statistics(self, query: str, counted: NDArray[np.bool_] | None = None) -> WordStatistics:
-        """Return the statistics of the items on which the scores for a query depend.
+        """Return the statistics for a query of the items that count, (rows,); None for all items.
 
-        Args:
-            query: What is looked for, in words.
-            counted: (rows,) which items count; all those of a document or none. None for all items.
+        All items of a document count, or none.
         """
         matches = self._matches(query)
         documents = None
@@ -161,13 +157,8 @@ class Lexical:
     ) -> NDArray[np.float32]:
         """Return the score of every item, (rows,) in the order of `ids`; 0 where nothing is found.
 
-        A query of nothing but stop words is searched with those.
-
-        Args:
-            query: What is looked for, in words.
-            statistics: Of all that is searched, for this query; None where these items are all.
-            phrase: Weight of phrases.
-            document: Weight of the document.
+        A query of stop words alone is searched with those. The statistics are those of all collections that
+        are searched with this query, None where these items are all; `phrase` and `document` are weights.
         """
         matches = self._matches(query)
         known = statistics or self.statistics(query)
@@ -186,17 +177,13 @@ class Lexical:
         mask: NDArray[np.bool_] | None = None,
         statistics: WordStatistics | None = None,
     ) -> list[tuple[str, float]]:
-        """Find the best items, exactly.
+        """Find the best items, exactly, among those of a mask (rows,); None for all.
 
-        Args:
-            query: What is looked for, in words.
-            top_k: How many items at most.
-            mask: (rows,) which items may be found; None for all.
-            statistics: Of all that is searched, for this query; None where these items are all.
+        The statistics are as for `scores`.
 
         Returns:
             Ids and scores, best first, ties by id; only scores above 0. An item whose own text has
-            none of the words may be among them, for the sake of its document.
+            none of the words may be among them, because of its document.
         """
         scores = self.scores(query, statistics)
         allowed = scores > 0 if mask is None else (scores > 0) & mask
@@ -210,16 +197,17 @@ class Lexical:
         return best[: max(top_k, 0)]
 
     def save(self, directory: Path) -> None:
-        """Writes a cache directory, in place of what is there; it appears whole or not at all.
+        """Write a cache directory as a whole, replacing an existing one.
 
         Raises:
-            OSError: If it cannot be written, or somebody else wrote it at the same moment.
+            OSError: If it cannot be written, or another process wrote it at the same moment.
         """
         directory.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f"{directory.name}-new-", dir=directory.parent))
         try:
-            for name, postings in self._postings().items():
-                postings.save(scratch, name)
+            self._items.save(scratch, "items")
+            self._phrases.save(scratch, "phrases")
+            self._documents.save(scratch, "documents")
             np.save(scratch / _DOCUMENT_OF, self._document_of, allow_pickle=False)
             names = {"format": _FORMAT, "ids": self.ids, "terms": list(self._vocabulary)}
             (scratch / _NAMES).write_text(json.dumps(names), encoding="utf-8")
@@ -231,25 +219,22 @@ class Lexical:
 
     @classmethod
     def load(cls, directory: Path) -> Lexical:
-        """Reads what `save` wrote; the arrays are mapped into memory and not read before they are needed.
+        """Load what `save` wrote; the arrays are mapped into memory and not read before they are needed.
 
         Raises:
             OSError: If a file is missing.
-            ValueError: If a file is damaged, or written by another version: build anew.
+            ValueError: If a file is damaged, or of another version: rebuild the index.
         """
         names: Any = json.loads((directory / _NAMES).read_text(encoding="utf-8"))
         if names["format"] != _FORMAT:
             raise ValueError(f"{directory} was written by another version.")
         ids: list[str] = names["ids"]
-        listed: list[str] = names["terms"]
+        vocabulary = {term: number for number, term in enumerate(names["terms"])}
         parts = [Postings.load(directory, name) for name in ("items", "phrases", "documents")]
         document_of = load_array(directory / _DOCUMENT_OF)
         if not len(document_of) == len(parts[0].lengths) == len(parts[1].lengths) == len(ids):
-            raise ValueError(f"The files in {directory} do not fit together.")
-        return cls(ids, {term: number for number, term in enumerate(listed)}, document_of, *parts)
-
-    def _postings(self) -> dict[str, Postings]:
-        return {"items": self._items, "phrases": self._phrases, "documents": self._documents}
+            raise ValueError(f"The files in {directory} do not match.")
+        return cls(ids, vocabulary, document_of, *parts)
 
 
 def _find_terms(
@@ -257,7 +242,7 @@ def _find_terms(
 ) -> _Matches:
     """Find a query's terms and phrases.
 
-    There are as many, in the same order, in every index: their statistics can be added up.
+    Their number and order is the same in every index: their statistics can be added up.
     """
     chosen, both = _query_terms(query)
     keys = np.array([vocabulary.get(term, _UNKNOWN) for term in chosen], np.uint64)
@@ -267,30 +252,30 @@ def _find_terms(
     return _Matches(items.find(keys), phrases.find(pairs), documents.find(keys))
 
 
-@lru_cache(maxsize=_RECENT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _query_terms(query: str) -> tuple[list[str], NDArray[np.bool_]]:
     """Return the terms of a query that count, (n,), and which neighbours are both words, (n - 1,)."""
-    asked = terms(query)
-    chosen = [term for term in asked if term not in STOP_WORDS] or asked
+    every = terms(query)
+    chosen = [term for term in every if term not in STOP_WORDS] or every
     words = np.array([is_word(term) for term in chosen], np.bool_)
     return chosen, words[:-1] & words[1:]
 
 
-class _Parts:
-    """Counts of one row after the other."""
+class _RowCounts:
+    """Collects the counts of one row after the other."""
 
     def __init__(self) -> None:
         self._keys: list[NDArray[np.uint64]] = []
         self._counts: list[NDArray[np.int32]] = []
 
     def add(self, keys: NDArray[np.uint64]) -> None:
-        """Counts the keys of the next row."""
+        """Count the keys of the next row."""
         distinct, counts = np.unique(keys, return_counts=True)
         self._keys.append(distinct)
         self._counts.append(counts.astype(np.int32))
 
     def joined(self) -> Counts:
-        """All counts so far, which are then forgotten: of many texts they take much memory."""
+        """Return all counts so far and release them: of many texts they take much memory."""
         sizes = [len(keys) for keys in self._keys]
         rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
@@ -300,25 +285,25 @@ class _Parts:
         return Counts(keys, rows, counts)
 
 
-class _Tally:
+class _TermCounter:
     """Numbers the terms and counts them and the phrases of one text after the other."""
 
     def __init__(self) -> None:
         self.vocabulary: dict[str, int] = {}
-        self.terms = _Parts()
-        self.phrases = _Parts()
+        self.terms = _RowCounts()
+        self.phrases = _RowCounts()
         self._is_word = array("b")
         self._is_stop = array("b")
 
     def add(self, text: str) -> None:
-        """Counts what is in the next row."""
+        """Count the terms and phrases of the next row."""
         numbers = self.numbers(text)
         self.terms.add(numbers.astype(np.uint64))
         kept = numbers[~_flags(self._is_stop, numbers)]
         self.phrases.add(_pairs(kept, _flags(self._is_word, kept)))
 
     def numbers(self, text: str) -> NDArray[np.int64]:
-        """The numbers of a text's terms, in its order; new terms get new numbers."""
+        """Return the numbers of a text's terms, in its order; new terms get new numbers."""
         return np.fromiter(map(self._number, terms(text)), np.int64)
 
     def _number(self, term: str) -> int:
@@ -335,27 +320,22 @@ def _flags(of_terms: array[int], numbers: NDArray[np.int64]) -> NDArray[np.bool_
 
 
 def _pairs(numbers: NDArray[np.int64], words: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """A key for each two neighbours that are both words.
-
-    Args:
-        numbers: (n,) numbers of terms in the order of the text.
-        words: (n,) which of them are known words.
-    """
+    """A key for each two neighbours, by their numbers (n,), that are both words, (n,)."""
     both = words[:-1] & words[1:]
     first, second = numbers[:-1][both].astype(np.uint64), numbers[1:][both].astype(np.uint64)
     return (first << np.uint64(32)) | second
 
 
-def _count_titles(titles: Sequence[str], tally: _Tally) -> Counts:
-    """Counts the terms of the documents' names, without their suffixes; rows are documents."""
-    parts = _Parts()
+def _count_titles(titles: Sequence[str], counter: _TermCounter) -> Counts:
+    """Count the terms of the documents' names, without their suffixes; rows are documents."""
+    parts = _RowCounts()
     for title in titles:
-        parts.add(tally.numbers(Path(title).stem).astype(np.uint64))
+        parts.add(counter.numbers(Path(title).stem).astype(np.uint64))
     return parts.joined()
 
 
-def _unite(items: Counts, document_of: NDArray[np.int32], titles: Counts) -> Counts:
-    """Counts per document: those of its items and of its title together."""
+def _merge_counts(items: Counts, document_of: NDArray[np.int32], titles: Counts) -> Counts:
+    """Return the counts per document: those of its items and of its title together."""
     keys = np.concatenate([items.keys, titles.keys])
     rows = np.concatenate([document_of[items.rows], titles.rows])
     counts = np.concatenate([items.counts, titles.counts])

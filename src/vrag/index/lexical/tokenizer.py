@@ -1,9 +1,9 @@
-"""Text → the terms that lexical search counts.
+"""The tokenizer of lexical search: text to terms.
 
 Letters are compared in Unicode's compatibility form, without case and without accents; English
-plurals lose their ending; letters and digits part, so that FY2023 answers to 2023; numbers stay
+plurals lose their ending; letters and digits are separated, so that 2023 finds FY2023; numbers stay
 whole. Scripts that do not put spaces between words, and Korean, whose words carry particles, become
-single characters and pairs of neighbours, which for Chinese does as well as segmentation into words
+single characters and pairs of neighbours, which for Chinese is as good as segmentation into words
 (Nie, Gao, Zhang and Zhou 2000, "On the use of words and n-grams for Chinese information retrieval").
 """
 
@@ -12,17 +12,15 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["STOP_WORDS", "is_word", "terms"]
-
 STOP_WORDS = frozenset(
     # Lucene's English list
     "a an and are as at be but by for if in into is it no not of on or such that the their then there "
     "these they this to was will with "
-    # what makes a question a question
+    # words of questions
     "what which who whom whose when where why how many much do does did has have had from were been "
     "its you your me please according can could should would than i we our us".split()
 )
-"""Words that say little of what is looked for."""
+"""Words that say little about the subject of a query."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -42,7 +40,7 @@ _ACCENTS = re.compile("[\u0300-\u036f]+")
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text, in its order, stop words included.
+    """Return the terms of a text, in its order, stop words included.
 
     >>> terms("The companies' revenues: 1,874 million in FY2023 (+10.5%)")
     ['the', 'company', 'revenue', '1874', 'million', 'in', 'fy', '2023', '10.5']
@@ -51,19 +49,22 @@ def terms(text: str) -> list[str]:
     >>> terms("营业收入")
     ['营', '营业', '业', '业收', '收', '收入', '入']
     """
-    found: list[str] = []
+    result: list[str] = []
     for match in _TERM.finditer(_fold(text)):
         if match["run"] is not None:
-            found.extend(_grams("".join(match["run"].split())))
+            run = "".join(match["run"].split())
+            result += [run[at : at + n] for at in range(len(run)) for n in (1, 2) if at + n <= len(run)]
         elif match["number"] is not None:
-            found.append(_plain_number(match["number"]))
+            groups = match["number"].split(",")
+            is_grouped = len(groups) > 1 and all(len(group) == 3 for group in groups[1:])
+            result.append("".join(groups) if is_grouped else match["number"])
         else:
-            found.append(_singular(match[0]))
-    return found
+            result.append(_singular(match[0]))
+    return result
 
 
 def is_word(term: str) -> bool:
-    """Whether a term is a word or number that stands between spaces, and not a stop word."""
+    """Check whether a term is a word or number between spaces, and not a stop word."""
     return term not in STOP_WORDS and _TERM.match(term)["run"] is None  # pyright: ignore[reportOptionalSubscript]
 
 
@@ -75,22 +76,11 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", bare).casefold()
 
 
-def _grams(run: str) -> list[str]:
-    """Single characters and pairs of neighbours, in order."""
-    return [run[at : at + size] for at in range(len(run)) for size in (1, 2) if at + size <= len(run)]
-
-
-def _plain_number(number: str) -> str:
-    """A number without separators of thousands."""
-    groups = number.split(",")
-    return "".join(groups) if all(len(group) == 3 for group in groups[1:]) and len(groups) > 1 else number
-
-
 def _singular(word: str) -> str:
-    """Takes the plural ending off: the S stemmer of Harman 1991, "How effective is suffixing?".
+    """Remove the plural ending: the S stemmer of Harman 1991, "How effective is suffixing?".
 
-    It leaves words in -aes, -ees and -oes alone; here they lose their s like others, for employees
-    and fees are looked for.
+    It keeps words in -aes, -ees and -oes; here they lose their s like others, since people search for
+    employees and fees.
 
     >>> [_singular(word) for word in ("countries", "bars", "fees", "glass", "gas")]
     ['country', 'bar', 'fee', 'glass', 'gas']

@@ -1,9 +1,9 @@
-"""Lists of what is to be indexed, or once was: each entry names a file, or is itself a text.
+"""Lists of entries of an index of the reference: each entry names a file, or is itself a text.
 
 The reference keeps such lists as `.jsonl`: `{"type": "image" | "video", "file_path"}` or
-`{"type": "text", "file_path", "content"}`, with `uid` where somebody gave one. What a list says of the
-machine that it was written on need not hold here, and a list may come from anybody: `FileFinder` looks for
-the files, and says which of them an entry may name at all.
+`{"type": "text", "file_path", "content"}`, with `uid` where it was given one. Its paths are those
+of the machine that it was written on, and a list may come from anybody: `FileFinder` looks for the files,
+and decides which of them an entry may name at all.
 """
 
 from __future__ import annotations
@@ -33,20 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.options import CorpusOptions
 
-__all__ = [
-    "BadEntry",
-    "EntryKind",
-    "FileFinder",
-    "ListEntry",
-    "Listing",
-    "bare_item",
-    "convert_entries",
-    "list_entries",
-    "read_list",
-    "valid_text",
-]
-
-LONGEST_LINE = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 """Bytes of one entry at most."""
 _WHOLE_VIDEO = 366 * 24 * 3600.0
 """Seconds: an entry stands for a whole video, which is therefore not cut."""
@@ -55,11 +42,11 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class BadEntry(ValueError):
-    """An entry cannot be used; the message says why."""
+    """An entry that cannot be used, with the reason."""
 
 
 class EntryKind(StrEnum):
-    """What an entry names: the reference's `type`."""
+    """The kind of an entry: the reference's `type`."""
 
     IMAGE = "image"
     VIDEO = "video"
@@ -76,7 +63,7 @@ _SUFFIXES = {
     EntryKind.VIDEO: frozenset(VIDEOS),
     EntryKind.TEXT: frozenset[str](),
 }
-"""Suffixes of the files that an entry may name. A text is what its entry says, never a file."""
+"""Suffixes of the files that an entry may name. A text is in its entry, never in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,14 +72,14 @@ class ListEntry:
 
     kind: EntryKind
     path: str
-    """As the list has it: valid Unicode, maybe of another machine; may be empty for a text."""
+    """The path in the list: valid Unicode, maybe of another machine; may be empty for a text."""
     content: str = ""
     """The text of a text."""
     uid: str = ""
     origin: Path
     """Folder of the list: relative paths start there."""
     size: int | None = None
-    """Bytes of the file when the list was written, where it says so."""
+    """Bytes of the file when the list was written, where it is given."""
     vector: Callable[[], NDArray[np.float32]] | None = None
     """Reads its vector or vectors; None when it has none yet."""
     digest: str
@@ -105,10 +92,10 @@ class ListEntry:
 
     @classmethod
     def parse(cls, record: object, origin: Path) -> ListEntry:
-        """The entry of one line of a `.jsonl`.
+        """Parse one line of a `.jsonl`.
 
         Raises:
-            BadEntry: If it is none.
+            BadEntry: If it is not an entry.
         """
         if not isinstance(record, dict):
             raise BadEntry("It is not a JSON object.")
@@ -117,23 +104,23 @@ class ListEntry:
             kind = EntryKind(fields.get("type"))
         except ValueError:
             raise BadEntry(f"Its type is {fields.get('type')!r}, not image, video or text.") from None
-        path = _text(fields, "file_path", required=kind is not EntryKind.TEXT)
-        content = _text(fields, "content", required=kind is EntryKind.TEXT)
+        path = _read_text(fields, "file_path", required=kind is not EntryKind.TEXT)
+        content = _read_text(fields, "content", required=kind is EntryKind.TEXT)
         entry = cls(kind=kind, path=path, content=content, uid=_uid(fields), origin=origin, digest="")
         return replace(entry, digest=entry.digest_with(b""))
 
     def digest_with(self, vectors: bytes) -> str:
-        """What `digest` is with these vectors."""
+        """Compute the digest with these vectors."""
         head = "\0".join((self.kind, self.name, self.content, ""))
         return hashlib.sha256(head.encode() + vectors).hexdigest()
 
 
 def valid_text(text: str) -> str:
-    """The text with what no file can store replaced."""
+    """Replace surrogates, which no file can store."""
     return _SURROGATES.sub("\ufffd", text)
 
 
-def _text(fields: Mapping[str, Any], name: str, *, required: bool) -> str:
+def _read_text(fields: Mapping[str, Any], name: str, *, required: bool) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str):
         raise BadEntry(f"Its {name} is not a text.")
@@ -150,20 +137,20 @@ def _uid(fields: Mapping[str, Any]) -> str:
 
 
 def read_list(path: Path) -> Iterator[ListEntry | Skipped]:
-    """The lines of a `.jsonl`, in order; for one that cannot be used, what is wrong with it.
+    """Read the lines of a `.jsonl` in order, one at a time; for a line that cannot be used, the reason.
 
-    Empty lines are left out. Memory: one line at a time.
+    Empty lines are left out.
 
     Raises:
         OSError: If the file cannot be read.
     """
     with path.open("rb") as file:
         for number in itertools.count(1):
-            line = file.readline(LONGEST_LINE + 1)
+            line = file.readline(MAX_LINE_BYTES + 1)
             if not line:
                 return
-            if len(line) > LONGEST_LINE:
-                yield Skipped(path, f"Line {number} and what follows: longer than {LONGEST_LINE:,} bytes.")
+            if len(line) > MAX_LINE_BYTES:
+                yield Skipped(path, f"Line {number} and what follows: longer than {MAX_LINE_BYTES:,} bytes.")
                 return
             if line.strip():
                 yield _read_line(line, path, number)
@@ -181,17 +168,14 @@ def _read_line(line: bytes, path: Path, number: int) -> ListEntry | Skipped:
 class FileFinder:
     """Looks for the files that entries name, in two folders and nowhere else.
 
-    What is found is copied into a collection, shown and passed on, and whoever wrote the list chose the
-    names. A file therefore counts only when it lies below the folder of the list or below `folder`, after
-    all links are followed; an image only by the suffix of a picture, a video only by that of a video. What an
-    absolute path or one with `..` names elsewhere is not even asked for.
+    Files are copied into a collection, shown and passed on, and the author of the list chose their names. A
+    file therefore counts only when it is below the folder of the list or below `folder`, after all links are
+    followed; an image only by the suffix of a picture, a video only by that of a video. Files elsewhere,
+    named by an absolute path or one with `..`, are not even accessed.
 
-    In this order: the path, from the folder of the list; a file of that name below `folder`, of several
-    the one whose path ends most like the entry's. Where the list says how large the file was, one of
-    another size is not it.
-
-    Args:
-        folder: Where files lie on this machine; None if all lie below the folder of the list.
+    The order is: the path, from the folder of the list; a file of that name below `folder`, of several the
+    one whose path ends most like the entry's. Where the list has a size, files of another size are ignored.
+    Without `folder`, all files are below the folder of the list.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -202,17 +186,17 @@ class FileFinder:
                 self._by_name.setdefault(path.name, []).append(path)
 
     def find(self, entry: ListEntry) -> Path | None:
-        """The absolute path of its file; None when there is none, or several are as likely."""
+        """Return the absolute path of its file; None when there is none, or several are as likely."""
         suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 - a name of another system
         if suffix not in _SUFFIXES[entry.kind]:
             return None
-        return self._beside_list(entry) or self._named_alike(entry)
+        return self._find_by_path(entry) or self._find_by_name(entry)
 
-    def _beside_list(self, entry: ListEntry) -> Path | None:
-        """The file at its path, if that leads to one below the folder of the list."""
+    def _find_by_path(self, entry: ListEntry) -> Path | None:
+        """The file at its path, if that is below the folder of the list."""
         origin = os.path.abspath(entry.origin)  # noqa: PTH100 - the path is to be the one that was typed
         path = Path(os.path.abspath(os.path.join(origin, entry.path)))  # noqa: PTH100, PTH118
-        if not path.is_relative_to(origin) or not _is_it(os.fspath(path), entry):
+        if not path.is_relative_to(origin) or not _matches(os.fspath(path), entry):
             return None
         try:
             return path if path.resolve(strict=True).is_relative_to(self._resolved(entry.origin)) else None
@@ -224,49 +208,49 @@ class FileFinder:
             self._real[origin] = origin.resolve(strict=True)
         return self._real[origin]
 
-    def _named_alike(self, entry: ListEntry) -> Path | None:
+    def _find_by_name(self, entry: ListEntry) -> Path | None:
         parts = _SEPARATOR.split(entry.path)
         ranked = [
             (_common_end(parts, path.parts), path)
             for path in self._by_name.get(entry.name, ())
-            if _is_it(os.fspath(path), entry)
+            if _matches(os.fspath(path), entry)
         ]
         most = max((length for length, _ in ranked), default=0)
         best = [path for length, path in ranked if length == most]
         return best[0] if len(best) == 1 else None
 
 
-def _is_it(path: str, entry: ListEntry) -> bool:
+def _matches(path: str, entry: ListEntry) -> bool:
     if not os.path.isfile(path):  # noqa: PTH113 - also says no to what cannot be a path
         return False
     return entry.size is None or os.path.getsize(path) == entry.size  # noqa: PTH202
 
 
-def _common_end(some: Sequence[str], others: Sequence[str]) -> int:
-    pairs = zip(reversed(some), reversed(others), strict=False)
+def _common_end(parts: Sequence[str], others: Sequence[str]) -> int:
+    pairs = zip(reversed(parts), reversed(others), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Entries, each once, with the rows of the manifest that they will have."""
+    """Distinct entries, with the rows of the manifest that they will have."""
 
     entries: dict[str, ListEntry]
     """By path of the row: that of the file, or a made-up one."""
     sources: tuple[Path | SourceFile, ...]
-    """What `build.add_sources` takes: entries without a file first, as a `SourceFile` of its own."""
+    """The sources for `build.add_sources`: entries without a file first, as a `SourceFile` of its own."""
     found: frozenset[str]
     """Digests of the entries whose file was found."""
     missing: int
     """Entries that name a file which was not found."""
     duplicates: int
-    """Entries that say again what another one says."""
+    """Entries that repeat another one."""
 
 
 def list_entries(entries: Iterable[ListEntry], finder: FileFinder) -> Listing:
-    """Finds the files of entries, and takes each once.
+    """Find the files of entries, and remove duplicates.
 
-    Of entries that say the same (kind, name, text, vectors) or name the same file, the first counts; one
+    Of entries with the same content (kind, name, text, vectors) or the same file, the first counts; one
     whose file is found before one whose file is not.
 
     The row of an entry without a file: its path is the one in the list, below the folder of the list
@@ -305,7 +289,7 @@ def _free_path(entry: ListEntry, rows: Collection[str]) -> str:
     if entry.uid:
         path = f"{path}#{entry.uid}"
     numbered = (f"{path}#{number}" for number in itertools.count(2))
-    return next(one for one in itertools.chain([path], numbered) if one not in rows)
+    return next(free for free in itertools.chain([path], numbered) if free not in rows)
 
 
 def _source(entry: ListEntry, path: str) -> SourceFile:
@@ -319,14 +303,9 @@ def convert_entries(
     options: CorpusOptions,
     have: Callable[[SourceFile], Collection[int]],
 ) -> Generator[Conversion, None, None]:
-    """Makes the items of entries: of files as always, but for videos, which stay whole; of others one.
+    """Make the items of `Listing.entries`: of files as always, but videos stay whole; of others one.
 
-    Args:
-        entries: `Listing.entries`.
-        sources: Those without a file before those with one.
-        items_dir: Where pictures are stored.
-        options: How to convert.
-        have: Ordinals that need not be made.
+    Sources without a file come before those with one.
     """
     for source in sources:
         entry = entries[os.fspath(source.path)]
@@ -343,7 +322,7 @@ def convert_entries(
 
 
 def bare_item(source: SourceFile, entry: ListEntry) -> Item:
-    """The one item of an entry of which there is no file."""
+    """Make the one item of an entry without a file."""
     text = entry.content
     return Item(
         id=item_id(source.document, 1),
@@ -360,9 +339,9 @@ def bare_item(source: SourceFile, entry: ListEntry) -> Item:
 def _with_uid(
     made: Iterable[Conversion], entries: Mapping[str, ListEntry]
 ) -> Generator[Conversion, None, None]:
-    for one in made:
-        if isinstance(one, Converted):
-            uid = entries[os.fspath(one.source.path)].uid
-            yield Converted(one.source, replace(one.item, uid=uid))
+    for result in made:
+        if isinstance(result, Converted):
+            uid = entries[os.fspath(result.source.path)].uid
+            yield Converted(result.source, replace(result.item, uid=uid))
         else:
-            yield one
+            yield result

@@ -1,7 +1,7 @@
-"""A collection is written as an index that the reference implementation can load.
+"""The export of a collection as an index that the reference implementation can load.
 
-Single vectors become its three FAISS files, many vectors its `.node` files; pictures and clips lie beside
-them under `media/`, and entries name them by absolute paths, since the reference opens whatever path an
+Single vectors become its three FAISS files, many vectors its `.node` files; pictures and clips are in
+`media/`, and entries name them by absolute paths, since the reference opens whatever path an
 entry has. Everything is written in a folder beside the target and renamed in the end: a process that is
 killed leaves no half index, only that folder, which the next export removes. A lock file beside the target,
 `.<name>.lock`, which stays, keeps two exports to one target apart.
@@ -30,10 +30,10 @@ from vrag.index.reference.index_files import (
     FLAT_HEADER,
     FLAT_IP,
     INDEX_FILE,
+    INDEX_PATTERNS,
     LIST_FILE,
     META_FILE,
     NODE_DIMENSION,
-    OLD_FILES,
 )
 from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gather
 from vrag.types import ItemKind
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.index.collection_json import EmbedderRecord
-
-__all__ = ["ExportReport", "export_faiss", "export_nodes", "reference_name"]
 
 _COLUMNS = ("id", "document", "document_name", "kind", "ordinal", "text", "image", "clip_path", "uid")
 _TYPES = {ItemKind.PAGE: "image", ItemKind.CLIP: "video", ItemKind.PASSAGE: "text"}
@@ -61,7 +59,7 @@ _JPEG_SUFFIXES = (".jpg", ".jpeg")
 _BLOCK = 4096
 """Vectors that are in memory together."""
 _FILLER = 1 << 20
-"""What FAISS writes into two fields of the header that it does not use."""
+"""The value that FAISS writes into two fields of the header that it does not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class ExportReport:
 
     directory: Path
     model: str
-    """What the reference's `SearchEngine` is to be given as its model."""
+    """The model to give to the reference's `SearchEngine`."""
     items: int
     without_vector: int
     """Items that have no vector, and are left out."""
@@ -99,7 +97,7 @@ def export_faiss(
     Args:
         collection: With an embedder of one vector for each item.
         target: The directory to make.
-        model: What the reference is to be told as its model; empty for the name of the collection's embedder.
+        model: The model name for the reference; empty for that of the collection's embedder.
         replace: Whether an index that is there may be replaced.
 
     Raises:
@@ -123,10 +121,10 @@ def export_nodes(
     Raises:
         CollectionError: If there are no such vectors, the target cannot be used, or nothing can be written.
     """
-    mark = _check_kind(collection, VectorKind.MULTI)
-    if mark.dimension != NODE_DIMENSION:
+    embedder = _check_kind(collection, VectorKind.MULTI)
+    if embedder.dimension != NODE_DIMENSION:
         raise CollectionError(
-            f"The vectors of {mark.name} have {mark.dimension} numbers; nodes hold vectors of "
+            f"The vectors of {embedder.name} have {embedder.dimension} numbers; nodes hold vectors of "
             f"{NODE_DIMENSION}."
         )
     return _export(collection, target, model, replace=replace, write=_write_nodes)
@@ -144,16 +142,18 @@ def reference_name(name: str) -> str:
 
 
 def _check_kind(collection: Collection, kind: VectorKind) -> EmbedderRecord:
-    mark = collection.header.embedder
-    if mark is None:
+    embedder = collection.header.embedder
+    if embedder is None:
         raise CollectionError(
-            f"The collection {collection.address} has no vectors, which is all that such an index holds.",
+            f"The collection {collection.address} has no vectors, which such an index consists of.",
             "Index the files with an embedder: vrag index add PATH --collection NEW --embedder MODEL",
         )
-    if mark.kind is not kind:
+    if embedder.kind is not kind:
         has, fits = ("many vectors", "--nodes") if kind is VectorKind.SINGLE else ("one vector", "--faiss")
-        raise CollectionError(f"{mark.name} makes {has} for each item.", f"Use {fits} for this collection.")
-    return mark
+        raise CollectionError(
+            f"{embedder.name} makes {has} for each item.", f"Use {fits} for this collection."
+        )
+    return embedder
 
 
 def _export(
@@ -165,9 +165,9 @@ def _export(
     write: Callable[[Collection, Path, Path, str], tuple[int, int]],
 ) -> ExportReport:
     target = Path(os.path.abspath(target))  # noqa: PTH100 - links stay links
-    mark = collection.header.embedder
-    assert mark is not None
-    model = model or reference_name(mark.name)
+    embedder = collection.header.embedder
+    assert embedder is not None
+    model = model or reference_name(embedder.name)
     busy = CollectionError(f"Another export writes {target}.", "Wait for it, or name another directory.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -193,13 +193,13 @@ def _check_target(target: Path, *, replace: bool) -> None:
         raise CollectionError(f"{target} is not a directory.", "Name another one.")
     if not any(target.iterdir()):
         return
-    own = {path.name for pattern in OLD_FILES for path in target.glob(pattern)}
+    own = {path.name for pattern in INDEX_PATTERNS for path in target.glob(pattern)}
     others = {path.name for path in target.iterdir()} - own
     if own:  # beside no index, a folder of this name is somebody else's
         others -= {_MEDIA}
     if others:
         raise CollectionError(
-            f"{target} holds other files than an index ({min(others)}).", "Name a new directory."
+            f"{target} has files that are not of an index ({min(others)}).", "Name a new directory."
         )
     if not replace:
         raise CollectionError(f"{target} exists.", "Name a new directory, or add --replace.")
@@ -234,7 +234,7 @@ def _listed_media(directory: Path) -> set[str]:
 
 
 def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
-    """Ids and what is told of them, in the order of their documents and pages; each file name once."""
+    """Ids and items, in the order of their documents and pages, with unique file names."""
     documents = {document.id: document for document in collection.documents() if document.status.served}
     rows = [row for row in collection.scan(_COLUMNS).data.to_pylist() if row["document"] in documents]
     rows.sort(key=lambda row: (documents[row["document"]].path, row["ordinal"], row["id"]))
@@ -272,15 +272,15 @@ def _file_name(row: dict[str, Any], stored: str, taken: set[str]) -> str:
 
 def _write_faiss(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:
     """Write index, list and description; returns how many items they have, and how many were left out."""
-    mark = collection.header.embedder
-    assert mark is not None
+    embedder = collection.header.embedder
+    assert embedder is not None
     ids, items = _list_items(collection)
     valid, vectors = _gathered(collection, ids, place, np.float32)
     rows = np.flatnonzero(valid)
     stem = model.replace("/", "_").replace("-", "_")
     with (place / f"{stem}{INDEX_FILE}").open("wb") as file:
-        numbers = len(rows) * mark.dimension
-        header = (FLAT_IP, mark.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
+        numbers = len(rows) * embedder.dimension
+        header = (FLAT_IP, embedder.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
         file.write(FLAT_HEADER.pack(*header))
         for start in range(0, len(rows), _BLOCK):
             file.write(np.ascontiguousarray(vectors[rows[start : start + _BLOCK]]).data)
@@ -288,7 +288,7 @@ def _write_faiss(collection: Collection, place: Path, target: Path, model: str) 
         for row in rows:
             lines.write(json.dumps(_entry(collection, items[row], place, target)) + "\n")
     described = {
-        "vector_dimension": mark.dimension,
+        "vector_dimension": embedder.dimension,
         "num_vectors": len(rows),
         "model_name": model,
         "date_created": time.strftime("%Y-%m-%d-%H-%M-%S"),
@@ -320,17 +320,17 @@ def _gathered(
     collection: Collection, ids: Sequence[str], place: Path, number: type[np.floating[Any]]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Which items have vectors (or how many), and all vectors, (vectors, dimension), mapped from the disk."""
-    mark = collection.header.embedder
-    assert mark is not None
+    embedder = collection.header.embedder
+    assert embedder is not None
     content = gather(collection, ids, place)
     if content is None:
         raise CollectionError("The collection was written to meanwhile.", "Export it again.")
     shape = content.arrays[VECTORS][1]
-    counted = VALID if mark.kind is VectorKind.SINGLE else LENGTHS
+    counted = VALID if embedder.kind is VectorKind.SINGLE else LENGTHS
     there = np.fromfile(place / counted, content.arrays[counted][0])
     if not shape[0]:
-        return there, np.empty((0, mark.dimension), number)
-    return there, np.memmap(place / VECTORS, number, "r", shape=(shape[0], mark.dimension))
+        return there, np.empty((0, embedder.dimension), number)
+    return there, np.memmap(place / VECTORS, number, "r", shape=(shape[0], embedder.dimension))
 
 
 def _remove_gathered(place: Path) -> None:

@@ -1,7 +1,7 @@
-"""Reads the indexes that the reference implementation writes: FAISS directories and ColQwen nodes.
+"""The indexes that the reference implementation writes: FAISS directories and ColQwen nodes.
 
-Their vectors are checked before anything is done with them, and nothing is allocated because a file
-says so: what a header claims is compared with the file's size first.
+Their vectors are checked before they are used, and no header decides how much memory is allocated: its
+numbers are compared with the file's size first.
 """
 
 from __future__ import annotations
@@ -26,42 +26,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "FLAT_HEADER",
-    "FLAT_IP",
-    "INDEX_FILE",
-    "LIST_FILE",
-    "META_FILE",
-    "NODE_DIMENSION",
-    "OLD_FILES",
-    "ReferenceIndex",
-    "is_reference_index",
-    "read_old_index",
-]
-
 NODE_DIMENSION = 128
 """Length of the vectors in nodes: the reference cuts the flat list into pieces of it."""
 NODE_MODEL = "colqwen2"
-"""The model of nodes, as far as they tell: the reference's default is a ColQwen2."""
-LARGEST_NODE = 64 * 2**20
+"""The assumed model of nodes, which do not name it: the reference's default is a ColQwen2."""
+MAX_NODE_BYTES = 64 * 2**20
 """Bytes of a node file at most: thirty times what a page takes."""
-LARGEST_META = 2**20
-LARGEST_DIMENSION = 2**16
-LARGEST_HALF = 65504.0
+MAX_META_BYTES = 2**20
+MAX_DIMENSION = 2**16
+MAX_FLOAT16 = 65504.0
 """The largest finite float16: multi-vectors are stored as such."""
 INDEX_FILE, LIST_FILE, META_FILE = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
-OLD_FILES = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
+INDEX_PATTERNS = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
 """Patterns of the files that these indexes consist of."""
 FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 """FAISS's `IndexFlatIP`: a mark, dimension, number of vectors, two fillers, trained, metric, numbers."""
 FLAT_IP = b"IxFI"
-_BLOCK = 4096
-"""Vectors that are looked at together."""
+_BLOCK_SIZE = 4096
+"""Vectors that are read together."""
 
 
 def is_reference_index(directory: Path) -> bool:
-    """Whether a directory holds files of an index that the reference wrote."""
-    return any(True for pattern in OLD_FILES for _ in directory.glob(pattern))
+    """Check whether a directory holds files of an index that the reference wrote."""
+    return any(True for pattern in INDEX_PATTERNS for _ in directory.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +57,24 @@ class ReferenceIndex:
 
     directory: Path
     model: str
-    """What made the vectors, as the index says."""
+    """The model of the vectors, as the index names it."""
     kind: VectorKind
     dimension: int
     entries: tuple[ListEntry, ...]
     """Each with its `vector`."""
     problems: tuple[Skipped, ...]
-    """What cannot be used, with reasons."""
+    """Entries that cannot be used, with reasons."""
     notes: tuple[str, ...] = ()
-    """What is odd and does no harm, for people."""
+    """Harmless inconsistencies, for people."""
 
 
-def read_old_index(path: Path) -> ReferenceIndex:
-    """Reads a directory with a FAISS index or with `.node` files; or one of several FAISS indexes.
+def read_index(path: Path) -> ReferenceIndex:
+    """Read a directory with a FAISS index or with `.node` files; or one `…_faiss_index.bin` of several in it.
 
     All vectors are read once, to be checked; none stays in memory.
 
-    Args:
-        path: The directory, or the `…_faiss_index.bin` in it.
-
     Raises:
-        CollectionError: If there is no such index, or it is torn.
+        CollectionError: If there is no such index, or it is incomplete.
     """
     path = path.absolute()
     try:
@@ -103,7 +87,7 @@ def read_old_index(path: Path) -> ReferenceIndex:
     if len(faiss) > 1:
         raise CollectionError(
             f"{path} holds indexes of {len(faiss)} models: {', '.join(index.name for index in faiss)}.",
-            "Name the file of the one that is meant.",
+            "Name the file of the one you mean.",
         )
     if faiss:
         return _read_faiss(faiss[0])
@@ -111,12 +95,12 @@ def read_old_index(path: Path) -> ReferenceIndex:
         return _read_nodes(path, nodes)
     raise CollectionError(
         f"There is no index of the reference in {path}.",
-        f"It has files named *{INDEX_FILE} or *.node. Documents themselves go in by: vrag index add PATH",
+        f"Such an index has files named *{INDEX_FILE} or *.node. To add documents: vrag index add PATH",
     )
 
 
 def _read_faiss(path: Path) -> ReferenceIndex:
-    """Reads three files that belong together."""
+    """Read three files that belong together."""
     stem = path.name.removesuffix(INDEX_FILE)
     meta = _read_meta(path.with_name(stem + META_FILE))
     try:
@@ -142,7 +126,7 @@ def _read_faiss(path: Path) -> ReferenceIndex:
 def _checked(
     entry: ListEntry | Skipped, row: int, vector: NDArray[np.float32], vectors: _Flat
 ) -> ListEntry | Skipped:
-    """The entry with its vector, if both can be used."""
+    """Return the entry with its vector, if both can be used."""
     if isinstance(entry, Skipped):
         return entry
     if not np.isfinite(vector).all():
@@ -160,26 +144,26 @@ def _unreadable(path: Path, error: OSError) -> CollectionError:
 
 def _read_meta(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > LARGEST_META:
+        if path.stat().st_size > MAX_META_BYTES:
             raise CollectionError(f"{path} is too large to describe an index.")
         meta: Any = json.loads(path.read_bytes())
     except OSError as error:
         raise _unreadable(path, error) from error
     except (ValueError, RecursionError) as error:
-        raise CollectionError(f"{path} is not JSON, or cut short.", _ANEW) from error
+        raise CollectionError(f"{path} is not JSON, or cut short.", _INDEX_AGAIN) from error
     if not isinstance(meta, dict):
-        raise CollectionError(f"{path} is not a JSON object.", _ANEW)
+        raise CollectionError(f"{path} is not a JSON object.", _INDEX_AGAIN)
     return cast("dict[str, Any]", meta)
 
 
-_ANEW = "Index the files themselves: vrag index add PATH"
+_INDEX_AGAIN = "Index the files themselves: vrag index add PATH"
 
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
     """The vectors of a FAISS `IndexFlatIP` on disk.
 
-    Read here and not by FAISS, so that importing needs no FAISS, takes no memory and believes no header.
+    Read here and not by FAISS, so that importing needs no FAISS, little memory and trusts no header.
     """
 
     path: Path
@@ -188,7 +172,7 @@ class _Flat:
 
     @classmethod
     def open(cls, path: Path) -> _Flat:
-        """Checks the header against the size of the file.
+        """Check the header against the size of the file.
 
         Raises:
             CollectionError: If it is another kind of index, or damaged.
@@ -197,27 +181,27 @@ class _Flat:
             head = file.read(FLAT_HEADER.size)
             size = file.seek(0, 2)
         if not head.startswith(FLAT_IP):
-            what = f"{path} is not what the reference writes, a flat FAISS index of inner products"
-            raise CollectionError(f"{what}: it begins with {head[:4]!r}.", _ANEW)
+            message = f"{path} is not a flat FAISS index of inner products, as the reference writes it"
+            raise CollectionError(f"{message}: it begins with {head[:4]!r}.", _INDEX_AGAIN)
         if len(head) < FLAT_HEADER.size:
             raise _torn(f"{path} ends in its header")
         _, dimension, count, _, _, _, metric, numbers = FLAT_HEADER.unpack(head)
-        if metric != 0 or not 0 < dimension <= LARGEST_DIMENSION or numbers != count * dimension:
+        if metric != 0 or not 0 < dimension <= MAX_DIMENSION or numbers != count * dimension:
             raise _torn(f"{path} has a damaged header")
         if size - FLAT_HEADER.size != numbers * 4:
             raise _torn(f"{path} claims {count:,} vectors of {dimension:,} and has {size:,} bytes")
         return cls(path, count, dimension)
 
     def all(self) -> Iterator[NDArray[np.float32]]:
-        """Every vector, in order."""
-        for start in range(0, self.count, _BLOCK):
-            yield from self._read(start, min(_BLOCK, self.count - start))
+        """Yield every vector, in order."""
+        for start in range(0, self.count, _BLOCK_SIZE):
+            yield from self._read(start, min(_BLOCK_SIZE, self.count - start))
 
     def row(self, number: int) -> NDArray[np.float32]:
-        """One vector, (dimension,).
+        """Read one vector, (dimension,).
 
         Raises:
-            BadEntry: If the file is no longer what it was.
+            BadEntry: If the file has changed.
         """
         return self._read(number, 1)[0]
 
@@ -229,22 +213,22 @@ class _Flat:
         return numbers.reshape(count, self.dimension)
 
 
-def _torn(what: str) -> CollectionError:
-    return CollectionError(f"{what}: it was torn while it was being saved, or copied in part.", _ANEW)
+def _torn(message: str) -> CollectionError:
+    return CollectionError(f"{message}: it was saved or copied incompletely.", _INDEX_AGAIN)
 
 
 def _compare(vectors: _Flat, lines: int, meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """Refuses an index whose vectors and lines are out of step: no one can say which belongs to which."""
+    """Refuse an index whose vectors and lines do not match: which belongs to which is unknown."""
     path, count, dimension = vectors.path, vectors.count, vectors.dimension
     if count != lines:
         raise _torn(f"{path} has {count:,} vectors and its list {lines:,} entries")
     if meta.get("vector_dimension", dimension) != dimension:
-        raise _torn(f"{path} has vectors of {dimension}, and was described as of {meta['vector_dimension']}")
+        raise _torn(f"{path} has vectors of {dimension}, and its description says {meta['vector_dimension']}")
     described = meta.get("num_vectors", count)
     if described == count:
         return ()
-    odd = f"{path.name} and its list have {count:,} entries, and its description says {described}"
-    return (f"{odd}: it is written last, so that the two were taken as they are.",)
+    note = f"{path.name} and its list have {count:,} entries, and its description says {described}"
+    return (f"{note}: it is written last, so that the two were used as they are.",)
 
 
 def _read_nodes(directory: Path, paths: list[Path]) -> ReferenceIndex:
@@ -267,14 +251,14 @@ def _read_nodes(directory: Path, paths: list[Path]) -> ReferenceIndex:
 
 
 def _load_nodes(path: Path) -> list[Mapping[str, Any]]:
-    """The nodes of a file.
+    """Load the nodes of a file.
 
     Raises:
         BadEntry: If it holds none, or something else.
         OSError: If it cannot be read.
     """
-    if path.stat().st_size > LARGEST_NODE:
-        raise BadEntry(f"It is larger than {LARGEST_NODE:,} bytes: no page has so many vectors.")
+    if path.stat().st_size > MAX_NODE_BYTES:
+        raise BadEntry(f"It is larger than {MAX_NODE_BYTES:,} bytes: no page has so many vectors.")
     try:
         loaded: Any = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -291,15 +275,15 @@ def _node_entry(node: Mapping[str, Any], path: Path, number: int) -> ListEntry:
     vectors = _node_vectors(node)
     metadata = node.get("metadata")
     fields = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
-    place = fields.get("file_path") or fields.get("file_name")
-    if not isinstance(place, str) or not place.strip():
+    file = fields.get("file_path") or fields.get("file_name")
+    if not isinstance(file, str) or not file.strip():
         raise BadEntry("It names no file.")
     text = node.get("text")
     size = fields.get("file_size")
     is_text = node.get("class_name") == "TextNode" and isinstance(text, str) and bool(text.strip())
     entry = ListEntry(
         kind=EntryKind.TEXT if is_text else EntryKind.IMAGE,
-        path=valid_text(place),
+        path=valid_text(file),
         content=valid_text(str(text)) if is_text else "",
         origin=path.parent,
         size=size if isinstance(size, int) and not isinstance(size, bool) else None,
@@ -310,15 +294,15 @@ def _node_entry(node: Mapping[str, Any], path: Path, number: int) -> ListEntry:
 
 
 def _load_vectors(path: Path, number: int) -> NDArray[np.float32]:
-    """Reads a node again for its vectors: those of all nodes at once would not fit into memory."""
+    """Read a node again for its vectors: those of all nodes at once would not fit into memory."""
     return _node_vectors(_load_nodes(path)[number])
 
 
 def _node_vectors(node: Mapping[str, Any]) -> NDArray[np.float32]:
-    """The vectors of a node, (vectors, 128).
+    """Return the vectors of a node, (vectors, 128).
 
     Raises:
-        BadEntry: If they are no such vectors.
+        BadEntry: If they are not valid.
     """
     flat = node.get("embedding")
     if not isinstance(flat, list) or not flat:
@@ -332,6 +316,6 @@ def _node_vectors(node: Mapping[str, Any]) -> NDArray[np.float32]:
         values = np.array(numbers, np.float64)
     except OverflowError:
         values = np.array([np.inf])
-    if not (np.abs(values) <= LARGEST_HALF).all():
+    if not (np.abs(values) <= MAX_FLOAT16).all():
         raise BadEntry("Its vectors are not finite, or too large to be any.")
     return values.astype(np.float32).reshape(-1, NODE_DIMENSION)

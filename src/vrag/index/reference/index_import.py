@@ -1,12 +1,12 @@
-"""An index that the reference made becomes a collection.
+"""The import of an index of the reference into a collection.
 
-Its vectors are taken as they are. What the pictures show, their text and word boxes are made here, as for
-any file; so is all that makes a build safe to kill, since everything goes through `build.add_sources`.
-A picture that is not to be found costs the picture, not the item.
+Its vectors are used as they are. The text and word boxes of pictures are made here, as for any file, and the
+import is as safe to kill as a build, since everything goes through `build.add_sources`. An item whose
+picture is not found has no picture.
 
-The model that made the vectors is needed to search them, and the index only tells its name. So the
-collection is marked with the embedder that the caller gives, if it makes vectors as those of the index;
-without one it is marked `imported:…`, which no embedder is, until an import of the same index names one.
+The model that made the vectors is needed to search them, and the index only has its name. So the
+collection records the embedder that the caller gives, if it makes vectors like those of the index; without
+one it records `imported:…`, which no embedder is, until an import of the same index names one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from vrag.index.reference.entry_list import (
     convert_entries,
     list_entries,
 )
-from vrag.index.reference.index_files import read_old_index
+from vrag.index.reference.index_files import read_index
 from vrag.types import ABSENT
 
 if TYPE_CHECKING:
@@ -58,39 +58,37 @@ if TYPE_CHECKING:
     from vrag.index.reference.entry_list import ListEntry, Listing
     from vrag.index.reference.index_files import ReferenceIndex
 
-__all__ = ["ImportReport", "add_listing", "import_indexes", "similarity"]
-
-SAMPLE = 4
-"""Pictures or texts that are embedded anew to see whether an embedder is the one that made the vectors."""
-CLEARLY_ANOTHER = 0.9
-"""Similarity below which it is not: more than precision, image library and JPEG can account for."""
-DOUBTFUL = 0.98
-_ELSEWHERE = (
-    "Pictures and videos are looked for below the folder of the index alone; to have those that lie "
-    "elsewhere, name their folder: --files DIR"
+SAMPLE_SIZE = 4
+"""Pictures or texts that are embedded again to check whether an embedder is the one that made the vectors."""
+MIN_SIMILARITY = 0.9
+"""Similarity below which it is not: precision, image library and JPEG cannot account for the difference."""
+DOUBTFUL_SIMILARITY = 0.98
+_FILES_HINT = (
+    "Pictures and videos are only searched below the folder of the index; if they are elsewhere, name their "
+    "folder: --files DIR"
 )
 Have: TypeAlias = "Callable[[SourceFile], Container[int]]"
-"""Which items of a source need not be made."""
+"""Returns the items of a source that are present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did. Nothing that the indexes hold is left unmentioned."""
+    """The result of an import. Every entry of the indexes is counted."""
 
     added: AddReport
-    """What became of the entries that can be used, each once."""
+    """The result for the entries that can be used, each once."""
     entries: int
-    """How many the indexes have, those included that cannot be used."""
+    """Number of entries of the indexes, those included that cannot be used."""
     without_file: int
     """Entries whose picture or video was not found: their items have none."""
     duplicates: int
-    """Entries that say again what another one says."""
+    """Entries that repeat another one."""
     unusable: tuple[Skipped, ...]
     """Entries and nodes that cannot be used, with reasons."""
     embedder: EmbedderRecord
-    """Whose vectors the collection holds now."""
+    """The embedder of the collection now."""
     notes: tuple[str, ...]
-    """What a person should know."""
+    """Notes for people."""
 
 
 def import_indexes(
@@ -102,101 +100,101 @@ def import_indexes(
     embedder: Embedder | None = None,
     progress: Callable[[IndexProgress], None] | None = None,
 ) -> ImportReport:
-    """Brings indexes of the reference into a collection, which is made if there is none.
+    """Import indexes of the reference into a collection, which is created if there is none.
 
-    Killed at any moment, the same call goes on and gives what a clean import gives. Called again with
-    `files` that were not there before, items get their pictures; with an embedder, a collection that had
-    none is bound to it.
+    Killed at any moment, the same call continues and gives the result of a clean import. Called again with
+    `files` that were missing before, items get their pictures; with an embedder, a collection without one is
+    bound to it.
 
     Args:
         directory: The collection.
-        paths: Directories as `read_old_index` takes them, all of one model.
+        paths: Directories as `read_index` takes them, all of one model.
         options: How pictures become items; None for those of the collection, or the defaults.
-        files: Where pictures and videos lie here, at any depth; None if below the folder of the index.
+        files: The folder of pictures and videos, at any depth; None if below the folder of the index.
         embedder: The one that made the vectors.
-        progress: Is told how far it has come.
+        progress: Receives the progress.
 
     Raises:
         FingerprintMismatch: If indexes are of different models, or the embedder does not make such
             vectors, or the collection holds vectors of another.
-        CollectionError: If an index is torn, or nothing in it can be used.
+        CollectionError: If an index is incomplete, or nothing in it can be used.
         CollectionBusy: If another process is writing to the collection.
         EmbedError: If the embedder fails on the sample.
     """
-    indexes = [read_old_index(path) for path in paths]
-    mark = _common_mark(indexes)
+    indexes = [read_index(path) for path in paths]
+    record = _common_record(indexes)
     entries = [entry for index in indexes for entry in index.entries]
     unusable = tuple(itertools.chain.from_iterable(index.problems for index in indexes))
     if not entries:
         reasons = "; ".join(f"{problem.path.name}: {problem.reason}" for problem in unusable[:3])
-        raise CollectionError(f"Nothing can be used of what is to be imported. {reasons}".strip())
+        raise CollectionError(f"Nothing in the index can be used. {reasons}".strip())
     listing = list_entries(entries, FileFinder(files))
     notes = [note for index in indexes for note in index.notes]
     if listing.missing and files is None:
-        notes.append(_ELSEWHERE)
+        notes.append(_FILES_HINT)
     if embedder is not None:
-        notes += _check_embedder(embedder, mark, listing)
-    collection = _collection(directory, options, mark, embedder)
+        notes += _check_embedder(embedder, record, listing)
+    collection = _open_collection(directory, options, record, embedder)
     added = add_listing(collection, listing, _with_vectors, progress)
-    held = collection.header.embedder
-    assert held is not None
+    bound = collection.header.embedder
+    assert bound is not None
     return ImportReport(
         added=added,
         entries=len(entries) + len(unusable),
         without_file=listing.missing,
         duplicates=listing.duplicates,
         unusable=unusable,
-        embedder=held,
+        embedder=bound,
         notes=tuple(notes),
     )
 
 
-def _common_mark(indexes: Sequence[ReferenceIndex]) -> EmbedderRecord:
-    """The mark of vectors whose model nobody has named yet: equal for indexes that name the same."""
+def _common_record(indexes: Sequence[ReferenceIndex]) -> EmbedderRecord:
+    """The record of an embedder that is only known by name: equal for indexes with the same name."""
     if not indexes:
         raise CollectionError("No index to import was named.")
-    marks = {_imported_mark(index): index.directory for index in indexes}
-    if len(marks) > 1:
-        (mark, place), (other, elsewhere), *_ = marks.items()
+    records: dict[EmbedderRecord, Path] = {}
+    for index in indexes:
+        content = f"{index.model}\0{index.kind}\0{index.dimension}"
+        fingerprint = IMPORTED + hashlib.sha256(content.encode()).hexdigest()[:16]
+        records[EmbedderRecord(index.model, index.kind, index.dimension, fingerprint)] = index.directory
+    if len(records) > 1:
+        (record, directory), (other, elsewhere), *_ = records.items()
         raise FingerprintMismatch(
-            f"{place} is of {_named(mark)}, {elsewhere} of {_named(other)}.",
-            "Import them into a collection each.",
+            f"{directory} is of {_describe(record)}, {elsewhere} of {_describe(other)}.",
+            "Import each into its own collection.",
         )
-    return next(iter(marks))
+    return next(iter(records))
 
 
-def _imported_mark(index: ReferenceIndex) -> EmbedderRecord:
-    content = f"{index.model}\0{index.kind}\0{index.dimension}"
-    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
-    return EmbedderRecord(index.model, index.kind, index.dimension, IMPORTED + digest)
+def _describe(record: EmbedderRecord) -> str:
+    return f"{record.name} ({record.kind}, {record.dimension})"
 
 
-def _named(mark: EmbedderRecord) -> str:
-    return f"{mark.name} ({mark.kind}, {mark.dimension})"
-
-
-def _collection(
-    directory: str | Path, options: CorpusOptions | None, mark: EmbedderRecord, embedder: Embedder | None
+def _open_collection(
+    directory: str | Path, options: CorpusOptions | None, imported: EmbedderRecord, embedder: Embedder | None
 ) -> Collection:
     """The collection to import into, bound to the embedder if there is one."""
     given = EmbedderRecord.of(embedder) if embedder else None
-    collection = Collection.open_or_create(directory, options, embedder=given or mark)
-    held = collection.header.embedder
-    if held in {given, mark} - {None}:
-        if given is None or held == given:
+    collection = Collection.open_or_create(directory, options, embedder=given or imported)
+    current = collection.header.embedder
+    if current in {given, imported} - {None}:
+        if given is None or current == given:
             return collection
         with collection.lock():
             replace(collection.header, embedder=given).write(collection.directory)
         return Collection.open(directory)
-    if held is not None and given is not None and held.fingerprint == given.fingerprint:
-        return collection
-    if held is not None and given is not None:
-        check_retired(held)
-    theirs = _named(held) if held else "no vectors"
+    if current is not None and given is not None:
+        if current.fingerprint == given.fingerprint:
+            return collection
+        check_retired(current)
+    vectors = _describe(current) if current else "no vectors"
+    advice = "Import it into another collection"
+    if current and not current.imported:
+        advice += f", or name the collection's own embedder: --embedder {current.name}"
     raise FingerprintMismatch(
-        f"The collection {directory} holds {theirs}, and the index was made by {_named(given or mark)}.",
-        "Import it into another collection"
-        + (f", or name the collection's own: --embedder {held.name}" if held and not held.imported else "."),
+        f"The collection {directory} has {vectors}; the index was made by {_describe(given or imported)}.",
+        f"{advice}.",
     )
 
 
@@ -206,16 +204,9 @@ def add_listing(
     finish: Callable[[Generator[Conversion, None, None], Listing, Have], Generator[Made, None, None]],
     progress: Callable[[IndexProgress], None] | None = None,
 ) -> AddReport:
-    """Makes the items of a list, and removes what an earlier run made without the file that is here now.
+    """Make the items of a list, which `finish` gives their vectors.
 
-    Args:
-        collection: Where to.
-        listing: What to make.
-        finish: Gives the items their vectors.
-        progress: Is told how far it has come.
-
-    Raises:
-        CollectionError: As `add_sources`.
+    Items that an earlier run made without a file that exists now are removed. Raises as `add_sources` does.
     """
 
     def produce(
@@ -242,7 +233,7 @@ def _with_vectors(
 def _with_vector(
     made: Conversion, entry: ListEntry, have: Callable[[SourceFile], Container[int]]
 ) -> Iterator[Made]:
-    """Gives the first item of a file its vector; an item whose picture cannot be read comes without it."""
+    """Give the first item of a file its vector; an item whose picture cannot be read has no picture."""
     match made:
         case Converted(item=item) if item.ordinal == 1:
             yield _embedded(made, entry)
@@ -267,38 +258,34 @@ def _embedded(made: Converted, entry: ListEntry) -> Embedded | Failed:
 
 
 def _check_embedder(embedder: Embedder, mark: EmbedderRecord, listing: Listing) -> list[str]:
-    """Refuses an embedder that is not the one that made the vectors, as far as that can be told.
-
-    Returns:
-        Doubts, for people.
-    """
+    """Refuse an embedder that did not make the vectors, as far as that can be checked; return doubts."""
     if (embedder.kind, embedder.dimension) != (mark.kind, mark.dimension):
         raise FingerprintMismatch(
             f"{embedder.name} makes {embedder.kind} vectors of {embedder.dimension}; those of the index are "
             f"{mark.kind} of {mark.dimension}, made by {mark.name}.",
             "Name the embedder that the index was made with.",
         )
-    pairs = list(itertools.islice(_contents(embedder, listing), SAMPLE))
+    pairs = list(itertools.islice(_contents(embedder, listing), SAMPLE_SIZE))
     if not pairs:
         return ["No picture or text is here to tell whether the embedder is the one that made the vectors."]
     made = embedder.embed_items([content for content, _ in pairs])
     stored = [entry.vector() for _, entry in pairs if entry.vector is not None]
     alike = median(map(similarity, made, stored))
-    if alike < CLEARLY_ANOTHER:
+    if alike < MIN_SIMILARITY:
         raise FingerprintMismatch(
-            f"{embedder.name} is not what made these vectors: of the same pictures it makes others "
+            f"{embedder.name} did not make these vectors: of the same pictures it makes others "
             f"(similarity {alike:.2f}).",
             f"Name the embedder that the index was made with: {mark.name}.",
         )
-    if alike < DOUBTFUL:
+    if alike < DOUBTFUL_SIMILARITY:
         return [f"{embedder.name} makes slightly other vectors than those of the index ({alike:.3f})."]
     return []
 
 
 def _contents(embedder: Embedder, listing: Listing) -> Iterator[tuple[EmbedContent, ListEntry]]:
-    """What can be embedded anew, spread over the listing."""
+    """Contents to embed again, spread over the listing."""
     pairs = list(listing.entries.items())
-    for path, entry in (*pairs[:: max(1, len(pairs) // SAMPLE)], *pairs):
+    for path, entry in (*pairs[:: max(1, len(pairs) // SAMPLE_SIZE)], *pairs):
         if entry.kind is EntryKind.TEXT and Modality.TEXT in embedder.modalities:
             yield EmbedContent(text=entry.content), entry
         elif _is_picture(entry, listing) and Modality.IMAGE in embedder.modalities:
@@ -308,7 +295,7 @@ def _contents(embedder: Embedder, listing: Listing) -> Iterator[tuple[EmbedConte
 
 
 def _is_picture(entry: ListEntry, listing: Listing) -> bool:
-    """Whether its path is that of a picture which was found: any other is made up, whatever lies there."""
+    """Whether its path is that of a picture which was found: any other is made up, whatever is there."""
     return entry.kind is EntryKind.IMAGE and entry.digest in listing.found
 
 
@@ -321,10 +308,10 @@ def _picture(path: Path) -> Image | None:
 
 
 def similarity(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
-    """How alike two embeddings of one thing are, 1 for the same.
+    """Compare two embeddings of one content: 1 if they are the same.
 
-    The cosine; of several vectors, the mean over the new ones of their best cosine with any old one, since
-    models put different numbers of vectors around those of the patches.
+    It is the cosine; of several vectors, the mean over the new ones of their best cosine with any old one,
+    since models put different numbers of vectors around those of the patches.
     """
     rows = [_normalised(np.atleast_2d(np.asarray(part, np.float64))) for part in (new, old)]
     return float((rows[0] @ rows[1].T).max(axis=1).mean())

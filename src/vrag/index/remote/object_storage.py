@@ -1,11 +1,11 @@
-"""Object storage: bytes under names below a URL, and its failures turned into ours.
+"""Object storage: bytes under names below a URL, with its failures converted.
 
-The keys and the endpoint come from the environment, as every tool takes them (`AWS_ACCESS_KEY_ID`,
-`AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and reach both who reads
-files (pyarrow) and who reads tables (LanceDB). Where the keys are not set, either finds those of the
-machine's role or profile by itself.
+The keys and the endpoint come from the environment, as in every tool (`AWS_ACCESS_KEY_ID`,
+`AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and are used both for
+files (pyarrow) and for tables (LanceDB). Where the keys are not set, both libraries find those of the
+machine's role or profile.
 
-Only `s3://` is tested. `gs://` and `az://` take the same way as far as both libraries know them.
+Only `s3://` is tested. `gs://` and `az://` work as far as both libraries support them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-__all__ = ["Objects", "StoredObject", "is_url", "storage_hint"]
-
 FileSystem: TypeAlias = Any
 """A `pyarrow.fs.FileSystem`."""
 
 SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.DOTALL)
-_CHUNK = 2**20
+_CHUNK_BYTES = 2**20
 """Bytes read from a file at a time when it is uploaded."""
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5.0, 60.0, 4
-"""Patience with a server: half a minute with one that cannot be reached."""
+"""Timeouts and tries: a server that cannot be reached fails after half a minute."""
 
 _KEYS = (
     "access denied",
@@ -49,15 +47,15 @@ _KEYS = (
 )
 _NETWORK = ("network connection", "could not connect", "error sending request", "timed out", "timeout", "dns")
 _HINTS = {
-    ("no such bucket", "nosuchbucket", "bucket does not exist"): "Make the bucket, or correct the address.",
+    ("no such bucket", "nosuchbucket", "bucket does not exist"): "Create the bucket, or correct the address.",
     _KEYS: "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and the rights they give.",
     _NETWORK: "Check the network, AWS_ENDPOINT_URL and AWS_REGION, and run the command again.",
 }
-"""What libraries say of a failure, and what to do about it."""
+"""Parts of error messages of the libraries, and what to do about them."""
 
 
 def is_url(address: str | os.PathLike[str]) -> bool:
-    """Whether an address is a URL and no directory.
+    """Check whether an address is a URL and not a directory.
 
     >>> is_url("s3://bucket/reports"), is_url("/data/reports"), is_url("C:/reports")
     (True, False, False)
@@ -66,7 +64,7 @@ def is_url(address: str | os.PathLike[str]) -> bool:
 
 
 class StoredObject(NamedTuple):
-    """An object."""
+    """An object of the storage."""
 
     size: int
     """Bytes."""
@@ -75,32 +73,24 @@ class StoredObject(NamedTuple):
 
 
 class Objects:
-    """The objects below a URL. May be shared by threads.
+    """The objects below a URL `s3://bucket/prefix`; the prefix may be empty. May be shared by threads.
 
-    Args:
-        url: `s3://bucket/prefix`; the prefix may be empty.
-
-    Raises:
-        CollectionError: If it is no such URL, or the library cannot be set up for it. Nothing is
-            asked of the server yet.
+    All methods raise `CollectionError` if the storage cannot be reached or refuses. So does the constructor
+    if the URL is not valid, or the library cannot be set up for it; it sends no request yet.
     """
 
     def __init__(self, url: str) -> None:
-        scheme, root = _parsed(url)
+        scheme, root = _parse_url(url)
         self.url = f"{scheme}://{root}"
         """Without a slash at its end."""
         self._root = root
         self.options = _lance_options(scheme)
-        """What LanceDB needs to know to read from there."""
+        """Storage options of LanceDB."""
         with self.failures("used"):
             self._files = _file_system(scheme)
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of an object; None if there is none.
-
-        Raises:
-            CollectionError: If the storage cannot be reached, or refuses.
-        """
+        """Read the bytes of an object; None if there is none."""
         with self.failures("read"):
             try:
                 with self._files.open_input_stream(self._path(name)) as stream:
@@ -109,47 +99,34 @@ class Objects:
                 return None
 
     def open(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """An object as a file to read and seek in; only what is read travels.
+        """Open an object as a file to read and seek in; only what is read is transferred.
 
         Raises:
             FileNotFoundError: If there is none.
-            CollectionError: If the storage cannot be reached, or refuses.
         """
         with self.failures("read"):
             return self._files.open_input_file(self._path(name))
 
     def write(self, name: str, content: bytes) -> None:
-        """Stores an object; it appears whole or not at all, in place of what was there.
-
-        Raises:
-            CollectionError: If the storage cannot be reached, or refuses.
-        """
-        with self._writing(name) as stream:
+        """Store an object; it appears whole or not at all, and replaces an existing one."""
+        with self.failures("written"), self._files.open_output_stream(self._path(name)) as stream:
             stream.write(content)
 
     def upload(self, path: Path, name: str) -> int:
-        """Stores a file as an object, piece by piece; it appears whole or not at all.
-
-        Returns:
-            How many bytes it has.
+        """Store a file as an object, in pieces, and return its size; it appears whole or not at all.
 
         Raises:
             OSError: If the file cannot be read.
-            CollectionError: If the storage cannot be reached, or refuses.
         """
-        done = 0
-        with path.open("rb") as file, self._writing(name) as stream:
-            while piece := file.read(_CHUNK):
-                stream.write(piece)
-                done += len(piece)
-        return done
+        size, target = 0, self._path(name)
+        with path.open("rb") as file, self.failures("written"), self._files.open_output_stream(target) as out:
+            while piece := file.read(_CHUNK_BYTES):
+                out.write(piece)
+                size += len(piece)
+        return size
 
     def delete(self, name: str) -> None:
-        """Deletes an object, if there is one.
-
-        Raises:
-            CollectionError: If the storage cannot be reached, or refuses.
-        """
+        """Delete an object, if there is one."""
         with self.failures("written"):
             try:
                 self._files.delete_file(self._path(name))
@@ -157,11 +134,7 @@ class Objects:
                 return
 
     def list(self, below: str = "") -> dict[str, StoredObject]:
-        """All objects below a name, by name.
-
-        Raises:
-            CollectionError: If there is no such bucket, or it cannot be reached, or refuses.
-        """
+        """List all objects below a name, by name."""
         lib: Any = importlib.import_module("pyarrow.fs")
         base = self._path(below).rstrip("/")
         with self.failures("read"):
@@ -170,36 +143,24 @@ class Objects:
         return {info.path[len(self._root) + 1 :]: StoredObject(info.size, info.mtime) for info in files}
 
     def check(self) -> None:
-        """Asks whether the bucket is there and can be listed.
-
-        Raises:
-            CollectionError: If not.
-        """
+        """Check that the bucket exists and can be listed."""
         lib: Any = importlib.import_module("pyarrow.fs")
         bucket = self._root.split("/", 1)[0]
         with self.failures("read"):
             found = self._files.get_file_info(bucket).type != lib.FileType.NotFound
         if not found:
             raise CollectionError(
-                f"There is no bucket {bucket} for {self.url}.", "Make it, or correct the address."
+                f"There is no bucket {bucket} for {self.url}.", "Create it, or correct the address."
             )
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
     @contextmanager
-    def _writing(self, name: str) -> Generator[Any]:
-        with self.failures("written"), self._files.open_output_stream(self._path(name)) as stream:
-            yield stream
+    def failures(self, participle: str) -> Generator[None]:
+        """Convert errors of the libraries to a `CollectionError` with a hint, but for a missing object.
 
-    @contextmanager
-    def failures(self, done: str) -> Generator[None]:
-        """Turns what libraries raise into a `CollectionError` with a hint, but for a missing object.
-
-        They raise OSError with what the server said.
-
-        Args:
-            done: What could not be done, as a participle.
+        They raise OSError with the message of the server. The participle completes "could not be …".
         """
         try:
             yield
@@ -207,12 +168,12 @@ class Objects:
             raise
         except (OSError, ValueError, NotImplementedError) as error:  # Arrow's own errors are the last two
             raise CollectionError(
-                f"{self.url} could not be {done}: {_first_line(error)}.", storage_hint(str(error))
+                f"{self.url} could not be {participle}: {first_line(error)}.", storage_hint(str(error))
             ) from error
 
 
 def storage_hint(message: str) -> str:
-    """What to do about a failure of object storage, judged by what the library says of it."""
+    """Return what to do about a failure of object storage, by the message of the library."""
     lowered = message.casefold().replace("_", " ")
     for signs, hint in _HINTS.items():
         if any(sign in lowered for sign in signs):
@@ -220,13 +181,13 @@ def storage_hint(message: str) -> str:
     return "Check the address, the keys (AWS_…) and the network, and run the command again."
 
 
-def _parsed(url: str) -> tuple[str, str]:
+def _parse_url(url: str) -> tuple[str, str]:
     match = _URL.fullmatch(url)
     scheme, rest = match.groups() if match else ("", "")
     parts = rest.rstrip("/").split("/")
     if scheme not in SCHEMES or not all(parts) or any(part in {".", ".."} for part in parts) or "?" in rest:
         raise CollectionError(
-            f"{url!r} is no address in object storage.", "Give one like s3://bucket/reports."
+            f"{url!r} is not an address in object storage.", "Give one like s3://bucket/reports."
         )
     return scheme, "/".join(parts)
 
@@ -254,7 +215,7 @@ def _endpoint() -> str | None:
 
 
 def _region() -> str | None:
-    """The region; servers other than Amazon's do not care, and the library must not ask Amazon."""
+    """The region; servers other than Amazon's ignore it, and the library must not query Amazon."""
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     return named or ("us-east-1" if _endpoint() else None)
 
@@ -273,6 +234,7 @@ def _lance_options(scheme: str) -> dict[str, str]:
     return {name: value for name, value in environment.items() if value}
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error message, without its period."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300].rstrip(".")

@@ -1,7 +1,7 @@
-"""Bringing a collection to object storage, for any number of machines to search it.
+"""Publishing a collection to object storage, for any number of machines to search it.
 
-What is published is one state of both tables and all pictures. It can be stopped or killed anywhere,
-and going on uploads what is missing:
+One state of both tables and all pictures is published. It can be stopped or killed anywhere, and the next
+run uploads what is missing:
 
 1. Data files and pictures. Their names are drawn at random or made from the content, so an object
    that is there is the right one. Nobody refers to them yet.
@@ -34,6 +34,7 @@ from vrag.index.remote.object_storage import Objects, is_url
 from vrag.index.remote.remote_collection import Publication, PublishedRecord, PublishedTables, read_only
 from vrag.index.tables.schema import file_schema, item_schema
 from vrag.index.tables.table import Table
+from vrag.index.vectors.onnx_matmul import encode_varint
 from vrag.index.writer import KEEP
 
 if TYPE_CHECKING:
@@ -43,12 +44,10 @@ if TYPE_CHECKING:
     from vrag.index.collection import Collection
     from vrag.index.remote.object_storage import StoredObject
 
-__all__ = ["GRACE", "PublishReport", "publish"]
-
 GRACE = timedelta(hours=1)
-"""How long a former publication is kept for readers in the midst of it, when pruning."""
+"""Age up to which pruning keeps a former publication for its readers."""
 AT_ONCE = 8
-"""Files that are uploaded at the same time: an object store answers slowly, but many at once."""
+"""Files that are uploaded at the same time: an object store is slow, but serves many requests at once."""
 MAX_PIECES = 64
 """Data files of a table beyond which they are merged before they are uploaded."""
 _TABLES = ("items", "files")
@@ -60,19 +59,19 @@ _NEWEST = 2**64 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishReport:
-    """What publishing did."""
+    """The result of publishing."""
 
     url: str
     number: int
-    """Number of what is published now."""
+    """Number of the current publication."""
     fresh: bool
-    """Whether that is new: False when nothing has changed since the last time."""
+    """Whether it is new: False when nothing has changed since the last time."""
     files: int
     """Files uploaded."""
     bytes: int
     """Bytes uploaded."""
     present: int
-    """Files that were there already."""
+    """Files that existed already."""
     pruned: int
     """Objects deleted that belonged to former publications or to none."""
     seconds: float
@@ -85,7 +84,7 @@ def publish(
     prune: timedelta | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PublishReport:
-    """Makes the present state of a collection readable below a URL.
+    """Publish the present state of a collection at a URL.
 
     One collection at a time may be published to a URL: the last one to finish stands.
 
@@ -94,13 +93,13 @@ def publish(
         url: `s3://bucket/prefix`.
         prune: Delete what belongs to no publication that was current within this time; None to delete
             nothing.
-        progress: Is told after each file how many are done, of how many.
+        progress: Receives after each file how many are done, of how many.
 
     Raises:
         FingerprintMismatch: If a collection built with other settings is published there.
         CollectionBusy: If another process is writing to the collection.
         CollectionError: If the storage cannot be reached or refuses, or the collection is damaged:
-            what is published stays as it was.
+            the current publication is unchanged.
     """
     started = time.monotonic()
     if is_url(collection.address):
@@ -109,7 +108,7 @@ def publish(
     with collection.lock():
         record = PublishedRecord.read(objects)
         header = _header(objects, collection)
-        _tidy(collection)
+        _merge_small_files(collection)
         state = _PublishState.of(collection, objects, record)
         there = objects.list()
         files, size = _upload(objects, _missing(state.files, there), progress)
@@ -131,7 +130,7 @@ def publish(
 
 @dataclass(frozen=True, slots=True)
 class _PublishState:
-    """What is to be published."""
+    """The state to publish."""
 
     tables: str
     versions: Mapping[str, int]
@@ -139,11 +138,11 @@ class _PublishState:
     manifests: Mapping[str, bytes]
     """By the name of the object."""
     files: Mapping[str, Path]
-    """What the manifests and the items refer to, by the name of the object."""
+    """The files that manifests and items refer to, by the name of the object."""
 
     @classmethod
     def of(cls, collection: Collection, objects: Objects, record: PublishedRecord | None) -> _PublishState:
-        """The present state of a collection whose lock is held."""
+        """Read the present state of a collection whose lock is held."""
         versions = {"items": collection.item_table.version, "files": collection.file_table.version}
         index = collection.directory / "index"
         manifests = {
@@ -151,21 +150,24 @@ class _PublishState:
             for name in (_manifest(table, version) for table, version in versions.items() if version)
         }
         tables = record.current.tables if record else "index"
-        if any(objects.read(f"{tables}/{name}") not in (None, held) for name, held in manifests.items()):
+        if any(
+            objects.read(f"{tables}/{name}") not in (None, content) for name, content in manifests.items()
+        ):
             tables = f"index-{secrets.token_hex(4)}"
         files = {f"{tables}/{name}": index / name for name in _table_files(index, manifests)}
-        files |= {f"items/{name}": collection.items_dir / name for name in _stored(collection.item_table)}
-        named = {f"{tables}/{name}": held for name, held in manifests.items()}
-        return cls(tables, versions, named, files)
+        files |= {
+            f"items/{name}": collection.items_dir / name for name in _stored_files(collection.item_table)
+        }
+        return cls(tables, versions, {f"{tables}/{name}": data for name, data in manifests.items()}, files)
 
     def is_published(self, publication: Publication) -> bool:
-        """Whether a publication is of this state."""
+        """Check whether a publication is of this state."""
         versions = {table: publication.version(table) for table in _TABLES}
         return publication.tables == self.tables and versions == self.versions
 
 
-def _tidy(collection: Collection) -> None:
-    """Merges small files where there are many: readers ask for something of each."""
+def _merge_small_files(collection: Collection) -> None:
+    """Merge small files where there are many: readers request something of each."""
     for name, table in (("items", collection.item_table), ("files", collection.file_table)):
         if version := table.version:
             index = collection.directory / "index"
@@ -180,7 +182,7 @@ def _manifest(table: str, version: int) -> str:
 
 
 def _table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
-    """The files that manifests refer to, by their paths below the database."""
+    """List the files that manifests refer to, by their paths below the database."""
     for name, manifest in manifests.items():
         table = index / name.split("/", 1)[0]
         for path in table.rglob("*"):
@@ -192,10 +194,10 @@ def _table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
 def _refers(manifest: bytes, name: str) -> bool:
     """Whether a manifest refers to a file of its table.
 
-    It begins with the transaction that made it, which names files of former versions; where the list of
-    its own begins say the first eight of its last sixteen bytes. It spells out the names of data files.
-    Of a deletion file, named `<fragment>-<version>-<id>`, it
-    holds the id, a random number of 64 bits, as a varint of protocol buffers.
+    It begins with the transaction that made it, which names files of former versions; the first eight of its
+    last sixteen bytes say where the list of its own begins. It spells out the names of data files. Of a
+    deletion file, named `<fragment>-<version>-<id>`, it holds the id, a random number of 64 bits, as a varint
+    of protocol buffers.
     """
     _, folder, rest = name.split("/", 2)
     if folder in {"_versions", "_transactions"}:
@@ -204,55 +206,46 @@ def _refers(manifest: bytes, name: str) -> bool:
         manifest = manifest[int.from_bytes(manifest[-16:-8], "little") :]
     if folder == "_deletions":
         number = rest.rsplit(".", 1)[0].rsplit("-", 1)[-1]
-        return not number.isdecimal() or _varint(int(number)) in manifest
+        return not number.isdecimal() or encode_varint(int(number)) in manifest
     return folder != "data" or rest.encode() in manifest
 
 
-def _varint(number: int) -> bytes:
-    """A number as protocol buffers write it: seven bits a byte, the lowest first."""
-    done = bytearray()
-    while number > 0x7F:
-        done.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*done, number))
-
-
-def _stored(items: Table) -> set[str]:
-    """The paths of all pictures and clips of a table of items."""
+def _stored_files(items: Table) -> set[str]:
+    """List the paths of all pictures and clips of a table of items."""
     rows = items.read(_STORED).data
     return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}
 
 
 def _header(objects: Objects, collection: Collection) -> bytes | None:
-    """The header to write there; None if it is there already.
+    """Return the header to write there; None if it is there already.
 
     Raises:
         FingerprintMismatch: If that would replace a collection that readers may hold open as another.
     """
-    ours = (collection.directory / FILE_NAME).read_bytes()
+    own = (collection.directory / FILE_NAME).read_bytes()
     content = objects.read(FILE_NAME)
     if content is None:
-        return ours
-    theirs = CollectionHeader.parse(content.decode("utf-8", "replace"), f"{objects.url}/{FILE_NAME}")
-    if not _agree(theirs, collection.header):
+        return own
+    published = CollectionHeader.parse(content.decode("utf-8", "replace"), f"{objects.url}/{FILE_NAME}")
+    if not _is_compatible(published, collection.header):
         raise FingerprintMismatch(
             f"A collection built with other settings or another embedder is published at {objects.url}.",
             "Publish this one under another URL.",
         )
-    return None if content == ours else ours
+    return None if content == own else own
 
 
-def _agree(theirs: CollectionHeader, ours: CollectionHeader) -> bool:
+def _is_compatible(published: CollectionHeader, own: CollectionHeader) -> bool:
     """Whether items and vectors of both are of one kind; an import may have got its embedder since."""
-    if theirs.corpus_fingerprint != ours.corpus_fingerprint:
+    if published.corpus_fingerprint != own.corpus_fingerprint:
         return False
-    if theirs.embedder is None or ours.embedder is None:
-        return theirs.embedder is ours.embedder
-    return theirs.embedder.imported or theirs.embedder.fingerprint == ours.embedder.fingerprint
+    if published.embedder is None or own.embedder is None:
+        return published.embedder is own.embedder
+    return published.embedder.imported or published.embedder.fingerprint == own.embedder.fingerprint
 
 
 def _missing(files: Mapping[str, Path], there: Mapping[str, StoredObject]) -> dict[str, Path]:
-    """The files that are not there, or not in full.
+    """Return the files that are missing there, or incomplete.
 
     Raises:
         CollectionError: If one of them is missing on this machine as well.
@@ -271,7 +264,7 @@ def _missing(files: Mapping[str, Path], there: Mapping[str, StoredObject]) -> di
 def _upload(
     objects: Objects, files: Mapping[str, Path], progress: Callable[[int, int], None] | None
 ) -> tuple[int, int]:
-    """Uploads files, several at once; returns how many and their bytes."""
+    """Upload files, several at once; return how many and their bytes."""
     total = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         sizes = pool.map(partial(_upload_one, objects), files.keys(), files.values())
@@ -307,7 +300,7 @@ def _release(
     record: PublishedRecord | None,
     header: bytes | None,
 ) -> PublishedRecord:
-    """Makes what was uploaded the newest, once it is proven to be readable."""
+    """Make what was uploaded the newest publication, once it is proven to be readable."""
     for name, manifest in state.manifests.items():
         objects.write(name, manifest)
     size = sum(map(len, state.manifests.values())) + sum(path.stat().st_size for path in state.files.values())
@@ -324,7 +317,7 @@ def _release(
 
 
 def _prove(objects: Objects, publication: Publication, collection: Collection) -> None:
-    """Reads the ids of both tables from there, and compares them with those here."""
+    """Read the ids of both tables from there, and compare them with those here."""
     store = PublishedTables(objects, PublishedRecord(publication))
     mark = collection.header.embedder
     pairs = (
@@ -332,54 +325,44 @@ def _prove(objects: Objects, publication: Publication, collection: Collection) -
         (collection.file_table, Table(store, "files", file_schema)),
     )
     for here, there in pairs:
-        if sorted(here.read(["id"]).data["id"].to_pylist()) != sorted(
-            there.read(["id"]).data["id"].to_pylist()
-        ):
+        own, published = (sorted(table.read(["id"]).data["id"].to_pylist()) for table in (here, there))
+        if own != published:
             raise CollectionError(
-                f"What was uploaded to {objects.url} is not what is here; it was not made public.",
+                f"The uploaded tables at {objects.url} differ from those here; they were not published.",
                 "Publish it under another URL.",
             )
 
 
 def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
-    """Deletes what no publication within reach refers to; the record forgets the others before.
+    """Delete what no recent publication refers to, after the others are removed from the record.
 
-    Objects younger than `grace` stay as well: somebody may be about to refer to them.
+    Objects younger than `grace` stay as well: a publication may be about to refer to them.
     """
     limit = time.time() - grace.total_seconds()
     ends = [publication.at for publication in (*record.former, record.current)][1:]
-    former = tuple(one for one, end in zip(record.former, ends, strict=True) if end > limit)
+    former = tuple(entry for entry, end in zip(record.former, ends, strict=True) if end > limit)
     if former != record.former:
         record = PublishedRecord(record.current, former)
         record.write(objects)
     manifests, kept = _referred(objects, record)
-    doomed = [
+    unused = [
         name
         for name, stored in objects.list().items()
-        if _is_ours(name)
+        if name.startswith(("items/", "index/", "index-"))
         and name not in kept
         and stored.modified.timestamp() <= limit
-        and not any(name.startswith(f"{table}/") and _refers_to(held, name) for table, held in manifests)
+        and not any(
+            name.startswith(f"{table}/") and _refers(manifest, name.split("/", 1)[1])
+            for table, manifest in manifests
+        )
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(objects.delete, doomed))
-    return len(doomed)
-
-
-def _is_ours(name: str) -> bool:
-    return name.startswith(("items/", "index/", "index-"))
-
-
-def _refers_to(manifest: bytes, name: str) -> bool:
-    return _refers(manifest, name.split("/", 1)[1])
+        list(pool.map(objects.delete, unused))
+    return len(unused)
 
 
 def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str, bytes]], set[str]]:
-    """What publications refer to.
-
-    Returns:
-        Each table's folder with a manifest of it, and the names of manifests, pictures and clips.
-    """
+    """Each table's folder with a manifest, and the names of manifests, pictures and clips of publications."""
     manifests: list[tuple[str, bytes]] = []
     kept: set[str] = set()
     for publication in (record.current, *record.former):
@@ -391,5 +374,5 @@ def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str
         items = Table(
             PublishedTables(objects, PublishedRecord(publication)), "items", lambda: item_schema(None)
         )
-        kept |= {f"items/{name}" for name in _stored(items)}
+        kept |= {f"items/{name}" for name in _stored_files(items)}
     return manifests, kept

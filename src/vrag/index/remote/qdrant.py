@@ -1,9 +1,9 @@
-"""Qdrant as the store of the vectors: for those who run one.
+"""Qdrant as the store of the vectors.
 
-The collection, on disk or published, stays the source of truth: what an item is and what it looks like
-come from there. Qdrant gets one point per item, with its vectors and what is filtered by, under an id
-made from the item's. So a push can be stopped and repeated: what is there stays, what is missing goes
-up, and what the collection no longer holds goes last.
+The collection, on disk or published, stays the source of truth: items and pictures come
+from there. Qdrant gets one point per item, with its vectors and filter fields, under an id made from the
+item's. So a push can be stopped and repeated: existing points stay, missing ones are uploaded, and those
+that the collection no longer holds are deleted last.
 
 Single vectors are one named vector, compared by the dot product. Late interaction is two: `pooled`,
 the averages of `vrag/index/vectors/pooled.py`, searched by a graph; and `vectors`, all of an item's as
@@ -27,6 +27,7 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
+from vrag.index.remote.object_storage import first_line
 from vrag.index.tables.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
 from vrag.providers import reachable
@@ -38,28 +39,25 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.index.collection_json import EmbedderRecord
-    from vrag.index.tables.schema import ArrowTable
     from vrag.types import Query
-
-__all__ = ["PushReport", "QdrantStore", "is_qdrant"]
 
 Client: TypeAlias = Any
 """A `qdrant_client.QdrantClient`."""
 
 _ADDRESS = re.compile(r"(qdrants?)://([^/?#]+)/([A-Za-z0-9._-]+)/?")
 _SPACE = uuid.UUID("b4ca8e63-ccab-5d1f-9c1e-6b1f0d7a5e21")
-"""Names the ids of our points among all UUIDs."""
+"""The namespace of the ids of our points among all UUIDs."""
 _MARK = str(uuid.uuid5(_SPACE, "mark"))
-"""Id of the point without vectors that says what the others are."""
+"""Id of the point without vectors that describes the others."""
 _POOLED = "pooled"
 _NUMBERS = 2**20
-"""Numbers that go up in one request: some ten megabytes of JSON."""
+"""Numbers that are uploaded in one request: some ten megabytes of JSON."""
 _ROWS = 256
 _SCROLL = 4096
 
 
 def is_qdrant(address: str) -> bool:
-    """Whether an address is of a collection in Qdrant.
+    """Check whether an address is that of a collection in Qdrant.
 
     >>> is_qdrant("qdrant://localhost:6333/reports"), is_qdrant("s3://bucket/reports")
     (True, False)
@@ -69,21 +67,21 @@ def is_qdrant(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushReport:
-    """What a push did."""
+    """The result of a push."""
 
     uploaded: int
-    """Points that went up."""
+    """Points that were uploaded."""
     present: int
-    """Points that were there already."""
+    """Points that existed already."""
     deleted: int
     """Points of items that the collection no longer holds."""
     without: int
-    """Items that have no vector and so are no points."""
+    """Items that have no vector and therefore no point."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What the points are."""
+    """The description of all points."""
 
     fingerprint: str
     kind: str
@@ -95,23 +93,22 @@ class _Mark:
 
     @classmethod
     def of(cls, embedder: EmbedderRecord, content: str) -> _Mark:
-        """The mark of the points made from a collection."""
+        """Describe the points made from a collection."""
         factor = FACTOR if embedder.kind is VectorKind.MULTI else 0
         return cls(embedder.fingerprint, embedder.kind.value, embedder.dimension, factor, content)
 
     def fits(self, other: _Mark) -> bool:
-        """Whether points of both can be compared with each other."""
-        ours, theirs = asdict(self), asdict(other)
-        return all(ours[name] == theirs[name] for name in ours if name != "content")
+        """Check whether points of both can be compared with each other."""
+        return replace(self, content="") == replace(other, content="")
 
 
 class QdrantStore:
-    """A collection in Qdrant, by the name that Qdrant knows it under. May be shared by threads.
+    """A collection in Qdrant, by its name there. May be shared by threads.
 
     Args:
         client: A `qdrant_client.QdrantClient`.
         name: The collection in Qdrant.
-        indexed: Whether to have Qdrant index what is filtered by, which its local mode does not.
+        indexed: Whether to have Qdrant index the filter fields, which its local mode does not.
 
     Raises:
         MissingExtra: If the client is not installed.
@@ -126,18 +123,19 @@ class QdrantStore:
 
     @classmethod
     def at(cls, address: str) -> QdrantStore:
-        """The one at `qdrant://host:port/name`, or `qdrants://` for HTTPS.
+        """Use the one at `qdrant://host:port/name`, or `qdrants://` for HTTPS.
 
-        The key, if one is needed, is the environment's `QDRANT_API_KEY`. Nothing is asked of the server yet.
+        The key, if one is needed, is the environment's `QDRANT_API_KEY`. No request is sent yet.
 
         Raises:
-            CollectionError: If that is no such address.
+            CollectionError: If the address is not valid.
             MissingExtra: If the client is not installed.
         """
         match = _ADDRESS.fullmatch(address)
         if match is None:
             raise CollectionError(
-                f"{address!r} is no collection in Qdrant.", "Give one like qdrant://localhost:6333/reports."
+                f"{address!r} is not a collection in Qdrant.",
+                "Give one like qdrant://localhost:6333/reports.",
             )
         scheme, host, name = match.groups()
         client = _library("qdrant_client").QdrantClient(
@@ -150,19 +148,19 @@ class QdrantStore:
         return cls(client, name)
 
     def push(self, collection: Collection, progress: Callable[[int, int], None] | None = None) -> PushReport:
-        """Brings the points in line with a collection; those that are there already are not sent again.
+        """Update the points to those of a collection; existing points are not sent again.
 
-        Readers find what was there before until the end, and what is new as it comes.
+        Readers find the former points until the end, and new ones as they come.
 
         Args:
-            collection: What to push; it must hold vectors. It is not locked: what is added meanwhile waits
-                for the next push.
-            progress: Is told how many items have been looked at, of how many.
+            collection: A collection with vectors. It is not locked: what is added meanwhile waits for the
+                next push.
+            progress: Receives how many items have been checked, of how many.
 
         Raises:
             FingerprintMismatch: If the points there are of another embedder.
             CollectionError: If the collection holds no vectors, Qdrant holds something else under this
-                name, or cannot be reached: what went up stays.
+                name, or cannot be reached: uploaded points stay.
         """
         embedder = collection.header.embedder
         if embedder is None:
@@ -171,16 +169,16 @@ class QdrantStore:
             )
         catalog = collection.catalog()
         with self._failures():
-            mark = self._prepared(_Mark.of(embedder, ""))
-            there = set(self._ids())
-            points = self._points(collection, embedder, there, _Count(progress, len(catalog.ids)))
+            mark = self._prepare(_Mark.of(embedder, ""))
+            existing = set(self._ids())
+            points = self._missing_points(collection, embedder, existing, len(catalog.ids), progress)
             uploaded = sum(self._send(batch) for batch in _batches(points))
-            gone = sorted(there.difference(catalog.ids))
+            gone = sorted(existing.difference(catalog.ids))
             for at in range(0, len(gone), _SCROLL):
                 ids = [_point_id(item) for item in gone[at : at + _SCROLL]]
                 self._client.delete(self.name, points_selector=ids, wait=True)
             self._write_mark(replace(mark, content=catalog.content))
-        present = len(there) - len(gone)
+        present = len(existing) - len(gone)
         return PushReport(
             uploaded=uploaded,
             present=present,
@@ -189,7 +187,7 @@ class QdrantStore:
         )
 
     def check(self, collection: Collection) -> None:
-        """Refuses points that are not of this collection as it is now.
+        """Refuse points that are not of this collection as it is now.
 
         Raises:
             FingerprintMismatch: If they are of another embedder.
@@ -200,7 +198,7 @@ class QdrantStore:
         with self._failures():
             mark = self._mark() if self._client.collection_exists(self.name) else None
         if mark is None or embedder is None:
-            raise CollectionError(f"Qdrant has no collection {self.name} of vrag's.", _PUSH)
+            raise CollectionError(f"Qdrant has no collection {self.name} of vrag.", _PUSH)
         _check(self.name, mark, _Mark.of(embedder, ""))
         if mark.content != collection.content_version:
             raise CollectionError(
@@ -210,13 +208,13 @@ class QdrantStore:
     def search(
         self, vector: NDArray[np.float32], query: Query, top_k: int, *, candidates: int, exact: bool = False
     ) -> list[tuple[str, float]]:
-        """The best items for the vector of a query.
+        """Find the best items for the vector of a query.
 
         Args:
             vector: (dimension,), or (tokens, dimension) for late interaction.
-            query: For its filters.
+            query: The query, for its filters.
             top_k: How many items at most.
-            candidates: How many of them get scores by MaxSim; for late interaction only.
+            candidates: How many items get scores by MaxSim; for late interaction only.
             exact: Compare with all points, without a graph.
 
         Returns:
@@ -226,25 +224,25 @@ class QdrantStore:
             SearchError: If Qdrant cannot be reached, or refuses.
         """
         models = self._models
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "query": vector.tolist(),
             "using": "vector",
             "query_filter": self._filter(query),
             "limit": top_k,
         }
         if exact:
-            asked["search_params"] = models.SearchParams(exact=True)
+            request["search_params"] = models.SearchParams(exact=True)
         if vector.ndim == 2:
-            asked["using"] = "vectors"
+            request["using"] = "vectors"
             if not exact:
-                asked["prefetch"] = models.Prefetch(
+                request["prefetch"] = models.Prefetch(
                     query=vector.tolist(),
                     using=_POOLED,
                     limit=max(candidates, top_k),
-                    filter=asked["query_filter"],
+                    filter=request["query_filter"],
                 )
         with self._failures(SearchError):
-            found = self._client.query_points(self.name, with_payload=["item"], **asked).points
+            found = self._client.query_points(self.name, with_payload=["item"], **request).points
         hits = [(str(point.payload["item"]), float(point.score)) for point in found]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
@@ -258,8 +256,8 @@ class QdrantStore:
         ]
         return models.Filter(must=must) if must else None
 
-    def _prepared(self, mark: _Mark) -> _Mark:
-        """The mark of the points there, which are made ready if there are none."""
+    def _prepare(self, mark: _Mark) -> _Mark:
+        """Return the mark of the points there; create the collection if there is none."""
         if not self._client.collection_exists(self.name):
             self._client.create_collection(self.name, vectors_config=self._config(mark))
             if self._indexed:
@@ -269,7 +267,7 @@ class QdrantStore:
         if there is None:
             if self._client.count(self.name).count:
                 raise CollectionError(
-                    f"The collection {self.name} in Qdrant is not vrag's.", "Choose another name."
+                    f"The collection {self.name} in Qdrant does not belong to vrag.", "Choose another name."
                 )
             self._write_mark(mark)
             return mark
@@ -304,7 +302,7 @@ class QdrantStore:
         self._client.upsert(self.name, points=[point], wait=True)
 
     def _ids(self) -> Iterator[str]:
-        """Items that have a point."""
+        """Yield the items that have a point."""
         place: Any = None
         while True:
             found, place = self._client.scroll(
@@ -314,16 +312,24 @@ class QdrantStore:
             if place is None:
                 return
 
-    def _points(
-        self, collection: Collection, embedder: EmbedderRecord, there: set[str], count: _Count
+    def _missing_points(
+        self,
+        collection: Collection,
+        embedder: EmbedderRecord,
+        existing: set[str],
+        items: int,
+        progress: Callable[[int, int], None] | None,
     ) -> Iterator[tuple[Any, int]]:
-        """Points that are missing, each with the number of its numbers."""
-        column = vector_column(embedder.kind)
+        """Yield points that are missing, each with the number of its numbers."""
+        column, done = vector_column(embedder.kind), 0
         for rows in collection.item_table.batches(["id", "document", "kind", "ordinal", column], _ROWS):
             payloads = rows.select(["id", "document", "kind", "ordinal"]).to_pylist()
-            for payload, vector in zip(payloads, _vectors(rows, column), strict=True):
-                count.one()
-                if vector is not None and payload["id"] not in there:
+            for payload, value in zip(payloads, rows[column].to_pylist(), strict=True):
+                done += 1
+                if progress:
+                    progress(done, max(items, done))
+                if value and payload["id"] not in existing:
+                    vector = np.asarray(value, np.float32)
                     yield self._point(payload, vector), vector.size
 
     def _point(self, payload: dict[str, Any], vector: NDArray[np.float32]) -> Any:  # noqa: ANN401
@@ -343,41 +349,26 @@ class QdrantStore:
         try:
             yield
         except (self._faults.ApiException, ConnectionError, TimeoutError, ValueError) as error:
-            text = (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
             raise kind(
-                f"Qdrant's collection {self.name} cannot be used: {text}.",
-                "Check that the server runs, its address, and QDRANT_API_KEY.",
+                f"Qdrant's collection {self.name} cannot be used: {first_line(error)}.",
+                "Check that the server is running, its address, and QDRANT_API_KEY.",
             ) from error
 
 
 _PUSH = "Push the collection: vrag index publish qdrant://HOST:6333/NAME"
 
 
-class _Count:
-    """Tells how far a push has come."""
-
-    def __init__(self, progress: Callable[[int, int], None] | None, of: int) -> None:
-        self._progress = progress
-        self._done, self._of = 0, of
-
-    def one(self) -> None:
-        """One more item was looked at."""
-        self._done += 1
-        if self._progress:
-            self._progress(self._done, max(self._of, self._done))
-
-
-def _library(name: str) -> Any:  # noqa: ANN401 - its types are not worth their trouble
+def _library(name: str) -> Any:  # noqa: ANN401 - it has no types
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtra("qdrant-client", "qdrant") from error
 
 
-def _check(name: str, there: _Mark, ours: _Mark) -> None:
-    if not there.fits(ours):
+def _check(name: str, mark: _Mark, expected: _Mark) -> None:
+    if not mark.fits(expected):
         raise FingerprintMismatch(
-            f"The points of {name} in Qdrant were made by another embedder ({there.fingerprint}).",
+            f"The points of {name} in Qdrant were made by another embedder ({mark.fingerprint}).",
             "Push this collection under another name.",
         )
 
@@ -386,14 +377,8 @@ def _point_id(item: str) -> str:
     return str(uuid.uuid5(_SPACE, item))
 
 
-def _vectors(rows: ArrowTable, column: str) -> Iterator[NDArray[np.float32] | None]:
-    """The vectors of rows, float32; None for a row without."""
-    for value in rows[column].to_pylist():
-        yield None if not value else np.asarray(value, np.float32)
-
-
 def _batches(points: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
-    """Points in batches of bounded size."""
+    """Yield points in batches of bounded size."""
     batch: list[Any] = []
     total = 0
     for point, size in points:

@@ -1,12 +1,12 @@
-"""Items are made by many machines: `vrag index add --engine ray`.
+"""Making items on a Ray cluster: `vrag index add --engine ray`.
 
 Ray Data runs the same converters and the same embedders, on as many machines as the Ray cluster has.
-This process stays the only one that writes to the collection, so that all that is said of `add` holds:
+This process stays the only one that writes to the collection, so that the guarantees of `add` hold:
 
-- Files go out in waves. Ray Data wants to know all it has to do, and files are marked as begun before.
+- Files are sent in waves. Ray Data needs all of its input at once, and files are marked as begun before.
 - A task takes a few files and converts them as `convert_all` does on one machine, in a process of its
   own with time limits and a limit on memory. A file that hangs or crashes costs itself.
-- A file is read where it lies if the machine of the task sees the same bytes there (by size and
+- A file is read at its path if the machine of the task sees the same bytes there (by size and
   modification time), as on a shared file system. Otherwise it is fetched from an actor on this one.
 - Pictures and clips come back with their items, as bytes, and are stored here: no storage needs to be
   shared. A page is some hundred kilobytes, which is little beside what it costs to make and to embed.
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
 from vrag.errors import CollectionError, MissingExtra
 from vrag.index.embed_items import MIN_BATCH, Embedded
+from vrag.index.remote.object_storage import first_line
 from vrag.index.remote.ray_tasks import (
     COLUMNS,
     Embedding,
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from vrag.index.embed_items import Made, Producer
     from vrag.index.remote.ray_tasks import Message
 
-__all__ = ["RayOptions", "RayProgress", "by_ray"]
-
 Ray: TypeAlias = Any
 """The module `ray`, which has no types to speak of."""
 
@@ -66,16 +65,16 @@ FILES_PER_TASK = 8
 """Few enough to spread, and enough that starting a process does not weigh."""
 FIRST_WAVE, WAVE_GROWTH, LARGEST_WAVE = 256, 8, 16_384
 """Files: the first wave is small so that work begins soon; large ones open the model seldom."""
-_MEMORY = 512 * 2**20
-"""Bytes that a task asks for. Actors do not, or Ray would have the same processes convert and embed."""
-_CALL_SECONDS = 5.0
-_BLOCK = 8 * 2**20
-"""Bytes of results that Ray hands on at once."""
+_TASK_BYTES = 512 * 2**20
+"""Memory that a task requests. Actors do not, or Ray would have the same processes convert and embed."""
+_CONNECT_SECONDS = 5.0
+_BLOCK_BYTES = 8 * 2**20
+"""Bytes of results that Ray passes on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayOptions:
-    """How the cluster is used."""
+    """Options of the cluster."""
 
     address: str = ""
     """`auto` or `ray://host:port` for a cluster; empty for one of this machine's own."""
@@ -84,26 +83,28 @@ class RayOptions:
     gpus: float = 0.0
     """GPUs that each of them takes."""
     shared: bool = True
-    """Whether files are looked for where they lie, before they are fetched."""
+    """Whether files are looked for at their own paths, before they are fetched."""
     items: int = MIN_BATCH
-    """Items that each of them is given at once: as many as its model works on at once, if that is more."""
+    """Items that each of them embeds at once: as many as its model works on at once, if that is more."""
 
 
 def by_ray(
-    options: RayOptions, opened: Callable[[], Embedder] | None = None, mark: EmbedderInfo | None = None
+    options: RayOptions,
+    open_embedder: Callable[[], Embedder] | None = None,
+    embedder: EmbedderInfo | None = None,
 ) -> Producer:
-    """A producer that has a Ray cluster do the work.
+    """Return a producer that works on a Ray cluster.
 
     Args:
-        options: How the cluster is used.
-        opened: Opens the embedder, on another machine: a module-level function, or a `partial` of one;
-            None for a collection without vectors.
-        mark: Whose vectors the collection holds.
+        options: Options of the cluster.
+        open_embedder: Opens the embedder, on another machine: a module-level function, or a `partial` of
+            one; None for a collection without vectors.
+        embedder: The embedder of the collection.
 
     Raises:
         MissingExtra: When it is used and Ray is not installed.
         CollectionError: When it is used and the cluster cannot be reached, or gives up.
-        VragError: When it is used and something is wrong that is not a file's fault.
+        VragError: When it is used and something fails that no file has caused.
     """
 
     def produce(
@@ -112,25 +113,20 @@ def by_ray(
         corpus: CorpusOptions,
         have: Callable[[SourceFile], Collection[int]],
     ) -> Generator[Made, None, None]:
-        fingerprint = mark.fingerprint if mark else ""
-        job = _RayJob(options, corpus, opened, fingerprint, items_dir)
+        fingerprint = embedder.fingerprint if embedder else ""
+        job = _RayJob(options, corpus, open_embedder, fingerprint, items_dir)
+        size = FIRST_WAVE
         with _connected(options) as ray:
-            for wave in _waves(sources):
+            while wave := list(itertools.islice(sources, size)):
+                size = min(size * WAVE_GROWTH, LARGEST_WAVE)
                 yield from job.run(ray, [(source, frozenset(have(source))) for source in wave])
 
     return produce
 
 
-def _waves(sources: Iterator[SourceFile]) -> Iterator[list[SourceFile]]:
-    size = FIRST_WAVE
-    while wave := list(itertools.islice(sources, size)):
-        yield wave
-        size = min(size * WAVE_GROWTH, LARGEST_WAVE)
-
-
 @contextmanager
 def _connected(options: RayOptions) -> Generator[Ray]:
-    """Ray, connected; a cluster that was started here is stopped, one that was there stays."""
+    """Connect Ray; a cluster that is started here is stopped, a running one stays."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -144,8 +140,8 @@ def _connected(options: RayOptions) -> Generator[Ray]:
         yield ray
         return
     try:
-        _call(options.address)
-        with _hushed():
+        _check_listening(options.address)
+        with _silent_stderr():
             ray.init(
                 address=options.address or "local",
                 log_to_driver=False,
@@ -154,7 +150,7 @@ def _connected(options: RayOptions) -> Generator[Ray]:
             )
     except (RuntimeError, ValueError, OSError) as error:
         raise CollectionError(
-            f"Ray cannot be used at {options.address or 'this machine'}: {_first_line(error)}.",
+            f"Ray cannot be used at {options.address or 'this machine'}: {first_line(error)}.",
             "Check the address, or leave it out to use this machine alone.",
         ) from error
     try:
@@ -164,55 +160,55 @@ def _connected(options: RayOptions) -> Generator[Ray]:
 
 
 @contextmanager
-def _hushed() -> Generator[None]:
-    """Drops what is written to the error stream: Ray's core says there at what level it will say things."""
+def _silent_stderr() -> Generator[None]:
+    """Drop what is written to the error stream: Ray's core announces its log level there."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    original = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(original, 2)
+        os.close(original)
         os.close(null)
 
 
-def _call(address: str) -> None:
-    """Finds out whether anybody listens there: Ray itself would take minutes to say that nobody does.
+def _check_listening(address: str) -> None:
+    """Check that a server listens at the address: Ray itself would take minutes to find out.
 
     Raises:
-        OSError: If nobody does.
+        OSError: If none does.
     """
-    named = re.fullmatch(r"(?:ray://)?(?:\[([^]]+)\]|([^:/]+)):(\d+)", address)
-    if named:
-        socket.create_connection((named[1] or named[2], int(named[3])), timeout=_CALL_SECONDS).close()
+    match = re.fullmatch(r"(?:ray://)?(?:\[([^]]+)\]|([^:/]+)):(\d+)", address)
+    if match:
+        socket.create_connection((match[1] or match[2], int(match[3])), timeout=_CONNECT_SECONDS).close()
 
 
 @dataclass(slots=True)
 class RayProgress:
-    """How far a source has come."""
+    """The progress of a source."""
 
     source: SourceFile
     have: frozenset[int]
     counted: bool = False
     early: list[Made] = field(default_factory=list["Made"])
-    """What came before the count."""
+    """Results that came before the count."""
     ordinals: set[int | None] = field(default_factory=set[int | None])
-    """What has come, or failed."""
+    """Ordinals of items that have come, or failed."""
     rows: int = 0
-    """Rows that came of the present attempt."""
+    """Rows that came from the present attempt."""
     expected: int | None = None
-    over: bool = False
+    finished: bool = False
 
-    def order(self, number: int) -> RayTask:
-        """What a task is to do, now or again: all that has not come."""
+    def task(self, number: int) -> RayTask:
+        """Build the task, now or again: all that has not come."""
         self.rows, self.expected = 0, None
         done = frozenset(ordinal for ordinal in self.ordinals if ordinal is not None)
         return RayTask(number, self.source, self.have | done)
 
     def take(self, made: ItemCount | Converted | Embedded | Failed) -> Iterator[Made]:
-        """What to pass on of a row, in the order that is promised: the count first, nothing twice."""
+        """Yield what to pass on of a row, in the promised order: the count first, nothing twice."""
         self.rows += 1
         if isinstance(made, ItemCount):
             if not self.counted:
@@ -232,15 +228,15 @@ class RayProgress:
             self.early.append(made)
 
     def finish(self) -> Iterator[Made]:
-        """The end of the source, once all its rows have come."""
-        if not self.over and self.expected is not None and self.rows >= self.expected:
-            self.over = True
+        """Yield the end of the source, once all its rows have come."""
+        if not self.finished and self.expected is not None and self.rows >= self.expected:
+            self.finished = True
             yield from self.early
             yield Finished(self.source)
 
     def give_up(self, reason: str) -> Iterator[Made]:
-        """The end of a source that nobody could bring to an end."""
-        self.over = True
+        """Yield the failure and end of a source that could not be finished."""
+        self.finished = True
         yield from self.early
         yield Failed(self.source, None, reason)
         yield Finished(self.source)
@@ -248,32 +244,32 @@ class RayProgress:
 
 @dataclass(frozen=True, slots=True)
 class _RayJob:
-    """What is the same for all waves."""
+    """The constants of all waves."""
 
     options: RayOptions
     corpus: CorpusOptions
-    opened: Callable[[], Embedder] | None
+    open_embedder: Callable[[], Embedder] | None
     fingerprint: str
     items_dir: Path
 
     def run(self, ray: Ray, wave: Sequence[tuple[SourceFile, frozenset[int]]]) -> Iterator[Made]:
-        """Everything that becomes of a wave."""
+        """Yield all results of a wave."""
         progress = [RayProgress(source, have) for source, have in wave]
-        trouble = ""
+        reason = ""
         for _ in range(ATTEMPTS):
-            left = {number: one for number, one in enumerate(progress) if not one.over}
+            left = {number: entry for number, entry in enumerate(progress) if not entry.finished}
             if not left:
                 return
             try:
                 yield from self._attempt(ray, left)
             except (ray.exceptions.RayError, ray.data.exceptions.UserCodeException) as error:
-                trouble = f"{_first_line(error)}."
-        for one in progress:
-            if not one.over:
-                yield from one.give_up(f"The machines that worked at it were lost. {trouble}".strip())
+                reason = f"{first_line(error)}."
+        for entry in progress:
+            if not entry.finished:
+                yield from entry.give_up(f"The machines that worked at it were lost. {reason}".strip())
 
     def _attempt(self, ray: Ray, sources: dict[int, RayProgress]) -> Iterator[Made]:
-        orders = [one.order(number) for number, one in sources.items()]
+        orders = [entry.task(number) for number, entry in sources.items()]
         batches = self._dataset(ray, orders).iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
         )
@@ -281,25 +277,25 @@ class _RayJob:
             for number, made, files in zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True):
                 yield from self._take(sources[number], pickle.loads(made), pickle.loads(files))  # noqa: S301
 
-    def _take(self, one: RayProgress, message: Message, files: dict[str, bytes]) -> Iterator[Made]:
+    def _take(self, entry: RayProgress, message: Message, files: dict[str, bytes]) -> Iterator[Made]:
         match message:
             case RayTaskFailed(error=error):
                 raise error
             case RayTaskDone(rows=rows):
-                one.expected = rows
+                entry.expected = rows
             case Finished():
                 pass
             case _:
                 for name, content in files.items():
                     store_file(self.items_dir / name, content)
-                yield from one.take(message)
-        yield from one.finish()
+                yield from entry.take(message)
+        yield from entry.finish()
 
     def _dataset(self, ray: Ray, orders: Sequence[RayTask]) -> Any:  # noqa: ANN401 - a ray.data.Dataset
         data: Any = ray.data
         context = data.DataContext.get_current()
         before = context.target_max_block_size, context.enable_progress_bars
-        context.target_max_block_size, context.enable_progress_bars = _BLOCK, False
+        context.target_max_block_size, context.enable_progress_bars = _BLOCK_BYTES, False
         try:
             origin = _origin(ray)
             blocks = [
@@ -312,13 +308,13 @@ class _RayJob:
                 batch_format="pyarrow",
                 fn_args=(self.corpus, origin, self.options.shared),
                 num_cpus=1,
-                memory=_MEMORY,
+                memory=_TASK_BYTES,
             )
-            if self.opened is None:
+            if self.open_embedder is None:
                 return made
             return made.map_batches(
                 Embedding,
-                fn_constructor_args=(self.opened, self.fingerprint, origin),
+                fn_constructor_args=(self.open_embedder, self.fingerprint, origin),
                 batch_size=max(MIN_BATCH, self.options.items),
                 batch_format="pyarrow",
                 compute=data.ActorPoolStrategy(size=self.options.embedders),
@@ -333,8 +329,3 @@ def _origin(ray: Ray) -> Any:  # noqa: ANN401 - an actor handle
     strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
     here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     return ray.remote(Origin).options(num_cpus=0, max_concurrency=8, scheduling_strategy=here).remote()
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:300].rstrip(".")

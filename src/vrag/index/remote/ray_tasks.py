@@ -1,4 +1,4 @@
-"""What a machine of a cluster does when items are made by many (`ray.py`): it converts, and it embeds.
+"""The tasks of a cluster that makes items (`ray.py`): conversion and embedding.
 
 Results travel as tables of one row each: the number of the source in its wave, a pickled message, and the
 pickled files of the item, pictures and clips, by name.
@@ -29,30 +29,18 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.embed.embedder import Embedder
 
-__all__ = [
-    "COLUMNS",
-    "Embedding",
-    "Message",
-    "Origin",
-    "RayTask",
-    "RayTaskDone",
-    "RayTaskFailed",
-    "convert",
-    "store_file",
-]
-
 Ray: TypeAlias = Any
 """The module `ray`, which has no types to speak of."""
 
-_PIECE = 16 * 2**20
+_CHUNK_BYTES = 16 * 2**20
 """Bytes of a file that are fetched at once."""
 
 
 class RayTask(NamedTuple):
-    """What a task is to do about one file."""
+    """One file to convert."""
 
     number: int
-    """Of the source in its wave."""
+    """Number of the source in its wave."""
     source: SourceFile
     have: frozenset[int]
 
@@ -61,11 +49,11 @@ class RayTaskDone(NamedTuple):
     """All rows of a source are on their way."""
 
     rows: int
-    """How many besides this one."""
+    """Number of rows besides this one."""
 
 
 class RayTaskFailed(NamedTuple):
-    """Something is wrong that is not a file's fault."""
+    """A failure that no file has caused."""
 
     error: VragError
 
@@ -77,6 +65,7 @@ COLUMNS = ("number", "made", "files")
 
 
 def row(number: int, message: Message, files: dict[str, bytes] | None = None) -> ArrowTable:
+    """Build a table of one row."""
     values = ([number], [pickle.dumps(message)], [pickle.dumps(files or {})])
     pa = arrow()
     types = (pa.int64(), pa.large_binary(), pa.large_binary())
@@ -84,30 +73,30 @@ def row(number: int, message: Message, files: dict[str, bytes] | None = None) ->
 
 
 class Origin:
-    """An actor on this machine: gives out its files, and keeps in mind what was begun and not ended."""
+    """An actor on this machine: it sends its files, and remembers what was begun and not ended."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
 
     def begin(self, key: str) -> bool:
-        """Notes that something was begun; says whether it was begun before and never ended."""
-        again = key in self._begun
+        """Note that something was begun; return whether it was begun before and never ended."""
+        is_repeated = key in self._begun
         self._begun.add(key)
-        return again
+        return is_repeated
 
     def end(self, key: str) -> None:
-        """Notes that something was ended."""
+        """Note that something was ended."""
         self._begun.discard(key)
 
-    def read(self, path: Path, at: int) -> bytes:
-        """A piece of a file, from some place on; empty at its end.
+    def read(self, path: Path, offset: int) -> bytes:
+        """Read a chunk of a file at an offset; empty at its end.
 
         Raises:
             OSError: If it cannot be read.
         """
         with path.open("rb") as file:
-            file.seek(at)
-            return file.read(_PIECE)
+            file.seek(offset)
+            return file.read(_CHUNK_BYTES)
 
 
 def convert(
@@ -116,81 +105,76 @@ def convert(
     origin: Any,  # noqa: ANN401 - an actor handle
     shared: bool,
 ) -> Iterator[ArrowTable]:
-    """Converts files: what a task of the cluster does.
+    """Convert files: a task of the cluster.
 
-    Args:
-        orders: A table with pickled orders.
-        corpus: How files become items.
-        origin: The actor of `Origin`.
-        shared: Whether to look for files where they lie.
-
-    Yields:
-        Tables of one row: number of the source, pickled message, pickled stored files by name.
+    The orders are pickled; with `shared`, files are looked for at their own paths first. Yields tables of one
+    row: number of the source, pickled message, pickled stored files by name.
     """
-    given = [pickle.loads(order) for order in orders["order"].to_pylist()]  # noqa: S301 - from `_Job`
+    tasks = [pickle.loads(order) for order in orders["order"].to_pylist()]  # noqa: S301 - from `_RayJob`
     with tempfile.TemporaryDirectory(prefix="vrag-") as scratch:
         try:
-            yield from _converted(given, corpus, _Fetch(origin, Path(scratch), shared))
+            yield from _convert_tasks(tasks, corpus, _Fetch(origin, Path(scratch), shared))
         except VragError as error:
-            yield row(given[0].number, RayTaskFailed(error))
+            yield row(tasks[0].number, RayTaskFailed(error))
 
 
-def _converted(orders: Sequence[RayTask], corpus: CorpusOptions, fetch: _Fetch) -> Iterator[ArrowTable]:
-    places: dict[str, RayTask] = {}
+def _convert_tasks(tasks: Sequence[RayTask], corpus: CorpusOptions, fetch: _Fetch) -> Iterator[ArrowTable]:
+    tasks_by_id: dict[str, RayTask] = {}
     sources: list[SourceFile] = []
-    for order in orders:
+    for task in tasks:
         try:
-            sources.append(fetch.source(order))
-            places[order.source.document] = order
+            sources.append(fetch.source(task))
+            tasks_by_id[task.source.document] = task
         except OSError as error:
-            yield row(order.number, Failed(order.source, None, explain(error)))
-            yield row(order.number, RayTaskDone(1))
+            yield row(task.number, Failed(task.source, None, explain(error)))
+            yield row(task.number, RayTaskDone(1))
     rows = Counter[int]()
     items = fetch.scratch / "items"
     alone = replace(corpus, workers=1)
-    for one in convert_all(iter(sources), items, alone, lambda source: places[source.document].have):
-        number = places[one.source.document].number
-        if isinstance(one, Finished):
+    results = convert_all(iter(sources), items, alone, lambda source: tasks_by_id[source.document].have)
+    for result in results:
+        number = tasks_by_id[result.source.document].number
+        if isinstance(result, Finished):
             yield row(number, RayTaskDone(rows[number]))
         else:
             rows[number] += 1
-            yield row(number, one, _taken(one, items))
+            yield row(number, result, _take_files(result, items))
 
 
 class _Fetch(NamedTuple):
-    """Makes files visible to a task."""
+    """Makes files available to a task."""
 
     origin: Any
     scratch: Path
     shared: bool
 
-    def source(self, order: RayTask) -> SourceFile:
-        """The source of an order as this machine sees it.
+    def source(self, task: RayTask) -> SourceFile:
+        """Return the source of a task with a path on this machine.
 
         Raises:
-            OSError: If it can be read neither here nor there.
+            OSError: If it can be read neither here nor on its own machine.
         """
-        source = order.source
+        source = task.source
         if self.shared and _is_here(source):
             return source
-        path = self.scratch / str(order.number) / f"file{source.path.suffix}"
+        path = self.scratch / str(task.number) / f"file{source.path.suffix}"
         path.parent.mkdir()
         with path.open("wb") as file:
-            while piece := self._piece(source.path, file.tell()):
-                file.write(piece)
+            while chunk := self._read_chunk(source.path, file.tell()):
+                file.write(chunk)
         os.utime(path, ns=(source.mtime_ns, source.mtime_ns))
         return replace(source, path=path)
 
-    def _piece(self, path: Path, at: int) -> bytes:
+    def _read_chunk(self, path: Path, offset: int) -> bytes:
         ray: Ray = importlib.import_module("ray")
         try:
-            return ray.get(self.origin.read.remote(path, at))
+            return ray.get(self.origin.read.remote(path, offset))
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, OSError) else OSError(str(error)) from error
 
 
 def _is_here(source: SourceFile) -> bool:
-    """Whether this machine sees a file of that size and time at its path."""
+    """Whether this machine has a file of that size and time at its path."""
     try:
         found = source.path.stat()
     except OSError:
@@ -198,8 +182,8 @@ def _is_here(source: SourceFile) -> bool:
     return (found.st_size, found.st_mtime_ns) == (source.size, source.mtime_ns)
 
 
-def _taken(made: Conversion, items: Path) -> dict[str, bytes]:
-    """The stored files of an item, taken out of the folder."""
+def _take_files(made: Conversion, items: Path) -> dict[str, bytes]:
+    """Read the stored files of an item and delete them."""
     files: dict[str, bytes] = {}
     if isinstance(made, Converted):
         clip = made.item.clip
@@ -211,23 +195,19 @@ def _taken(made: Conversion, items: Path) -> dict[str, bytes]:
 
 
 class Embedding:
-    """Embeds items: what an actor of the cluster does, with a model that it opens once.
+    """Embeds items: an actor of the cluster, with a model that it opens once and checks by its fingerprint.
 
-    Ray begins a batch again for ever when the process dies of it. So what is begun and ended is noted:
-    a batch that comes back is embedded one by one, and an item that comes back a second time fails.
-
-    Args:
-        opened: Opens the embedder.
-        fingerprint: What it must be.
-        origin: The actor of `Origin`.
+    Ray repeats a batch forever when the process dies of it. So what is begun and ended is noted with the
+    `Origin` actor: a batch that comes back is embedded one by one, and an item that comes back a second time
+    fails.
     """
 
-    def __init__(self, opened: Callable[[], Embedder], fingerprint: str, origin: Any) -> None:  # noqa: ANN401
+    def __init__(self, open_embedder: Callable[[], Embedder], fingerprint: str, origin: Any) -> None:  # noqa: ANN401
         self._origin = origin
         self._embedder: Embedder | None = None
-        self._fault: VragError | None = None
+        self._failure: VragError | None = None
         try:
-            embedder = opened()
+            embedder = open_embedder()
             if embedder.fingerprint != fingerprint:
                 raise FingerprintMismatch(
                     f"A machine of the cluster has other weights for {embedder.name}.",
@@ -235,17 +215,10 @@ class Embedding:
                 )
             self._embedder = embedder
         except VragError as error:
-            self._fault = error
+            self._failure = error
 
     def __call__(self, rows: ArrowTable) -> Iterator[ArrowTable]:
-        """Gives items their vectors; passes all else on.
-
-        Args:
-            rows: As `convert` yields them.
-
-        Yields:
-            Tables of one row of the same kind.
-        """
+        """Embed items of the rows that `convert` yields; yield such rows, with all others unchanged."""
         waiting: list[_PendingItem] = []
         for number, message, files in zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True):
             made: Message = pickle.loads(message)  # noqa: S301 - from our own tasks
@@ -254,68 +227,67 @@ class Embedding:
             else:
                 yield row(number, made)
         try:
-            yield from self._carefully(waiting)
+            yield from self._embed_safely(waiting)
         except VragError as error:
             yield row(waiting[0].number, RayTaskFailed(error))
 
-    def _carefully(self, waiting: Sequence[_PendingItem]) -> Iterator[ArrowTable]:
+    def _embed_safely(self, waiting: Sequence[_PendingItem]) -> Iterator[ArrowTable]:
         if not waiting:
             return
         if not self._died_of(waiting):
-            yield from self._embedded(waiting)
+            yield from self._embed(waiting)
         else:
-            for one in waiting:
-                if self._died_of([one]):
-                    yield row(one.number, one.failed("It crashed the process that embeds it."))
+            for item in waiting:
+                if self._died_of([item]):
+                    failed = Failed(
+                        item.made.source, item.made.item.ordinal, "It crashed the process that embeds it."
+                    )
+                    yield row(item.number, failed)
                 else:
-                    yield from self._embedded([one])
-                self._ended([one])
-        self._ended(waiting)
+                    yield from self._embed([item])
+                self._end([item])
+        self._end(waiting)
 
     def _died_of(self, waiting: Sequence[_PendingItem]) -> bool:
         ray: Ray = importlib.import_module("ray")
         return ray.get(self._origin.begin.remote(_key(waiting)))
 
-    def _ended(self, waiting: Sequence[_PendingItem]) -> None:
+    def _end(self, waiting: Sequence[_PendingItem]) -> None:
         self._origin.end.remote(_key(waiting))
 
-    def _embedded(self, waiting: Sequence[_PendingItem]) -> Iterator[ArrowTable]:
+    def _embed(self, waiting: Sequence[_PendingItem]) -> Iterator[ArrowTable]:
         if self._embedder is None:
-            raise self._fault or CollectionError("The embedder could not be opened.")
-        places = {one.place: one for one in waiting}
+            raise self._failure or CollectionError("The embedder could not be opened.")
+        pending = {item.key: item for item in waiting}
         with tempfile.TemporaryDirectory(prefix="vrag-") as scratch:
-            for one in waiting:
-                for name, content in one.files.items():
+            for item in waiting:
+                for name, content in item.files.items():
                     store_file(Path(scratch) / name, content)
-            items = (one.made for one in waiting)
+            items = (item.made for item in waiting)
             for made in embed_all(items, self._embedder, Path(scratch), len(waiting)):
                 if isinstance(made, Embedded):
-                    one = places[made.source.document, made.item.ordinal]
-                    yield row(one.number, made, one.files)
+                    item = pending[made.source.document, made.item.ordinal]
+                    yield row(item.number, made, item.files)
                 elif isinstance(made, Failed):
-                    yield row(places[made.source.document, made.ordinal or 0].number, made)
+                    yield row(pending[made.source.document, made.ordinal or 0].number, made)
 
 
 class _PendingItem(NamedTuple):
-    """An item that is to be embedded."""
+    """An item to embed."""
 
     number: int
     made: Converted
     files: dict[str, bytes]
 
     @property
-    def place(self) -> tuple[str, int]:
-        """Which item of which document it is."""
+    def key(self) -> tuple[str, int]:
+        """Its document and ordinal."""
         return self.made.source.document, self.made.item.ordinal
-
-    def failed(self, reason: str) -> Failed:
-        """It cannot be embedded."""
-        return Failed(self.made.source, self.made.item.ordinal, reason)
 
 
 def _key(waiting: Sequence[_PendingItem]) -> str:
-    """Names items that are embedded together."""
-    return " ".join(one.made.item.id for one in waiting) + f" of {len(waiting)}"
+    """A key of items that are embedded together."""
+    return " ".join(item.made.item.id for item in waiting) + f" of {len(waiting)}"
 
 
 def store_file(path: Path, content: bytes) -> None:

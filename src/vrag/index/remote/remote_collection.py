@@ -1,4 +1,4 @@
-"""A collection in object storage, as readers see it.
+"""A published collection in object storage, for readers.
 
 ::
 
@@ -7,10 +7,9 @@
     index/                  the tables, without the versions that were never published
     items/                  pictures and clips, as on disk
 
-All objects but `published.json` are written once and never changed, and it is written after all that
-it names. So a reader sees one publication or the next, whole, and needs no lock. What belongs to the
-reader's machine lies there: search caches in the user's cache directory, recorded runs in the user's
-data directory, in a folder named by the URL.
+All objects but `published.json` are written once and never changed, and it is written after all that it
+names. So a reader sees one publication or the next, whole, and needs no lock. Search caches are in the
+user's cache directory and recorded runs in the user's data directory, in a folder named by the URL.
 """
 
 from __future__ import annotations
@@ -38,18 +37,16 @@ if TYPE_CHECKING:
 
     from vrag.index.tables.table_copy import Manifest
 
-__all__ = ["RECORD", "Publication", "PublishedRecord", "PublishedTables", "RemoteCollection", "stored_name"]
-
 RECORD = "published.json"
 _SCHEMA = 1
 """Version of the layout. A higher one is refused."""
-_READINGS = 5
-"""How often it is read until it is whole: the library asks for the size of an object first and then for
-so many bytes, which are too few when a longer one has been written in between."""
+_MAX_READS = 5
+"""Reads until it is whole: the library requests the size of an object first and then so many bytes, which are
+too few when a longer one has been written in between."""
 FRESH_SECONDS = 1.0
-"""How long readers go without asking whether something newer was published."""
-_BUFFER = 2**19
-"""Bytes of a picture that travel at once."""
+"""Interval at which readers check whether something newer was published."""
+_BUFFER_BYTES = 2**19
+"""Bytes of a picture that are transferred at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class Publication:
     number: int
     """From 1, growing."""
     at: float
-    """When, in seconds since 1970."""
+    """Time of publication in seconds since 1970."""
     tables: str
     """Name of the database."""
     items: int
@@ -67,29 +64,29 @@ class Publication:
     files: int
     """LanceDB's version of the manifest; 0 for none."""
     bytes: int
-    """What it takes, pictures included."""
+    """Size, pictures included."""
 
     def version(self, table: str) -> int:
-        """LanceDB's version of a table."""
+        """Return LanceDB's version of a table."""
         return {"items": self.items, "files": self.files}[table]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecord:
-    """What `published.json` holds."""
+    """The content of `published.json`."""
 
     current: Publication
     former: tuple[Publication, ...] = ()
-    """Those that are still there, the oldest first."""
+    """Former publications that still exist, the oldest first."""
 
     @classmethod
     def read(cls, objects: Objects) -> PublishedRecord | None:
-        """The record below a URL; None when nothing was published there.
+        """Read the record below a URL; None when nothing was published there.
 
         Raises:
             CollectionError: If the storage cannot be reached, or holds something else.
         """
-        for attempt in reversed(range(_READINGS)):
+        for attempt in reversed(range(_MAX_READS)):
             content = objects.read(RECORD)
             if content is None:
                 objects.check()
@@ -114,20 +111,18 @@ class PublishedRecord:
         return cls(Publication(**record["current"]), former)
 
     def write(self, objects: Objects) -> None:
-        """Makes this the newest: all or nothing."""
+        """Write it as the newest record, as a whole."""
         objects.write(RECORD, json.dumps({"schema": _SCHEMA, **asdict(self)}, indent=2).encode())
 
     def followed_by(self, publication: Publication) -> PublishedRecord:
-        """The record with another publication on top."""
+        """Return the record with another current publication."""
         return replace(self, current=publication, former=(*self.former, self.current))
 
 
 class PublishedTables:
-    """The tables of a published collection: a `TableStore` that is only read.
+    """The tables of a published collection: a read-only `TableStore`.
 
-    Args:
-        objects: Where.
-        record: To stay with these versions; None to follow what is published.
+    With a record it stays with those versions, otherwise it follows what is published.
     """
 
     def __init__(self, objects: Objects, record: PublishedRecord | None = None) -> None:
@@ -136,21 +131,21 @@ class PublishedTables:
         self._objects = objects
         self._fixed = record is not None
         self._record = record
-        self._asked = -FRESH_SECONDS
-        self._turn = threading.Lock()
+        self._checked = -FRESH_SECONDS
+        self._lock = threading.Lock()
 
     @property
     def record(self) -> PublishedRecord:
-        """The newest, or one that is at most a second older.
+        """The newest record, or one that is at most a second older.
 
         Raises:
             CollectionError: If nothing is published there, or the storage cannot be reached.
         """
-        with self._turn:
-            stale = time.monotonic() - self._asked >= FRESH_SECONDS
+        with self._lock:
+            stale = time.monotonic() - self._checked >= FRESH_SECONDS
             if self._record is None or (stale and not self._fixed):
                 self._record = PublishedRecord.read(self._objects)
-                self._asked = time.monotonic()
+                self._checked = time.monotonic()
             if self._record is None:
                 raise CollectionError(
                     f"No collection is published at {self.name}.",
@@ -159,34 +154,34 @@ class PublishedTables:
             return self._record
 
     def table_version(self, table: str) -> TableVersion | None:
-        """The published version of a table."""
+        """Return the published version of a table."""
         now = self.record.current
         version = now.version(table)
         return TableVersion(f"{self.name}/{now.tables}", version, now.number) if version else None
 
     def stamp(self, table: str) -> int | None:  # noqa: ARG002 - every publication renews both tables
-        """Nothing: what is published is remembered for a while anyway."""
+        """Return None: the record is remembered for a while anyway."""
         return None
 
     def manifest(self, table: str) -> Manifest | None:  # noqa: ARG002 - a protocol's
-        """None: a published collection is always read by LanceDB."""
+        """Return None: a published collection is always read by LanceDB."""
         return None
 
     def renew(self) -> None:
-        """Asks at the next use what is published."""
-        self._asked = -FRESH_SECONDS
+        """Read the record again at the next use."""
+        self._checked = -FRESH_SECONDS
 
     def hint(self, message: str) -> str:
-        """What to do about a failure of object storage."""
+        """Return what to do about a failure of object storage."""
         return storage_hint(message)
 
     def prepare(self) -> str:
-        """Refuses: nothing is written there."""
+        """Refuse to write."""
         raise read_only(self.name)
 
 
 class RemoteCollection:
-    """A published collection, as a `CollectionLocation` that is only read."""
+    """The read-only `CollectionLocation` of a published collection."""
 
     repair_hint = "Publish it again: vrag index publish URL"
 
@@ -202,39 +197,35 @@ class RemoteCollection:
 
     @classmethod
     def at(cls, url: str) -> RemoteCollection:
-        """What is published at a URL.
-
-        Raises:
-            CollectionError: If the URL is none of object storage.
-        """
+        """Use the collection at a URL; raises `CollectionError` if that is not one of object storage."""
         return cls(Objects(url))
 
     def header(self) -> CollectionHeader:
-        """What the collection was built with.
+        """Read the header of the collection.
 
         Raises:
             CollectionError: If nothing is published there, or the storage cannot be reached.
         """
-        _ = self.store.record  # it is written last: without it there is nothing yet
+        _ = self.store.record  # written last: without it nothing is published yet
         content = self._objects.read(FILE_NAME) or b""
         return CollectionHeader.parse(content.decode("utf-8", "replace"), f"{self.address}/{FILE_NAME}")
 
     def open(self, stored: str) -> BinaryIO:
-        """A stored picture or clip."""
+        """Open a stored picture or clip."""
         stream = _Stream(self._objects, f"items/{stored_name(stored)}")
-        return cast("BinaryIO", io.BufferedReader(stream, _BUFFER))
+        return cast("BinaryIO", io.BufferedReader(stream, _BUFFER_BYTES))
 
     def size(self) -> int:
-        """Bytes of what is published now; former publications are not counted."""
+        """Return the size of the current publication in bytes."""
         return self.store.record.current.bytes
 
     def lock(self) -> AbstractContextManager[None]:
-        """Refuses: nothing is written there."""
+        """Refuse to write."""
         raise read_only(self.address)
 
 
 class _Stream(io.RawIOBase):
-    """An object as a file that reads what is asked for; failures come as `CollectionError`."""
+    """An object as a file, which transfers only what is read; failures are `CollectionError`s."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         super().__init__()
@@ -242,34 +233,34 @@ class _Stream(io.RawIOBase):
         self._file = objects.open(name)
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Fills a buffer as far as the object goes."""
+        """Fill a buffer as far as the object goes."""
         with self._objects.failures("read"):
             return int(self._file.readinto(buffer))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Goes elsewhere; nothing travels."""
+        """Move the position; nothing is transferred."""
         return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """Where it is."""
+        """Return the position."""
         return int(self._file.tell())
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Close the object."""
         self._file.close()
         super().close()
 
 
 def stored_name(stored: str) -> str:
-    """The path of a picture or clip relative to `items/`, if that is where it leads.
+    """Check the path of a picture or clip relative to `items/`, and return it.
 
     >>> stored_name("00ff00ff00ff00ff/3.png")
     '00ff00ff00ff00ff/3.png'
@@ -285,15 +276,15 @@ def stored_name(stored: str) -> str:
 
 
 def read_only(address: str) -> CollectionError:
-    """Why nothing is written to a published collection."""
+    """Build the error for writing to a published collection."""
     return CollectionError(
-        f"{address} is published and only read.",
+        f"{address} is published and read-only.",
         "Change the collection it was published from, and publish it again: vrag index publish URL",
     )
 
 
 def _folder(objects: Objects) -> str:
-    """The name of a collection's folders on this machine: readable, and of its own for each URL."""
+    """The name of a collection's folders on this machine: readable, and unique for each URL."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
     place = f"{objects.options.get('aws_endpoint', '')} {objects.url}"
     return f"{plain}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"

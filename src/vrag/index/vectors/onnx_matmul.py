@@ -95,12 +95,12 @@ def _matrix(name: str, number: int) -> bytes:
 def _field(number: int, value: int | bytes) -> bytes:
     """A field of a message: an integer, or a text or message after its length."""
     if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+        return encode_varint(number << 3) + encode_varint(value)
+    return encode_varint(number << 3 | 2) + encode_varint(len(value)) + value
 
 
-def _varint(value: int) -> bytes:
-    """An integer, seven bits a byte, the lowest first."""
+def encode_varint(value: int) -> bytes:
+    """Encode an integer as protocol buffers do: seven bits a byte, the lowest first."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
