@@ -18,7 +18,19 @@ from hypothesis import strategies as st
 
 from vrag.agent.actions import Answer, Invalid, parse
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policy import Delta, FinishReason, Message, Picture, Policy, Reply, Retry, Role, Sampled, Text
+from vrag.agent.policy import (
+    Delta,
+    FinishReason,
+    Message,
+    Picture,
+    Policy,
+    Reply,
+    Retry,
+    Role,
+    Sampled,
+    Text,
+    Tokens,
+)
 from vrag.agent.replies.call_parser import parse_call
 from vrag.agent.replies.tool_calls import SearchNode
 from vrag.chat import (
@@ -258,12 +270,8 @@ def test_what_came_before_a_retry_does_not_count() -> None:
 def test_a_reply_carries_its_cost_and_its_tokens() -> None:
     reply = reply_to(
         ChatDelta("yes"),
-        prompt_tokens=10,
-        completion_tokens=2,
-        cached_tokens=4,
-        prompt_ids=(1, 2),
-        ids=(3,),
-        logprobs=(-0.5,),
+        tokens=Tokens(prompt=10, completion=2, cached=4),
+        sampled=Sampled(prompt_ids=(1, 2), ids=(3,), logprobs=(-0.5,)),
     )
     assert (reply.tokens.prompt, reply.tokens.completion, reply.tokens.cached) == (10, 2, 4)
     assert reply.sampled == Sampled(prompt_ids=(1, 2), ids=(3,), logprobs=(-0.5,))

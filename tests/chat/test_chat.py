@@ -27,6 +27,7 @@ from vrag.chat import (
     ToolCall,
 )
 from vrag.chat.http_clients import ConcurrencyLimit
+from vrag.chat.messages import Sampled, Tokens
 from vrag.chat.reply_builder import ReplyBuilder
 from vrag.chat.request import request_body
 from vrag.errors import ModelError
@@ -43,8 +44,7 @@ def test_a_reply_comes_whole_whether_or_not_the_server_streams(streams: bool) ->
     assert (reply.text, reply.thought) == (TEXT, "Let me look.")
     assert (heard(parts, thought=False), heard(parts, thought=True)) == (TEXT, "Let me look.")
     assert reply.tool_calls == (ToolCall("call_0", "search", '{"query": "ferry"}'),)
-    assert (reply.prompt_tokens, reply.completion_tokens) == (100, 20)
-    assert reply.cached_tokens == 40
+    assert reply.tokens == Tokens(prompt=100, completion=20, cached=40)
     assert (reply.finish, reply.model, reply.request) == ("stop", "scripted", "chatcmpl-0")
 
 
@@ -168,8 +168,8 @@ def test_token_ids_and_log_probabilities_come_along_where_they_are_offered() -> 
     with ChatServer([said]) as server:
         asked = reply_of(ask(client(server), ChatOptions(token_ids=True, logprobs=True)))
         unasked = reply_of(ask(client(server)))
-    assert (asked.prompt_ids, asked.ids, asked.logprobs) == ((1, 2, 3), (9, 10), (-0.5, -0.25))
-    assert (unasked.prompt_ids, unasked.ids, unasked.logprobs) == ((), (), ())
+    assert asked.sampled == Sampled(prompt_ids=(1, 2, 3), ids=(9, 10), logprobs=(-0.5, -0.25))
+    assert unasked.sampled == Sampled()
 
 
 def test_what_a_server_refuses_to_tell_is_no_longer_asked_for() -> None:
@@ -191,7 +191,7 @@ def test_a_server_that_names_no_field_loses_all_optional_ones_at_once() -> None:
         return Refuse(422, "extra fields not permitted") if "stream_options" in asked.body else Say("yes")
 
     with ChatServer(script) as server:
-        assert reply_of(ask(client(server), ChatOptions(logprobs=True))).prompt_tokens is None
+        assert reply_of(ask(client(server), ChatOptions(logprobs=True))).tokens.prompt is None
         assert len(server.requests) == 2
 
 

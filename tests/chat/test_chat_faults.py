@@ -195,7 +195,7 @@ def test_after_the_model_has_stopped_a_fault_costs_only_the_usage() -> None:
     with ChatServer([Raw((end, b"data: {broken\n\n"))]) as server:
         parts = ask(client(server))
         assert len(server.requests) == 1
-    assert (reply_of(parts).text, reply_of(parts).prompt_tokens) == ("yes", None)
+    assert (reply_of(parts).text, reply_of(parts).tokens.prompt) == ("yes", None)
 
 
 # Failures that do not

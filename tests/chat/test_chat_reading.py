@@ -87,9 +87,9 @@ def test_any_json_becomes_a_reply_of_the_right_types(sent: list[Any]) -> None:
     reply = draft.reply()
     assert reply.text == told
     reply.text.encode()
-    assert all(type(id) is int and id >= 0 for id in (*reply.ids, *reply.prompt_ids))
-    assert all(type(one) is float and math.isfinite(one) for one in reply.logprobs)
-    counts = (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
+    assert all(type(id) is int and id >= 0 for id in (*reply.sampled.ids, *reply.sampled.prompt_ids))
+    assert all(type(one) is float and math.isfinite(one) for one in reply.sampled.logprobs)
+    counts = (reply.tokens.prompt, reply.tokens.completion, reply.tokens.cached)
     assert all(count is None or (type(count) is int and count >= 0) for count in counts)
     assert all(isinstance(word, str) for word in (reply.finish, reply.model, reply.request))
 
@@ -118,14 +118,14 @@ def test_ids_of_which_one_is_none_are_given_up_as_a_whole() -> None:
     draft = ReplyBuilder(100)
     for ids in ([1, 2], [3, "4"], [5]):
         draft.add(json.dumps({"choices": [{"delta": {"content": "a"}, "token_ids": ids}]}).encode())
-    assert draft.reply().ids == ()
+    assert draft.reply().sampled.ids == ()
 
 
 def test_log_probabilities_that_do_not_match_the_ids_are_given_up() -> None:
     choice = {"delta": {"content": "a"}, "token_ids": [1, 2], "logprobs": {"content": [{"logprob": -1.0}]}}
     draft = ReplyBuilder(100)
     draft.add(json.dumps({"choices": [choice]}).encode())
-    assert (draft.reply().ids, draft.reply().logprobs) == ((1, 2), ())
+    assert (draft.reply().sampled.ids, draft.reply().sampled.logprobs) == ((1, 2), ())
 
 
 def test_tool_calls_are_put_together_from_pieces_numbered_or_not() -> None:

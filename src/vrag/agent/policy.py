@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vrag.agent.jpeg import decode_jpeg
 from vrag.agent.question import Question
+from vrag.chat.messages import ChatRetry, Sampled, Tokens
 from vrag.geometry import Size, View
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class EnclosedImage:
         return decode_jpeg(self.jpeg)
 
 
+Retry = ChatRetry
 Shown = Text | Picture
 """What is shown of a collection."""
 Part = Shown | EnclosedImage
@@ -139,29 +141,6 @@ class FinishReason(StrEnum):
     """The reply came to its end, and the server did not say why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """The token counts of a reply; None where the policy does not know them."""
-
-    prompt: int | None = None
-    """All of the prompt, pictures included."""
-    completion: int | None = None
-    cached: int | None = None
-    """Those of the prompt that the server had computed before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """The reply in the tokens of the model, where the policy can tell: what training needs."""
-
-    prompt_ids: tuple[int, ...] = ()
-    """The whole prompt, placeholders of pictures included; empty when unknown."""
-    ids: tuple[int, ...] = ()
-    """The sampled tokens, the end-of-turn token included; empty when unknown."""
-    logprobs: tuple[float, ...] = ()
-    """Natural logarithm of the probability of each of `ids`, or of each token where ids are unknown."""
-
-
 @dataclass(frozen=True, slots=True)
 class Delta:
     """A piece of a reply as it is written."""
@@ -170,23 +149,13 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """The call failed and is made again: the deltas so far do not count."""
-
-    reason: str
-    """For people, in one sentence."""
-    seconds: float = 0.0
-    """Pause before it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """A complete reply; its text is that of the deltas since the last `Retry`, joined."""
 
     text: str
     finish: FinishReason = FinishReason.STOP
-    tokens: Tokens = Tokens()
-    sampled: Sampled = Sampled()
+    tokens: Tokens = field(default_factory=Tokens)
+    sampled: Sampled = field(default_factory=Sampled)
 
 
 class Policy(Protocol):

@@ -94,7 +94,7 @@ class ChatRetry:
 
     reason: str
     """One sentence for people."""
-    seconds: float
+    seconds: float = 0.0
     """Pause before it."""
 
 
@@ -109,8 +109,32 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """The token counts of a reply; None if unknown."""
+
+    prompt: int | None = None
+    """Tokens of the prompt, images included."""
+    completion: int | None = None
+    """Tokens of the reply, thoughts included."""
+    cached: int | None = None
+    """Tokens of the prompt that came from the server's cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """Prompt and reply in the tokens of the model, as training needs them; empty if unknown."""
+
+    prompt_ids: tuple[int, ...] = ()
+    """The whole prompt, placeholders of images included."""
+    ids: tuple[int, ...] = ()
+    """The sampled tokens: thoughts, tool calls and the end-of-turn token included."""
+    logprobs: tuple[float, ...] = ()
+    """Natural logarithm of the probability of each of `ids`, or of each token if the ids are unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
-    """A complete reply. Counts and ids are None or empty if the server did not send them."""
+    """A complete reply."""
 
     text: str
     """The deltas since the last `ChatRetry` that are not thoughts, joined."""
@@ -120,18 +144,8 @@ class ChatReply:
     finish: str = "stop"
     """The finish reason of the server: `stop`, `length`, `tool_calls`, `content_filter` …; empty if the reply
     is complete and the server gave none."""
-    prompt_tokens: int | None = None
-    """Tokens of the prompt, images included."""
-    completion_tokens: int | None = None
-    """Tokens of the reply, thoughts included."""
-    cached_tokens: int | None = None
-    """Tokens of the prompt that came from the server's cache."""
-    prompt_ids: tuple[int, ...] = ()
-    """Token ids of the prompt."""
-    ids: tuple[int, ...] = ()
-    """Sampled token ids: thoughts, tool calls and the end-of-turn token included."""
-    logprobs: tuple[float, ...] = ()
-    """Natural logarithm of the probability of each of `ids`, or of each token where ids are unknown."""
+    tokens: Tokens = Tokens()
+    sampled: Sampled = Sampled()
     model: str = ""
     """The model that the server reports."""
     request: str = ""

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from vrag.chat.messages import ChatDelta, ChatReply, ToolCall
+from vrag.chat.messages import ChatDelta, ChatReply, Sampled, Tokens, ToolCall
 
 _MAX_TOOL_CALLS = 64
 _MAX_TOKENS = 2**31
@@ -165,12 +165,16 @@ class ReplyBuilder:
                 ToolCall(call.id, call.name, call.arguments) for _, call in sorted(self._calls.items())
             ),
             finish=self.finish or "",
-            prompt_tokens=_count(self._usage.get("prompt_tokens")),
-            completion_tokens=_count(self._usage.get("completion_tokens")),
-            cached_tokens=_count(details.get("cached_tokens")),
-            prompt_ids=self._prompt_ids,
-            ids=ids,
-            logprobs=() if ids and len(ids) != len(logprobs) else logprobs,
+            tokens=Tokens(
+                prompt=_count(self._usage.get("prompt_tokens")),
+                completion=_count(self._usage.get("completion_tokens")),
+                cached=_count(details.get("cached_tokens")),
+            ),
+            sampled=Sampled(
+                prompt_ids=self._prompt_ids,
+                ids=ids,
+                logprobs=() if ids and len(ids) != len(logprobs) else logprobs,
+            ),
             model=self._model,
             request=self._request,
         )

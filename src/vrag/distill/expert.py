@@ -87,8 +87,8 @@ class Tally:
 
     def add(self, expert: Expert, reply: ChatReply, seconds: float) -> None:
         """Count a reply."""
-        prompt_tokens, completion_tokens = reply.prompt_tokens or 0, reply.completion_tokens or 0
-        cost = expert.prices.cost(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
+        prompt_tokens, completion_tokens = reply.tokens.prompt or 0, reply.tokens.completion or 0
+        cost = expert.prices.cost(reply.tokens.prompt, reply.tokens.completion, reply.tokens.cached)
         self.join(Tally(1, 0, 0, prompt_tokens, completion_tokens, cost, seconds))
 
     def join(self, other: Tally) -> None:

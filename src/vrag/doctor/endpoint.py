@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -130,8 +130,8 @@ def check_completion(chat: OpenAIChat) -> Check:
         "seconds": round(timed.seconds, 4),
         "chunks": timed.chunks,
         "tokens_per_second": timed.rate and round(timed.rate, 2),
-        "prompt_tokens": reply.prompt_tokens,
-        "completion_tokens": reply.completion_tokens,
+        "prompt_tokens": reply.tokens.prompt,
+        "completion_tokens": reply.tokens.completion,
         "finish": reply.finish,
         "text": reply.text,
         "thought": reply.thought,
@@ -140,7 +140,7 @@ def check_completion(chat: OpenAIChat) -> Check:
     message = f"First token after {timed.first_seconds:.2f} s{rate}."
     if not (reply.text or reply.thought):
         return failed("The reply is empty.", "See the server's log.", details)
-    if reply.prompt_tokens is None or reply.completion_tokens is None:
+    if reply.tokens.prompt is None or reply.tokens.completion is None:
         hint = "Token and cost limits have no effect. Limit the steps and seconds of a run instead."
         return warning(f"{message} Token counts are not reported.", hint, details)
     if timed.chunks < MIN_CHUNKS:
@@ -159,7 +159,7 @@ def check_tokens(chat: OpenAIChat) -> Check:
     """
     options = ChatOptions(temperature=0, max_tokens=8, logprobs=True, token_ids=True)
     reply = _ask(chat, "Say: yes", options).reply
-    reported = {"prompt_ids": reply.prompt_ids, "ids": reply.ids, "logprobs": reply.logprobs}
+    reported = asdict(reply.sampled)
     details = {name: bool(numbers) for name, numbers in reported.items()}
     if all(details.values()):
         return ok("Token ids and log-probabilities are reported.", details=details)
@@ -197,7 +197,7 @@ class _TimedReply:
     @property
     def rate(self) -> float | None:
         """Tokens per second after the first piece; None if it is not known."""
-        count, span = self.reply.completion_tokens, self.seconds - self.first_seconds
+        count, span = self.reply.tokens.completion, self.seconds - self.first_seconds
         return (count - 1) / span if count and count > 1 and span > 0 and self.chunks > 1 else None
 
 

@@ -19,8 +19,6 @@ from vrag.agent.policy import (
     Picture,
     Reply,
     Retry,
-    Sampled,
-    Tokens,
 )
 from vrag.chat.messages import (
     ChatDelta,
@@ -253,6 +251,6 @@ def _reply(text: str, whole: ChatReply) -> Reply:
     return Reply(
         text,
         _FINISHED.get(whole.finish, FinishReason.STOP),
-        Tokens(prompt=whole.prompt_tokens, completion=whole.completion_tokens, cached=whole.cached_tokens),
-        Sampled(prompt_ids=whole.prompt_ids, ids=whole.ids, logprobs=whole.logprobs),
+        whole.tokens,
+        whole.sampled,
     )
