@@ -81,7 +81,7 @@ def test_documents_that_are_not_searched_are_told(desk: Path, tmp_path: Path) ->
     with ChatServer(said) as server:
         told = asked_of(desk, server, tmp_path / "a", questions=str(tmp_path / "q.json"))
         quiet = asked_of(desk, server, tmp_path / "b")
-    expected = "1 question asks about documents that could not be read or are not searched: gone.pdf"
+    expected = "1 question is about documents that could not be read or are not searched: gone.pdf"
     assert expected in words(told.stderr)
     assert "not searched" not in quiet.stderr
 

@@ -145,6 +145,7 @@ def test_loading_all_commands_loads_no_models_and_no_index_engine() -> None:
     code = "import vrag.cli.root, sys; print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2", "fastapi"}
+    heavy |= {"vrag.agent.environment", "vrag.factory.session"}
     assert not heavy.intersection(done.stdout.split())
 
 

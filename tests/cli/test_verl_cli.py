@@ -195,7 +195,7 @@ def test_an_engine_whose_import_does_not_end_fails_its_check(
     monkeypatch.setattr(on_verl, "engine", lambda: "vllm")
     check = on_verl._engine()  # pyright: ignore[reportPrivateUsage]
     assert check.status == "failed"
-    assert check.message == "vllm was not imported within 1 s."
+    assert check.message == "vllm was not imported after 1 s."
 
 
 def test_another_engine_takes_the_place_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:

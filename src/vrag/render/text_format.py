@@ -8,7 +8,6 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from vrag.agent.budget import StopReason
-from vrag.agent.citations import is_whole
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -147,6 +146,8 @@ def where(evidence: Evidence) -> str:
 
 def extent(evidence: Evidence) -> str:
     """The page or stretch of a piece of evidence, with its box in percent of the page."""
+    from vrag.agent.citations import is_whole  # it loads the agent, which `vrag --help` does not need
+
     box = evidence.box
     if box is None or not all(map(math.isfinite, box)) or is_whole(box):
         return where(evidence)
