@@ -41,7 +41,7 @@ from vrag.rl import batched_policy
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.model import open_network
-from vrag.rl.sft_dataset import taught_rows
+from vrag.rl.sft_dataset import sft_rows
 from vrag.rl.tiny import TinyOptions, make_tiny
 from vrag.rl.trainers.local import LocalTrainer, RlOptions
 from vrag.rl.update import UpdateOptions, Updates
@@ -296,8 +296,7 @@ class TestLearning:
         network = opened()
         words = [f"<answer>{word}</answer>" for word in ("red", "blue", "green", "grey")]
         made = [
-            taught_rows(network, one.events, one.files)
-            for one in (recorded(network, w, steps=1) for w in words)
+            sft_rows(network, one.events, one.files) for one in (recorded(network, w, steps=1) for w in words)
         ]
         teacher = Updates(network, UpdateOptions(lr=1e-2, warmup=3))
         for _ in range(25):

@@ -9,8 +9,8 @@ import pytest
 from tiny_world import ANSWER, SEARCH, recorded, shared
 
 from vrag.errors import TrainingError
-from vrag.rl.sft_dataset import digest_of, find_recordings, material_of, taught_rows
-from vrag.rollouts.rollout_store import open_campaign
+from vrag.rl.sft_dataset import digest_of, find_recordings, load_sft_dataset, sft_rows
+from vrag.rollouts.rollout_store import open_rollout_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def rollouts() -> list[Rollout]:
 @pytest.fixture
 def folder(tmp_path: Path, rollouts: list[Rollout]) -> Path:
     """As `vrag data demonstrate` leaves them."""
-    with open_campaign(tmp_path / "shown", {"policy": "script"}) as campaign:
+    with open_rollout_store(tmp_path / "shown", {"policy": "script"}) as campaign:
         for rollout in rollouts:
             campaign.keep(rollout)
     return tmp_path / "shown"
@@ -65,9 +65,9 @@ class TestDigest:
 class TestMaterial:
     def test_is_that_of_the_runs_in_memory(self, folder: Path, rollouts: list[Rollout]) -> None:
         network = shared()
-        material = material_of(network, find_recordings([folder]))
+        material = load_sft_dataset(network, find_recordings([folder]))
         by_id = sorted(rollouts, key=lambda one: one.trajectory.run_id)
-        wanted = [row for one in by_id for row in taught_rows(network, one.events, one.files).rows]
+        wanted = [row for one in by_id for row in sft_rows(network, one.events, one.files).rows]
         assert [row.tokens.tolist() for row in material.rows] == [row.tokens.tolist() for row in wanted]
         assert [row.images for row in material.rows] == [row.images for row in wanted]
         assert not material.dropped
@@ -75,7 +75,7 @@ class TestMaterial:
         assert dict(material.files) == pictures != {}
 
     def test_pictures_are_read_when_they_are_shown(self, folder: Path) -> None:
-        material = material_of(shared(), find_recordings([folder]))
+        material = load_sft_dataset(shared(), find_recordings([folder]))
         name = f"{next(row for row in material.rows if row.images).images[0]}.jpg"
         (path,) = (folder / "runs").rglob(name)
         path.write_bytes(b"another")
@@ -90,7 +90,7 @@ class TestMaterial:
     def test_a_run_without_files_is_left_out_with_a_reason(self, folder: Path) -> None:
         for run in find_recordings([folder]):
             shutil.rmtree(run / "files")
-        material = material_of(shared(), find_recordings([folder]))
+        material = load_sft_dataset(shared(), find_recordings([folder]))
         assert not material.rows
         assert all("missing or damaged" in one.reason for one in material.dropped)
         assert len(material.dropped) == 3

@@ -23,7 +23,7 @@ from tiny_world import (
 from vrag.agent.events import ModelCalled
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.rl.rows import rows_of
-from vrag.rl.sft_dataset import taught_rows, vocabulary_of
+from vrag.rl.sft_dataset import sft_rows, vocabulary_of
 from vrag.rollouts.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TestTaught:
     ) -> None:
         """Told by a script or drawn by the network: the same tokens, the same masks, the same pictures."""
         network = shared(family)
-        taught = taught_rows(network, *told(recorded(network, SEARCH, ANSWER)))
+        taught = sft_rows(network, *told(recorded(network, SEARCH, ANSWER)))
         force(monkeypatch, turns(SEARCH, ANSWER))
         (drawn,) = rolled(network)
         wanted = rows_of(drawn.events, drawn.files, vocabulary_of(network))
@@ -56,7 +56,7 @@ class TestTaught:
 
     def test_segments_are_rows(self, family: str) -> None:
         network = shared(family)
-        made = taught_rows(network, *told(recorded(network, NODE, NOTES, DONE, method=Vimrag())))
+        made = sft_rows(network, *told(recorded(network, NODE, NOTES, DONE, method=Vimrag())))
         assert (made.dropped, made.breaks) == ((), ())
         assert [row.segment for row in made.rows] == [0, 1]
         texts = [own_text(network, row) for row in made.rows]
@@ -72,13 +72,13 @@ def told(rollout: Rollout) -> tuple[tuple[Event, ...], dict[str, bytes]]:
 class TestWhatIsLearned:
     def test_is_what_was_carried_out_and_the_end_of_the_turn(self) -> None:
         network = shared()
-        made = taught_rows(network, *told(recorded(network, SEARCH + " and more", ANSWER)))
+        made = sft_rows(network, *told(recorded(network, SEARCH + " and more", ANSWER)))
         assert own_text(network, made.rows[0]) == f"{SEARCH}<|im_end|>{ANSWER}<|im_end|>"
 
     def test_a_run_without_its_messages_is_dropped(self) -> None:
         network = shared()
         events, _ = told(recorded(network, SEARCH, ANSWER))
-        made = taught_rows(network, events, {})
+        made = sft_rows(network, events, {})
         assert made.rows == ()
         assert [dropped.steps for dropped in made.dropped] == [(1,), (2,)]
         assert all("missing or damaged" in dropped.reason for dropped in made.dropped)
@@ -87,7 +87,7 @@ class TestWhatIsLearned:
         network = shared()
         events, files = told(recorded(network, SEARCH, ANSWER))
         left = {name: data for name, data in files.items() if not name.endswith(".jpg")}
-        made = taught_rows(network, events, left)
+        made = sft_rows(network, events, left)
         assert [dropped.steps for dropped in made.dropped] == [(2,)]
         assert len(made.rows) == 1
         assert own_text(network, made.rows[0]) == f"{SEARCH}<|im_end|>"
@@ -97,6 +97,6 @@ class TestWhatIsLearned:
         network = opened()  # which has not seen it whole
         events, files = told(recorded(network, SEARCH, ANSWER))
         torn = {name: data[:rest] if name.endswith(".jpg") else data for name, data in files.items()}
-        made = taught_rows(network, events, torn)
+        made = sft_rows(network, events, torn)
         assert [(one.steps, "missing or damaged" in one.reason) for one in made.dropped] == [((2,), True)]
         assert len(made.rows) == 1

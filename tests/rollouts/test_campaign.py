@@ -20,7 +20,7 @@ from vrag.agent.events import ModelCalled
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError, RunError
 from vrag.rollouts import rollout_store as module
-from vrag.rollouts.rollout_store import RolloutEntry, open_campaign, read_entries, stored_rollouts
+from vrag.rollouts.rollout_store import RolloutEntry, open_rollout_store, read_entries, stored_rollouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,9 @@ def make(
 
     async def all_left() -> list[RolloutEntry]:
         made: list[RolloutEntry] = []
-        with open_campaign(folder, MADE_WITH) as campaign:
-            left = campaign.left(attempts(cases, samples), again=again)
-            async with aclosing(campaign.made(left, agent, concurrency=4, seconds=20)) as entries:
+        with open_rollout_store(folder, MADE_WITH) as campaign:
+            left = campaign.remaining(attempts(cases, samples), again=again)
+            async with aclosing(campaign.make(left, agent, concurrency=4, seconds=20)) as entries:
                 async for entry in entries:
                     made.append(entry)
                     if len(made) == most:
@@ -80,7 +80,7 @@ def check(folder: Path, cases: int, samples: int = 1) -> None:
 
 def test_what_was_made_is_there_again_as_it_was_made(tmp_path: Path) -> None:
     (rollout,) = rolled(attempts(1), lambda _: scripted())
-    with open_campaign(tmp_path / "out", MADE_WITH) as campaign:
+    with open_rollout_store(tmp_path / "out", MADE_WITH) as campaign:
         entry = campaign.keep(rollout)
     assert read_entries(tmp_path / "out") == [entry]
     (again,) = stored_rollouts(tmp_path / "out", [case(0), case(1)])
@@ -175,12 +175,12 @@ class Doom:
 
 def keep_left(folder: Path, rollouts: list[Rollout], told: list[RolloutEntry]) -> None:
     """Keeps what is left of these, and tells of each."""
-    with open_campaign(folder, MADE_WITH) as campaign:
+    with open_rollout_store(folder, MADE_WITH) as campaign:
         runs = {path.name for path in (folder / "runs").iterdir()}
         assert runs == {entry.run for entry in campaign.entries.values()}
         assert all(campaign.entries[entry.key] == entry for entry in told)
         by_attempt = {one.attempt: one for one in rollouts}
-        for attempt in campaign.left(by_attempt):
+        for attempt in campaign.remaining(by_attempt):
             told.append(campaign.keep(by_attempt[attempt]))  # noqa: PERF401 - it may die between two
 
 
@@ -289,8 +289,11 @@ def test_a_full_disk_is_told_and_what_was_told_of_before_stays(
 
 
 def test_one_process_writes(tmp_path: Path) -> None:
-    with open_campaign(tmp_path / "out", MADE_WITH):
-        with pytest.raises(RunError, match="Another process"), open_campaign(tmp_path / "out", MADE_WITH):
+    with open_rollout_store(tmp_path / "out", MADE_WITH):
+        with (
+            pytest.raises(RunError, match="Another process"),
+            open_rollout_store(tmp_path / "out", MADE_WITH),
+        ):
             pass
         assert read_entries(tmp_path / "out") == []
 
@@ -299,19 +302,19 @@ def test_going_on_with_something_else_is_refused(tmp_path: Path) -> None:
     make(tmp_path / "out", 1)
     with (
         pytest.raises(RunError, match="model scripted, not other"),
-        open_campaign(tmp_path / "out", {**MADE_WITH, "model": "other"}),
+        open_rollout_store(tmp_path / "out", {**MADE_WITH, "model": "other"}),
     ):
         pass
-    with open_campaign(tmp_path / "out", MADE_WITH) as campaign:
+    with open_rollout_store(tmp_path / "out", MADE_WITH) as campaign:
         (attempt,) = attempts(1)
         other = [type(attempt)(case=case(0, "Something else?"), sample=0)]
         with pytest.raises(RunError, match=r"c0 .* asks something else"):
-            list(campaign.left(other))
+            list(campaign.remaining(other))
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "runs" / "mine").mkdir(parents=True)
-    with pytest.raises(RunError, match="not empty"), open_campaign(tmp_path, MADE_WITH):
+    with pytest.raises(RunError, match="not empty"), open_rollout_store(tmp_path, MADE_WITH):
         pass
     assert (tmp_path / "runs" / "mine").is_dir()
     with pytest.raises(RunError, match="holds no rollouts"):
@@ -323,12 +326,12 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3]); sys.path.insert(0, sys.argv[4])
 from rolling_scripts import attempts, scripted
-from vrag.rollouts.rollout_store import open_campaign
+from vrag.rollouts.rollout_store import open_rollout_store
 
 async def main():
-    with open_campaign(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:
-        left = campaign.left(attempts(int(sys.argv[2])))
-        async for entry in campaign.made(left, lambda _: scripted(), concurrency=2):
+    with open_rollout_store(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:
+        left = campaign.remaining(attempts(int(sys.argv[2])))
+        async for entry in campaign.make(left, lambda _: scripted(), concurrency=2):
             print(entry.model_dump_json(), flush=True)
 
 asyncio.run(main())

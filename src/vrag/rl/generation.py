@@ -11,7 +11,7 @@ from vrag.agent.policies.local_model import opening_of
 from vrag.agent.policy import EnclosedImage, FinishReason, Picture, Role
 from vrag.embed.device import library
 from vrag.errors import ContextTooLong, SettingsError
-from vrag.rl.rows import covering
+from vrag.rl.rows import count_covering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ def next_prompt(
         return first_prompt(network, history)
     if not text.startswith(start):
         return first_prompt(network, history)
-    kept = covering(reply.ids, executed, network.checkpoint.decode)
+    kept = count_covering(reply.ids, executed, network.checkpoint.decode)
     begun = GenerationPrompt(start, (*before.ids, *reply.ids[:kept]), before.seen, before.messages)
     return _extend(network, begun, text[len(start) :], text, history)
 

@@ -173,7 +173,7 @@ def rows_of(events: Sequence[Event], files: Mapping[str, bytes], vocabulary: Voc
     return RunRows(tuple(rows), tuple(sorted(dropped, key=lambda row: row.steps)), tuple(breaks))
 
 
-def covering(ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> int:
+def count_covering(ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> int:
     """Count the first tokens of a reply that hold all of a text that it begins with."""
     return bisect_left(range(len(ids)), True, key=lambda count: decode(ids[:count]).startswith(text))
 
@@ -194,7 +194,7 @@ def _count_kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
     decode = vocabulary.decode
     whole = decode(call.ids)
     executed = _executed_text(call, whole)
-    count = covering(call.ids, executed, decode)
+    count = count_covering(call.ids, executed, decode)
     if executed.endswith("\ufffd"):
         while decode(call.ids[:count]) + decode(call.ids[count:]) != whole:
             count += 1

@@ -87,7 +87,7 @@ def digest_of(runs: Iterable[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def material_of(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
+def load_sft_dataset(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
     """Convert recorded runs to rows, in order. Only one run at a time is in memory, besides the rows.
 
     Raises:
@@ -100,7 +100,7 @@ def material_of(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
     for run in runs:
         files = _list_files(run)
         stored = RunStore(run.parent).read(run.name)
-        made = taught_rows(network, stored.events, {name: _read_bytes(path) for name, path in files.items()})
+        made = sft_rows(network, stored.events, {name: _read_bytes(path) for name, path in files.items()})
         rows += made.rows
         dropped += made.dropped
         images |= {name: path for name, path in files.items() if name.endswith(".jpg")}
@@ -155,7 +155,7 @@ def vocabulary_of(network: TrainableModel) -> Vocabulary:
     )
 
 
-def taught_rows(network: TrainableModel, events: Sequence[Event], files: Mapping[str, bytes]) -> RunRows:
+def sft_rows(network: TrainableModel, events: Sequence[Event], files: Mapping[str, bytes]) -> RunRows:
     """Make the rows of a run that another policy made: a person, an expert, a script.
 
     Each reply up to the end of its action is encoded, with the end of a turn behind it. Its own tokens are

@@ -99,14 +99,16 @@ class RolloutEntry(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RolloutStore:
-    """A folder of rollouts that this process writes. Made by `open_campaign`."""
+    """A folder of rollouts that this process writes. Made by `open_rollout_store`."""
 
     folder: Path
     entries: dict[tuple[str, int], RolloutEntry]
     """The attempts that are done, by uid and sample; of one that was made again the last."""
     journal: Journal
 
-    def left(self, attempts: Iterable[RolloutAttempt], *, again: bool = False) -> Iterator[RolloutAttempt]:
+    def remaining(
+        self, attempts: Iterable[RolloutAttempt], *, again: bool = False
+    ) -> Iterator[RolloutAttempt]:
         """Yield the attempts that are still to be made, as they are asked for.
 
         Args:
@@ -126,7 +128,7 @@ class RolloutStore:
             if entry is None or (again and entry.failure is not None):
                 yield attempt
 
-    async def made(
+    async def make(
         self,
         attempts: Iterable[RolloutAttempt],
         agent: Callable[[RolloutAttempt], Agent],
@@ -142,9 +144,9 @@ class RolloutStore:
         rolling = roll_out(attempts, agent, concurrency=concurrency, seconds=seconds)
         async with aclosing(rolling) as rollouts:
             async for rollout in rollouts:
-                yield await self.kept(rollout)
+                yield await self.keep_in_thread(rollout)
 
-    async def kept(self, rollout: Rollout) -> RolloutEntry:
+    async def keep_in_thread(self, rollout: Rollout) -> RolloutEntry:
         """Keep a rollout as `keep` does, in a thread; once begun, that is not cancelled.
 
         Raises:
@@ -198,7 +200,7 @@ class RolloutStore:
 
 
 @contextmanager
-def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[RolloutStore]:
+def open_rollout_store(folder: Path, made_with: Mapping[str, Any]) -> Generator[RolloutStore]:
     """Open a folder of rollouts, new or resumed.
 
     Args:
@@ -211,7 +213,7 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Rollo
             written by another process, or cannot be written.
     """
     with report_disk_errors(folder, RunError):
-        check_campaign(folder)
+        check_rollout_folder(folder)
     store = _store(folder)
     with store.locked(made_with):
         with report_disk_errors(folder, RunError):
@@ -283,7 +285,7 @@ def _done(folder: Path, entries: Iterable[RolloutEntry]) -> dict[tuple[str, int]
     return {key: entry for key, entry in last.items() if entry.run is None or entry.run in runs}
 
 
-def check_campaign(folder: Path) -> None:
+def check_rollout_folder(folder: Path) -> None:
     """Refuse a folder with something else in it, of which opening might remove runs.
 
     Raises:

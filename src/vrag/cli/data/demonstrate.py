@@ -59,7 +59,7 @@ def demonstrate(
     """
     settings = opt.load_flags({"agent": agent, "collections": collections, "hits": hits}).settings
     from vrag.rollouts.rollout import RolloutAttempt
-    from vrag.rollouts.rollout_store import open_campaign
+    from vrag.rollouts.rollout_store import open_rollout_store
 
     if settings.agent not in {"vrag", "vimrag"}:
         raise SettingsError(f"The agent {settings.agent} has no demonstrations.", "Use vrag or vimrag.")
@@ -67,11 +67,11 @@ def demonstrate(
     skills = {"searching": searching, "reading": reading, "detours": detours}
     script = _Script(settings, cases, skills, seed, model)
     attempts = (RolloutAttempt(case=cases[n % len(cases)], sample=n // len(cases)) for n in range(count))
-    with open_campaign(out, script.made_with) as store:
+    with open_rollout_store(out, script.made_with) as store:
         before = len(store.entries)
 
         async def record_runs(show: Callable[[str], None]) -> None:
-            runs = store.made(store.left(attempts), script.agent, concurrency=CONCURRENCY)
+            runs = store.make(store.remaining(attempts), script.agent, concurrency=CONCURRENCY)
             async with aclosing(runs) as entries:
                 async for _ in entries:
                     show(f"{len(store.entries)} runs in {store.folder}")

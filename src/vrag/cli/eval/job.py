@@ -77,12 +77,12 @@ class BenchmarkJob:
             RunError: If it is one, or cannot be read.
         """
         from vrag.errors import RunError
-        from vrag.rollouts.rollout_store import check_campaign
+        from vrag.rollouts.rollout_store import check_rollout_folder
 
         if self.out.exists() and not self.out.is_dir():
             raise RunError(f"{self.out} is not a directory.", "Choose another folder.")
         try:
-            check_campaign(self.out)
+            check_rollout_folder(self.out)
         except OSError as error:
             message = f"{self.out} cannot be read: {error.strerror or error}."
             raise RunError(message, "Choose another folder.") from error
@@ -99,7 +99,7 @@ class BenchmarkJob:
         from vrag.factory import made_with, open_agent, open_extractor, open_judge
         from vrag.reward import CompositeReward
         from vrag.rollouts.batched_search import BatchedSearcher
-        from vrag.rollouts.rollout_store import open_campaign
+        from vrag.rollouts.rollout_store import open_rollout_store
 
         searcher = BlankSearcher(session.searcher) if self.blank else session.searcher
         agent = open_agent(self.settings, BatchedSearcher(searcher))
@@ -110,7 +110,7 @@ class BenchmarkJob:
             "ranking": self.settings.ranking,
             "embedder": None if self.settings.search_url else _embedder_name(session),
         }
-        with open_campaign(self.out, conditions) as store, progress_line(quiet=self.quiet) as show:
+        with open_rollout_store(self.out, conditions) as store, progress_line(quiet=self.quiet) as show:
             judge = open_judge(self.settings, exact=self.exact, beside=self.out)
             extractor = open_extractor(self.settings, beside=self.out) if self.extract else None
             judges = _Judges(CompositeReward(judge, gate=False), judge.identity, extractor)
@@ -167,7 +167,7 @@ class BenchmarkJob:
         from vrag.factory import agent_by_seed
         from vrag.rollouts.rollout import roll_out
 
-        missing = list(store.left(self.attempts, again=self.retry_failed))
+        missing = list(store.remaining(self.attempts, again=self.retry_failed))
         keys = {(attempt.case.uid, attempt.sample) for attempt in missing}
         self.before = len(self.attempts) - len(missing)
         async with aclosing(_read_rollouts(store.folder, self.questions.cases, self.samples)) as stored:
@@ -179,7 +179,7 @@ class BenchmarkJob:
         rolling = roll_out(missing, agents, concurrency=self.concurrency, seconds=self.seconds)
         async with aclosing(rolling) as rollouts:
             async for rollout in rollouts:
-                await store.kept(rollout)
+                await store.keep_in_thread(rollout)
                 yield rollout
                 self.failures_in_a_row = self.failures_in_a_row + 1 if rollout.failure else 0
                 if should_give_up(self.failures_in_a_row, self.concurrency):

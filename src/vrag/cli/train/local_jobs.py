@@ -244,9 +244,9 @@ class _StepPrinter:
 
 def _open_dataset(network: TrainableModel, runs: list[Path]) -> SftDataset:
     """Open the training rows of recorded runs, and print what is left out."""
-    from vrag.rl.sft_dataset import material_of
+    from vrag.rl.sft_dataset import load_sft_dataset
 
-    data = material_of(network, runs)
+    data = load_sft_dataset(network, runs)
     reasons = [row.reason for row in data.dropped]
     for reason in sorted(set(reasons)):
         warn(f"{reasons.count(reason)} rows were left out: {reason}")

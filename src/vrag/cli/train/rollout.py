@@ -173,14 +173,14 @@ class _RolloutJob:
         """Make the missing rollouts. Ctrl-C ends it early, with what is finished."""
         from vrag.factory import made_with, open_agent, open_session
         from vrag.rollouts.batched_search import BatchedSearcher
-        from vrag.rollouts.rollout_store import open_campaign
+        from vrag.rollouts.rollout_store import open_rollout_store
 
         session = open_session(self.settings)
         warn_missing_documents(self.cases, session.documents)
         session.warm_up()
         agent = open_agent(self.settings, BatchedSearcher(session.searcher))
-        with open_campaign(self.out, made_with(self.settings, agent, session.searcher)) as store:
-            missing = sum(1 for _ in store.left(self._attempts(), again=self.retry_failed))
+        with open_rollout_store(self.out, made_with(self.settings, agent, session.searcher)) as store:
+            missing = sum(1 for _ in store.remaining(self._attempts(), again=self.retry_failed))
             attempts = len(self.cases) * self.samples
             summary = _RolloutSummary(attempts, attempts - missing, model=bool(self.settings.model))
             if not self.retry_failed:
@@ -202,8 +202,8 @@ class _RolloutJob:
     ) -> None:
         from vrag.factory import agent_by_seed
 
-        rollouts = store.made(
-            store.left(self._attempts(), again=self.retry_failed),
+        rollouts = store.make(
+            store.remaining(self._attempts(), again=self.retry_failed),
             agent_by_seed(self.settings, agent),
             concurrency=self.concurrency,
             seconds=self.seconds,

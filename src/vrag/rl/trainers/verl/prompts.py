@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vrag.agent.policies.local_model import as_chat, opening_of
 from vrag.agent.policy import EnclosedImage, Picture, Role
 from vrag.errors import ModelError
-from vrag.rl.rows import Vocabulary, covering
+from vrag.rl.rows import Vocabulary, count_covering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,7 +141,7 @@ class TokenConversation:
         assert self._prompt is not None
         vocabulary, ids = self.template.vocabulary, self._sampled
         wanted = vocabulary.decode(ids)[: max(0, executed - len(self._prompt.opening))]
-        count = covering(ids, wanted, vocabulary.decode)
+        count = count_covering(ids, wanted, vocabulary.decode)
         return ids[: count + (count < len(ids) and ids[count] in vocabulary.ends)]
 
     def _render(self, messages: Any) -> str:  # noqa: ANN401 - an iterable of what chat templates take
