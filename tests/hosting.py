@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Message
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import OpenCollection
-    from vrag.server.runs.agent_provider import AgentSelection
+    from vrag.server.runs.schema import AgentSelection
 
 SEARCH = "<think>Where is it?</think><search>ferry passengers</search>"
 ANSWER = "<think>There.</think><answer>48,200</answer>"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.searcher import Searcher
-    from vrag.server.http.graceful_shutdown import Stopping
+    from vrag.server.http.uvicorn_server import Stopping
     from vrag.types import Hit, Item, Query
 
 

@@ -18,7 +18,7 @@ from vrag.errors import RunError, SettingsError
 from vrag.factory import Agents, CollectionRegistry
 from vrag.index.build import add
 from vrag.render.run_view import METHODS
-from vrag.server.runs.agent_provider import AgentSelection
+from vrag.server.runs.schema import AgentSelection
 from vrag.settings import AgentName, Settings
 
 if TYPE_CHECKING:

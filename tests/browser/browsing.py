@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.evidence import BoxSides
     from vrag.agent.policy import Delta, Message, Reply
-    from vrag.server.runs.agent_provider import AgentSelection
+    from vrag.server.runs.schema import AgentSelection
 
 KAYAK = "What is the single fare for a kayak?"
 PASSENGERS = "How many passengers travelled on the line from Orla to Saltby in 2024?"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from browsing import Desk, Opener
 
     from vrag.agent.agent import Agent
-    from vrag.server.runs.agent_provider import AgentSelection
+    from vrag.server.runs.schema import AgentSelection
 
 
 def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from completions_client import CLIENTS, CROP, client_of
-from doors_harness import Doors, doors, scripted
 from hosting import ANSWER, SEARCH
+from service_harness import Doors, doors, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,9 +15,9 @@ from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.index.collection import Collection
 from vrag.server.app import create_app
-from vrag.server.collections.routes import library_routes
+from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
-from vrag.server.http.timeouts import ItemThreadPool
+from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
@@ -243,7 +243,7 @@ def app_of(shelf: CollectionRegistry, library: CollectionService, options: Serve
     """Search, items and the library of a shelf."""
     app = create_app(shelf, options, files=shelf.files, corpora=shelf.corpora)
     desks = ItemThreadPool(options, ServerMetrics())
-    app.include_router(library_routes(library, desks, options))
+    app.include_router(collection_routes(library, desks, options))
     inner = app.router.lifespan_context
 
     @asynccontextmanager

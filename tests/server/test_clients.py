@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vrag.server.app import create_app
 from vrag.server.http.errors import Refusal
-from vrag.server.http.rate_limit import ClientRegistry, Kind, Peer, kind_of, name_of, network_of, peer_of
+from vrag.server.http.rate_limit import ClientRegistry, Kind, Peer, client_name, kind_of, network_of, peer_of
 from vrag.server.options import ServerOptions
 from vrag.testing import tiny_corpus
 
@@ -198,21 +198,21 @@ class TestPeer:
 class TestName:
     def test_says_nothing_that_could_be_used_in_its_place(self) -> None:
         digest = bytes(range(32))
-        for name in (name_of(AWAY, session=digest), name_of(AWAY, token=digest)):
+        for name in (client_name(AWAY, session=digest), client_name(AWAY, token=digest)):
             assert digest.hex()[:8] not in name
 
     def test_differs_by_session_token_and_address(self) -> None:
         names = {
-            name_of(AWAY),
-            name_of(HERE),
-            name_of(AWAY, token=b"a"),
-            name_of(HERE, token=b"a"),
-            name_of(AWAY, token=b"b"),
-            name_of(AWAY, session=b"a"),
-            name_of(AWAY, session=b"b"),
+            client_name(AWAY),
+            client_name(HERE),
+            client_name(AWAY, token=b"a"),
+            client_name(HERE, token=b"a"),
+            client_name(AWAY, token=b"b"),
+            client_name(AWAY, session=b"a"),
+            client_name(AWAY, session=b"b"),
         }
         assert len(names) == 7
-        assert name_of(AWAY, session=b"a") == name_of(HERE, session=b"a")
+        assert client_name(AWAY, session=b"a") == client_name(HERE, session=b"a")
 
 
 def answers(requests: Sequence[tuple[str, str]], address: str = "192.0.2.7", **options: Any) -> list[int]:  # noqa: ANN401

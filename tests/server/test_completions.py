@@ -12,13 +12,14 @@ import httpx
 import openai
 import pytest
 from completions_client import QUESTION, client_of, extra, joined
-from doors_harness import Doors, doors, scripted
 from hosting import OFFER
 from PIL import Image
+from service_harness import Doors, doors, scripted
 
 from vrag.agent.policy import Text
 from vrag.agent.question import PreviousTurn
-from vrag.server.openai.models import cards_of, model_named
+from vrag.server.openai import routes
+from vrag.server.openai.request import find_model, model_cards
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,12 +54,12 @@ class TestModels:
 
     def test_names_with_slashes_name_models(self) -> None:
         offer = OFFER.model_copy(update={"models": (OFFER.models[0].model_copy(update={"name": "a/b-7B"}),)})
-        assert model_named("vimrag/a/b-7B", offer) == ("vimrag", "a/b-7B")
-        assert "vimrag/a/b-7B" in {card.id for card in cards_of(offer, 0).data}
+        assert find_model("vimrag/a/b-7B", offer) == ("vimrag", "a/b-7B")
+        assert "vimrag/a/b-7B" in {card.id for card in model_cards(offer, 0).data}
 
     def test_offline_is_the_policy_without_a_model(self) -> None:
-        assert model_named("vrag/offline", OFFER) == ("vrag", "")
-        assert model_named("vrag", OFFER) == ("vrag", None)
+        assert find_model("vrag/offline", OFFER) == ("vrag", "")
+        assert find_model("vrag", OFFER) == ("vrag", None)
 
 
 class TestWhole:
@@ -179,7 +180,6 @@ class TestStream:
 
 def with_quick_beats(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Beats come at once."""
-    from vrag.server.openai import stream
     from vrag.server.runs.sse import with_beats
 
     used: list[float] = []
@@ -188,7 +188,7 @@ def with_quick_beats(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         used.append(0.02)
         return with_beats(events, 0.02)
 
-    monkeypatch.setattr(stream, "with_beats", quick)
+    monkeypatch.setattr(routes, "with_beats", quick)
     return used
 
 

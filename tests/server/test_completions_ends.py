@@ -11,15 +11,15 @@ import httpx
 import openai
 import pytest
 from completions_client import PLACES, QUESTION, client_of, extra, joined, place
-from doors_harness import doors, scripted
 from hosting import SEARCH
 from hypothesis import given
 from hypothesis import strategies as st
+from service_harness import doors, scripted
 
 from vrag.agent.events import AnswerGiven, ModelRetried, RunSettings, RunStarted, StopReason, ThoughtDelta
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import ModelError
-from vrag.server.openai.reply import Reasoning, plain_answer, reply_of
+from vrag.server.openai.reply import Reasoning, build_reply, plain_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,13 +125,13 @@ def outline(
 class TestReply:
     @given(text=st.text(min_size=1).filter(str.strip), places=PLACES)
     def test_an_answer_comes_back_as_it_was(self, text: str, places: tuple[Evidence, ...]) -> None:
-        said = reply_of("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
+        said = build_reply("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
         if places and not text.rstrip().endswith("]"):
             assert plain_answer(said.content) == text.rstrip().replace("![", "!\\[")
 
     @given(text=st.text(min_size=1).filter(str.strip), places=PLACES)
     def test_every_annotation_covers_its_marker(self, text: str, places: tuple[Evidence, ...]) -> None:
-        said = reply_of("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
+        said = build_reply("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
         assert len(said.annotations) == min(len(places), 8)
         for number, one in enumerate(said.annotations, 1):
             cited = one.url_citation
@@ -140,19 +140,21 @@ class TestReply:
 
     def test_what_was_only_looked_at_has_no_marker(self) -> None:
         page = place(page=2).model_copy(update={"item": "other", "box": (0.0, 0.0, 1.0, 1.0)})
-        said = reply_of("1", outline("12", (place(), page), StopReason.ANSWERED), "/#/runs/1")
+        said = build_reply("1", outline("12", (place(), page), StopReason.ANSWERED), "/#/runs/1")
         assert said.answer == "12 [1]"
         assert "page 2" not in said.content
         assert ([one.page for one in said.vrag.looked_at], said.vrag.looked_at[0].number) == ([2], 2)
 
     def test_without_an_answer_all_that_was_looked_at_is_told(self) -> None:
         page = place(page=2).model_copy(update={"item": "other", "box": (0.0, 0.0, 1.0, 1.0)})
-        said = reply_of("1", outline(None, (place(), page), StopReason.ABSTAINED), "/#/runs/1")
+        said = build_reply("1", outline(None, (place(), page), StopReason.ABSTAINED), "/#/runs/1")
         assert "page 1" in said.sources
         assert "page 2" in said.sources
 
     def test_what_was_only_quoted_says_so_and_comes_back_without(self) -> None:
-        said = reply_of("1", outline("12 crowns", (place(),), StopReason.ANSWERED, "extractive"), "/#/runs/1")
+        said = build_reply(
+            "1", outline("12 crowns", (place(),), StopReason.ANSWERED, "extractive"), "/#/runs/1"
+        )
         assert "not read by a model" in said.content
         assert plain_answer(said.content) == "12 crowns"
 
@@ -161,18 +163,18 @@ class TestReply:
 
     @pytest.mark.parametrize("reason", [StopReason.ABSTAINED, StopReason.OUT_OF_STEPS, StopReason.CANCELLED])
     def test_no_answer_is_none_in_the_history(self, reason: StopReason) -> None:
-        said = reply_of("1", outline(None, (place(),), reason), "/#/runs/1")
+        said = build_reply("1", outline(None, (place(),), reason), "/#/runs/1")
         assert plain_answer(said.content) is None
         assert said.is_cut == (reason is StopReason.OUT_OF_STEPS)
 
     def test_names_of_documents_stay_text(self) -> None:
         name = "a](http://evil) ![x](http://evil/y.png) <img src=x>.pdf"
-        said = reply_of("1", outline("Yes.", (place(name),), StopReason.ANSWERED), "/#/runs/1")
+        said = build_reply("1", outline("Yes.", (place(name),), StopReason.ANSWERED), "/#/runs/1")
         line = said.content.rpartition("\n")[2]
         assert re.findall(r"(?<!\\)[\[\]<>]", line) == ["[", "]", "[", "]"]
 
     def test_no_answer_makes_a_client_fetch_a_picture(self) -> None:
-        said = reply_of("1", outline("![x](http://evil/?q)", (), StopReason.ANSWERED), "")
+        said = build_reply("1", outline("![x](http://evil/?q)", (), StopReason.ANSWERED), "")
         assert "![" not in said.content
 
     def test_a_retry_begins_on_a_new_line(self) -> None:

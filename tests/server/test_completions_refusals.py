@@ -10,14 +10,14 @@ import httpx
 import openai
 import pytest
 from completions_client import QUESTION, client_of
-from doors_harness import Doors, doors, scripted
 from hosting import OFFER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from service_harness import Doors, doors, scripted
 
 from vrag.server.openai.errors import InvalidRequest
-from vrag.server.openai.request import CompletionRequest, read
+from vrag.server.openai.request import CompletionRequest, read_question
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class TestAnyBody:
     @given(body=BODIES)
     def test_a_body_is_a_question_or_refused(self, body: dict[str, Any]) -> None:
         try:
-            asked = read(CompletionRequest.model_validate_json(json.dumps(body)), OFFER)
+            asked = read_question(CompletionRequest.model_validate_json(json.dumps(body)), OFFER)
         except (ValidationError, InvalidRequest):
             return
         assert asked.run.question.strip()

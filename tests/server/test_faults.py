@@ -9,7 +9,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.search.schema import NOT_BLANK
-from vrag.server.http.value_errors import fault_message
+from vrag.server.http.errors import fault_message
 
 
 def _even(number: int) -> int:
@@ -38,7 +38,7 @@ class Asked(BaseModel):
         ({"text": "a", "names": ["secret"] * 4}, "It has more than 3 entries"),
         ({"text": "a", "secret": 1}, "There is no such field"),
         ({"text": "a", "blank": " "}, "It must not be blank"),
-        ({"text": "a", "id": "secret"}, "It does not look like one of this server"),
+        ({"text": "a", "id": "secret"}, "It does not have a valid form"),
         ({"text": "a", "even": 3}, "It is odd"),
         ({"text": 3}, "Input should be a valid string"),
         ("secret", "It is not a JSON object"),

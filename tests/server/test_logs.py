@@ -415,5 +415,5 @@ def test_warnings_of_the_interpreter_are_lines(lines: io.StringIO) -> None:
 
 
 def test_an_unknown_level_is_refused(lines: io.StringIO) -> None:
-    with pytest.raises(SettingsError, match="no level 'loud'"):
+    with pytest.raises(SettingsError, match="log level 'loud'"):
         configure_logs("json", "loud", stream=lines)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from doors_harness import Doors, doors, scripted
 from hosting import ANSWER, SEARCH
 from PIL import Image
+from service_harness import Doors, doors, scripted
 from stored_collection import id_of, stored
 
 from vrag.agent.events import StopReason
@@ -267,7 +267,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "  "}, "blank"),
     ("search", {"query": "ferry", "top_k": 0}, "top_k"),
     ("search", {"query": "ferry", "k": 3}, "k: There is no such field"),
-    ("look", {"item": "../../etc/passwd"}, "does not look like one of this server"),
+    ("look", {"item": "../../etc/passwd"}, "does not have a valid form"),
     ("look", {"item": "0" * 16 + "-1"}, "no item"),
     ("look", {"item": FERRY, "max_pixels": 10**12}, "max_pixels"),
     ("crop", {"item": FERRY, "box": [0, 0, 1]}, "box"),
@@ -309,7 +309,7 @@ class TestErrors:
             failed = call(opened.address, "ask", {"question": "Who?"})
             opened.policy.go.set()
         assert failed.is_error
-        assert "under way" in told(failed)
+        assert "in progress" in told(failed)
 
 
 class TestHttp:
@@ -353,7 +353,7 @@ class TestHttp:
             asked = [call(opened.address, "ask", {"question": "How many passengers?"}) for _ in range(3)]
             assert not call(opened.address, "search", {"query": "ferry"}).is_error
         assert [one.is_error for one in asked] == [False, False, True]
-        assert "more than 2 runs a minute. Come back in" in told(asked[2])
+        assert "more than 2 runs a minute. Try again in" in told(asked[2])
 
     def test_an_oversized_message_is_refused(self, tmp_path: Path) -> None:
         with doors(scripted(tmp_path), ServerOptions(body_bytes=1000)) as opened:

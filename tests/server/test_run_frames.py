@@ -23,8 +23,8 @@ def _delta(seq: int, text: str = "…") -> ThoughtDelta:
 
 def test_an_event_stands_under_its_number_in_one_line() -> None:
     frame = event_frame(_delta(7, "a\n\ndata: forged\r\nid: 9")).decode()
-    assert frame.startswith("id: 7\ndata: {")
-    assert frame.endswith("}\n\n")
+    assert frame.startswith("data: {")
+    assert frame.endswith("}\nid: 7\n\n")
     assert frame.count("\n") == 3
     assert "\r" not in frame
 
@@ -35,7 +35,7 @@ def test_the_drawing_of_a_graph_stands_before_it_and_has_no_number() -> None:
     drawing, event, rest = frame.split("\n\n")
     assert drawing.startswith("event: drawing\ndata: {")
     assert "id:" not in drawing.split("\n")[0]
-    assert event.startswith("id: 3\n")
+    assert event.endswith("\nid: 3")
     assert rest == ""
     figures = json.loads(drawing.split("data: ", 1)[1])
     assert [node["id"] for node in figures["nodes"]] == [node.id for node in graph.nodes]

@@ -373,7 +373,7 @@ def test_a_run_of_another_process_is_followed_to_its_end(tmp_path: Path) -> None
                 following = asyncio.ensure_future(events_of(host, recording.id))
                 await asyncio.sleep(0.2)
                 assert (await host.detail(recording.id)).state is RunState.RUNNING
-                with pytest.raises(Refusal, match="Another program"):
+                with pytest.raises(Refusal, match="Another process"):
                     await host.cancel(recording.id)
                 for event in named[3:]:
                     recording.write(event)
@@ -432,7 +432,7 @@ def test_streams_are_told_of_the_end_of_runs_that_the_server_stops(answering: Sc
 
 
 def _choice():  # noqa: ANN202
-    from vrag.server.runs.agent_provider import AgentSelection
+    from vrag.server.runs.schema import AgentSelection
 
     return AgentSelection()
 

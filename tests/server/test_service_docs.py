@@ -14,7 +14,7 @@ from vrag.server.runs.schema import RunRequest
 from vrag.testing import tiny_corpus
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("service.md", "serving.md", "collections.md", "doors.md")
+PAGES = ("service.md", "serving.md", "collections.md", "protocols.md")
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from server_harness import dial
 from starlette.responses import Response, StreamingResponse
 
 from vrag.server.http import errors
-from vrag.server.http.auth import AuthMiddleware, MetricsMiddleware
+from vrag.server.http.auth import AuthMiddleware
 from vrag.server.http.sessions import BrowserSessions
 from vrag.server.http.uvicorn_server import listen, make_server
-from vrag.server.metrics import ServerMetrics
+from vrag.server.metrics import MetricsMiddleware, ServerMetrics
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -417,12 +417,12 @@ class TestSignals:
 def test_the_limit_of_open_files_is_raised_and_what_lacks_is_said() -> None:
     program = """
 import json, logging, resource, sys
-from vrag.server import running
+from vrag.server.http import uvicorn_server
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 900))
-running._make_room(800)
+uvicorn_server.raise_file_limit(800)
 print(json.dumps(resource.getrlimit(resource.RLIMIT_NOFILE)))
-running._make_room(1000)
+uvicorn_server.raise_file_limit(1000)
 print(json.dumps(resource.getrlimit(resource.RLIMIT_NOFILE)))
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

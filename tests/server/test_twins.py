@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from library_harness import FIRST, library
 
 from vrag.index.build import add
-from vrag.server.collections.same_names import distinct_names
+from vrag.server.collections.files import distinct_folders
 
 if TYPE_CHECKING:
     from library_harness import Desk
@@ -33,12 +33,12 @@ PATHS = st.lists(st.sampled_from("abc"), max_size=4).map(lambda parts: "/" + "/"
 def test_the_end_that_differs_tells_files_of_one_name_apart(
     paths: list[str], folders: dict[str, str]
 ) -> None:
-    assert distinct_names(paths) == folders
+    assert distinct_folders(paths) == folders
 
 
 @given(paths=st.lists(PATHS, unique=True))
 def test_no_two_files_of_one_name_are_told_alike_and_none_by_more_than_it_needs(paths: list[str]) -> None:
-    told = distinct_names(paths)
+    told = distinct_folders(paths)
     assert len(set(told.values())) == len(told) == (len(paths) if len(paths) > 1 else 0)
     for path, folder in told.items():
         assert folder == "/" or f"{PurePosixPath(path).parent}".endswith(f"/{folder}")

@@ -17,7 +17,7 @@ from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import profile_named
 from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
 from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, STOPS
-from vrag.server.openai.reply import plain_answer, reply_of
+from vrag.server.openai.reply import build_reply, plain_answer
 from vrag.testing import tiny_corpus
 
 STATIC = Path(vrag.server.__file__).parent / "static"
@@ -32,7 +32,7 @@ def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
 
 
 def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
-    said = reply_of("1", RunResult.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
+    said = build_reply("1", RunResult.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
     assert said == f"{UNQUOTED} {A_MODEL}"
     assert "--model" in said
     assert plain_answer(said) is None, "sent back by a client it is no answer"
@@ -41,7 +41,7 @@ def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_s
 def test_only_abstentions_of_the_offline_policy_say_so() -> None:
     for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
         events = ended(policy, reason)
-        assert UNQUOTED not in reply_of("1", RunResult.of(events), "/#/runs/1").content
+        assert UNQUOTED not in build_reply("1", RunResult.of(events), "/#/runs/1").content
         assert UNQUOTED not in outcome(RunResult.of(events)).text
 
 

@@ -20,7 +20,7 @@ from server_harness import dial
 
 from vrag.corpus.convert import CONVERTERS
 from vrag.errors import CollectionError
-from vrag.server.collections.file_types import HEAD_BYTES, SUFFIXES, fault_of_head
+from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.collections.uploads import UploadLimits
 from vrag.server.options import ServerOptions
 
@@ -203,7 +203,7 @@ class TestAClientThatLeaves:
                     until(desk.files)
             until(lambda: not desk.files())
             assert desk.documents() == []
-            desk.added("b.md", "the server goes on")
+            desk.added("b.md", "the server continues")
 
     def test_does_not_touch_the_document_that_was_there(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:

@@ -18,8 +18,7 @@ from PIL import Image
 from server_harness import dial
 
 from vrag.errors import EmbedderFailedError
-from vrag.server.collections.file_names import MAX_BYTES, safe_name
-from vrag.server.collections.file_types import SUFFIXES
+from vrag.server.collections.files import MAX_NAME_BYTES, SUFFIXES, safe_name
 
 HOSTILE = {
     "../../x.md": "．.／..／x.md",
@@ -122,7 +121,7 @@ class TestAnUpload:
             running = until(lambda: told if (told := desk.job(job["id"]))["total"] else None)
             assert (running["state"], running["done"], running["total"]) == ("running", 0, 2)
             waiting = desk.put("b.md", "three").json()
-            assert desk.job(waiting["id"])["message"] == "It waits for its turn."
+            assert desk.job(waiting["id"])["message"] == "Waiting in the queue."
             listed = desk.jobs()
             assert [told["file"] for told in listed] == ["b.md", "a.md"]
 
@@ -199,7 +198,7 @@ class TestNames:
             for end in "ab":
                 desk.added(quote("é" * 300 + end + ".md"), f"whales {end}")
             assert len(desk.files()) == 2
-            assert all(len(name.encode()) <= MAX_BYTES for name in desk.files())
+            assert all(len(name.encode()) <= MAX_NAME_BYTES for name in desk.files())
             assert sorted(desk.found("whales")) == desk.files()
 
     @pytest.mark.parametrize("raw", [b"../../up.md", b"..%2f..%2fup.md", b"%2e%2e/up.md", b"a/../../up.md"])
@@ -223,7 +222,7 @@ class TestNames:
     def test_are_made_safe_whatever_they_are(self, name: str) -> None:
         safe = safe_name(name)
         assert PurePosixPath(safe).name == safe
-        assert len(safe.encode()) <= MAX_BYTES
+        assert len(safe.encode()) <= MAX_NAME_BYTES
         assert not any(unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} for letter in safe)
         assert not set(safe) & set('/\\:*?"<>|')
         assert not safe.startswith((".", " "))

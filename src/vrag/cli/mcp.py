@@ -57,8 +57,9 @@ def mcp(
 
 async def _serve(settings: Settings) -> None:
     from vrag.factory import Agents, CollectionRegistry
-    from vrag.server.http.timeouts import ItemThreadPool
-    from vrag.server.mcp import McpTools, serve_stdio
+    from vrag.server.http.background import ItemThreadPool
+    from vrag.server.mcp import serve_stdio
+    from vrag.server.mcp.tools import McpTools
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
     from vrag.server.runs.run_manager import RunManager
@@ -70,7 +71,7 @@ async def _serve(settings: Settings) -> None:
     telemetry = observer_from_environment()
     runs = RunManager(agents, observers=(telemetry,) if telemetry else ())
     item_threads = ItemThreadPool(options, ServerMetrics())
-    tools = McpTools(registry, runs, agents, item_threads, options)
+    tools = McpTools(registry, runs, item_threads, options)
     try:
         received = await _serve_until_signal(serve_stdio(tools))
     finally:

@@ -32,9 +32,7 @@ from vrag.index.reference.index_import import add_listing, import_indexes
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, unique_names
 from vrag.search.searcher import MAX_TOP_K
-from vrag.server.hit_json import EntryFinder as Results
-from vrag.server.hit_json import newer
-from vrag.server.item_files import CollectionFiles, linked, plain_name
+from vrag.server.item_files import CollectionFiles, DetailedSearcher, linked, plain_name, search_response_json
 from vrag.settings import load_settings
 from vrag.types import Query
 
@@ -98,7 +96,7 @@ class SearchEngine:
             raise SearchError("No model is named.", 'Name one: SearchEngine("Qwen/Qwen3-VL-Embedding-2B")')
         self._embedder = embedder or load_embedder(load_settings().settings, _spec(self.embed_model_name))
         self._collections: dict[str, Collection] = {}
-        self._results: Results | None = None
+        self._results: DetailedSearcher | None = None
         corpus = Path(dataset_dir or "search_engine/corpus")
         self._files = Path(files) if files else corpus if older else None
         if older:
@@ -174,7 +172,7 @@ class SearchEngine:
         texts = [queries] if isinstance(queries, str) else queries
         corpora = None if search_corpus is None else frozenset({search_corpus})
         asked = [Query(text, corpora=corpora) for text in texts]
-        return newer(self._results.search(asked, min(top_k, MAX_TOP_K)))["results"]
+        return search_response_json(self._results.search(asked, min(top_k, MAX_TOP_K)))["results"]
 
     def batch_search(self, queries: Sequence[str]) -> list[list[str]]:
         """Return for each query the names of the ten best pictures.
@@ -185,7 +183,7 @@ class SearchEngine:
         if self._results is None:
             raise SearchError("No index is loaded.", "Call load_index or build_index first.")
         found = self._results.search([Query(text) for text in queries], _OLDER_TOP_K)
-        return [[plain_name(shown.hit, shown.filed) for shown in hits] for hits in found]
+        return [[plain_name(shown.hit, shown.details) for shown in hits] for hits in found]
 
     def _load(self, directories: Sequence[Path], kept: Mapping[str, Collection] | None = None) -> None:
         """Load the indexes in `directories` beside those that are kept."""
@@ -196,7 +194,7 @@ class SearchEngine:
             for name, address in unique_names(collections).items()
         }
         files_of = CollectionFiles(list(collections.values()))
-        self._results = Results(MultiSearcher(engines), files_of, linked(_cache() / "links"))
+        self._results = DetailedSearcher(MultiSearcher(engines), files_of, linked(_cache() / "links"))
         self._collections = collections
 
     def _open_collection(self, directory: Path) -> Collection:

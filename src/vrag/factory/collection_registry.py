@@ -149,10 +149,10 @@ class CollectionRegistry:
         assert self._client is not None
         return self._client
 
-    def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
+    def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
         """Return the files of these items; see `vrag.server.item_files.ItemFiles`."""
         files = self._state.files if self._state else SearcherFiles(self.searcher)
-        return files.filed(ids)
+        return files.details(ids)
 
     @property
     def version(self) -> str:
@@ -305,9 +305,9 @@ class RegistryFiles:
 
     registry: CollectionRegistry
 
-    def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
+    def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
         """Return the files of these items; items that do not exist are left out."""
-        return self.registry.filed(ids)
+        return self.registry.details(ids)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.models import LOCAL
 from vrag.factory.session import run_store
 from vrag.index.tables.table import literal
-from vrag.server.collections.counts import CollectionCounts, counted
+from vrag.server.collections.registry import CollectionCounts, count_collection
 from vrag.server.runs.schema import (
     AgentChoice,
     Capabilities,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.agent import Agent
     from vrag.server.collections.registry import OpenCollection
-    from vrag.server.runs.agent_provider import AgentSelection
+    from vrag.server.runs.schema import AgentSelection
     from vrag.settings import Settings
 
 __all__ = ["Agents"]
@@ -153,7 +153,7 @@ class Agents:
 def _offered(holding: OpenCollection) -> CollectionChoice:
     """Return the description of a collection for clients; one that cannot be read counts as empty."""
     try:
-        counts, readable = counted(holding.collection), True
+        counts, readable = count_collection(holding.collection), True
     except CollectionError:
         counts, readable = CollectionCounts(), False
     mark = holding.collection.header.embedder

@@ -1,4 +1,4 @@
-"""The application: routes, and what stands before them. It receives built objects and opens none."""
+"""The application: routes and middlewares over a searcher, agents and collections that it is given."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from fastapi import FastAPI
 
 from vrag import __version__
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, UsageReported
-from vrag.server.collections.routes import library_routes
+from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
-from vrag.server.hit_json import EntryFinder
 from vrag.server.http import errors
-from vrag.server.http.auth import AuthMiddleware, MetricsMiddleware, is_public
+from vrag.server.http.auth import add_access_checks, is_public
+from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.sessions import BrowserSessions, session_routes
-from vrag.server.http.timeouts import ItemThreadPool
-from vrag.server.item_files import SearcherFiles, plain_name
+from vrag.server.item_files import DetailedSearcher, SearcherFiles, plain_name
 from vrag.server.items import item_routes
 from vrag.server.logs import RequestLines, RunLines
-from vrag.server.mcp import McpTools, McpTransport
-from vrag.server.metrics import ServerMetrics
-from vrag.server.openai import ErrorShape, completions_routes
+from vrag.server.mcp import McpTransport
+from vrag.server.mcp.tools import McpTools
+from vrag.server.metrics import MetricsMiddleware, ServerMetrics
+from vrag.server.openai.errors import ErrorShape
+from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
-from vrag.server.query_batcher import Batcher
 from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager, RunManagerOptions
-from vrag.server.search import search_body, search_routes
-from vrag.server.status import status_routes
-from vrag.server.web import page_routes, static_files
+from vrag.server.search import Batcher, search_body, search_routes
+from vrag.server.status import page_routes, static_files, status_routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -40,22 +39,20 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import CollectionSet
     from vrag.server.item_files import ItemFiles, Naming
-    from vrag.server.runs.agent_provider import AgentProvider
+    from vrag.server.runs.schema import AgentProvider
 
-__all__ = ["Service", "create_app"]
-
-Life: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
+Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
 """Something that begins and ends with the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a server does beside searching: it answers, and takes documents."""
+    """The parts of a server besides search: agents and collections."""
 
     answering: AgentProvider
     holdings: CollectionSet
     observers: tuple[Callable[[Event], None], ...] = ()
-    """Each is told every event of every run."""
+    """Each receives every event of every run."""
 
 
 def create_app(
@@ -67,29 +64,29 @@ def create_app(
     corpora: Sequence[str] = (),
     service: Service | None = None,
 ) -> FastAPI:
-    """An application that serves what a searcher finds. One event loop per application.
+    """Build an application over a searcher. One event loop for each application.
 
     Args:
-        searcher: What finds and shows. Is searched in one thread and asked for items in some others.
+        searcher: Searches in one thread and returns items in some others.
         options: Limits and access.
-        files: The files of its items; None where there are none beside what the searcher shows.
-        naming: What `file_path` of an item is.
+        files: The files of its items; by default only what the searcher returns.
+        naming: Makes the `file_path` of an item.
         corpora: The names that `search_corpus` may have.
-        service: What it does beside searching; None for search alone.
+        service: Agents and collections; None for search alone.
     """
     options = options or ServerOptions()
     metrics = ServerMetrics()
     files = files or SearcherFiles(searcher)
-    batcher = Batcher(EntryFinder(searcher, files, naming), options, metrics)
+    batcher = Batcher(DetailedSearcher(searcher, files, naming), options, metrics)
     item_threads = ItemThreadPool(options, metrics)
     sessions = BrowserSessions(options)
-    lives: list[Life] = []
+    lifespans: list[Lifespan] = []
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            for life in lives:
-                await stack.enter_async_context(life())
+            for part in lifespans:
+                await stack.enter_async_context(part())
             yield
         await asyncio.gather(*(part.close(options.closing_seconds) for part in (batcher, item_threads)))
 
@@ -108,58 +105,60 @@ def create_app(
     app.include_router(status_routes(searcher, corpora, item_threads, metrics, options))
     app.include_router(session_routes(sessions, options))
     if service is not None:
-        lives += _serve_all(app, service, searcher, item_threads, options, metrics)
-    app.openapi = partial(_described, app.openapi, corpora, with_token=options.token is not None)
-    app.add_middleware(AuthMiddleware, options=options, metrics=metrics, sessions=sessions)
+        lifespans += _add_service(app, service, searcher, item_threads, options, metrics)
+    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=options.token is not None)
+    add_access_checks(app, options, metrics, sessions)
     app.add_middleware(MetricsMiddleware, metrics=metrics)
     app.add_middleware(RequestLines)
     app.add_middleware(ErrorShape)  # the last added stands first
     return app
 
 
-def _serve_all(
+def _add_service(
     app: FastAPI,
     service: Service,
     searcher: Searcher,
     item_threads: ItemThreadPool,
     options: ServerOptions,
     metrics: ServerMetrics,
-) -> list[Life]:
-    """Adds runs, collections, the doors of other protocols and the page; what has to live beside them."""
-    host = RunManager(
+) -> list[Lifespan]:
+    """Add runs, collections, the OpenAI and MCP interfaces and the page; return their lifespans."""
+    runs = RunManager(
         service.answering,
         RunManagerOptions(runs=options.runs, client_runs=options.client_runs),
-        (_counting(metrics), RunLines(), *service.observers),
+        (_run_counter(metrics), RunLines(), *service.observers),
     )
-    library = CollectionService(service.holdings, options, metrics=metrics)
-    app.state.stopping = partial(host.finish, options.draining_seconds)
-    app.include_router(run_routes(host, service.answering, metrics))
-    app.include_router(library_routes(library, item_threads, options))
-    app.include_router(completions_routes(host, service.answering))
-    door = McpTransport(McpTools(searcher, host, service.answering, item_threads, options))
-    app.router.routes.append(door.route)
+    collections = CollectionService(service.holdings, options, metrics=metrics)
+    app.state.stopping = partial(runs.finish, options.draining_seconds)
+    app.include_router(run_routes(runs, metrics))
+    app.include_router(collection_routes(collections, item_threads, options))
+    app.include_router(openai_routes(runs))
+    mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
+    app.router.routes.append(mcp.route)
     app.include_router(page_routes())
     app.mount("/static", static_files())
 
     @asynccontextmanager
-    async def lives() -> AsyncGenerator[None]:
-        await library.start()
+    async def lifespan() -> AsyncGenerator[None]:
+        await collections.start()
         try:
             yield
         finally:
-            await asyncio.gather(library.close(options.closing_seconds), host.close(options.closing_seconds))
+            await asyncio.gather(
+                collections.close(options.closing_seconds), runs.close(options.closing_seconds)
+            )
 
-    return [lives, door.open]
+    return [lifespan, mcp.open]
 
 
-def _counting(metrics: ServerMetrics) -> Callable[[Event], None]:
-    """Counts the runs of a server by their events."""
-    agents: dict[str, RunStarted] = {}
+def _run_counter(metrics: ServerMetrics) -> Callable[[Event], None]:
+    """Make an observer that counts runs."""
+    running: dict[str, RunStarted] = {}
 
     def count(event: Event) -> None:
         match event:
             case RunStarted():
-                agents[event.run_id] = event
+                running[event.run_id] = event
                 metrics.run_started(event.settings.agent)
             case UsageReported():
                 metrics.used(
@@ -168,7 +167,7 @@ def _counting(metrics: ServerMetrics) -> Callable[[Event], None]:
                     visual=event.visual_tokens,
                 )
             case AnswerGiven() | RunFailed():
-                started = agents.pop(event.run_id)
+                started = running.pop(event.run_id)
                 metrics.run_ended(started.settings.agent, event.stop_reason, event.ts - started.ts)
             case _:
                 pass
@@ -176,14 +175,10 @@ def _counting(metrics: ServerMetrics) -> Callable[[Event], None]:
     return count
 
 
-def _described(
+def _openapi_schema(
     generate: Callable[[], dict[str, Any]], corpora: Sequence[str], *, with_token: bool
 ) -> dict[str, Any]:
-    """The OpenAPI document, with what is not known of routes when they are made.
-
-    These are the names that collections have now, and which routes need the token that `AuthMiddleware` asks
-    for.
-    """
+    """Generate the OpenAPI document, with the names of collections and the routes that need a token."""
     schema = generate()
     schema["paths"]["/search"]["post"] |= search_body(corpora)
     if with_token:

@@ -1,4 +1,4 @@
-"""What responses tell of items beside their hits: their files, and the names these go by outside.
+"""Files, names and JSON of hits: what responses say of items.
 
 Files are found by the id of an item in a table, and opened by the collection, which follows every link
 and refuses what lies outside of its `items/`. No path comes in from outside.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 
 from vrag.corpus.formats.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
@@ -24,27 +25,17 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.search.searcher import Searcher
-    from vrag.types import Hit
-
-__all__ = [
-    "CollectionFiles",
-    "ItemDetails",
-    "ItemFiles",
-    "Naming",
-    "SearcherFiles",
-    "StoredMedia",
-    "in_folder",
-    "linked",
-    "plain_name",
-]
+    from vrag.types import Hit, Query
 
 _COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
-_ONE_PAGE = frozenset(SUFFIXES) - {".tif", ".tiff"}
+_SINGLE_PAGE_SUFFIXES = frozenset(SUFFIXES) - {".tif", ".tiff"}
 """Suffixes of pictures that are one page."""
-_STEM_BYTES = 200
-_KEPT = 50_000
-"""Links remembered."""
+_MAX_STEM_BYTES = 200
+_MAX_KNOWN_LINKS = 50_000
+_MAX_KNOWN_ITEMS = 5000
+"""Items whose details are remembered. What an id means never changes: it is a hash of content."""
+_ENTRY_TYPES = {ItemKind.PAGE: "image", ItemKind.CLIP: "video", ItemKind.PASSAGE: "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +47,7 @@ class StoredMedia:
     """Its path relative to the collection's `items/`."""
 
     def open(self) -> BinaryIO:
-        """The file, to read and to seek in.
+        """Open the file to read and to seek in.
 
         Raises:
             FileNotFoundError: If it is gone.
@@ -66,7 +57,7 @@ class StoredMedia:
 
     @property
     def path(self) -> Path | None:
-        """Where it lies on this machine; None where it does not, or lies outside of the collection."""
+        """Its path on this machine; None if it is elsewhere, or outside of the collection."""
         place = self.collection.location
         if not isinstance(place, LocalLocation):
             return None
@@ -78,7 +69,7 @@ class StoredMedia:
 
 @dataclass(frozen=True, slots=True)
 class ItemDetails:
-    """What is known of one item beside its hit."""
+    """The text and the files of one item."""
 
     text: str
     uid: str = ""
@@ -86,27 +77,27 @@ class ItemDetails:
     """None where the server has no such file."""
     clip: StoredMedia | None = None
     start: float | None = None
-    """Where the clip begins in its video, in seconds."""
+    """Start of the clip in its video, in seconds."""
     end: float | None = None
-    """Where it ends."""
+    """End of the clip."""
 
 
 class ItemFiles(Protocol):
-    """Knows the files of items."""
+    """The files of items."""
 
-    def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """What is known of these items; those that do not exist are absent. Reads the disk."""
+    def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
+        """Look up items; unknown ones are absent. Reads the disk."""
         ...
 
 
 class SearcherFiles:
-    """For a searcher that has no files here: one in memory, or behind another server."""
+    """Details of a searcher that has no files here: one in memory, or behind another server."""
 
     def __init__(self, searcher: Searcher) -> None:
         self._searcher = searcher
 
-    def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """The texts, item by item."""
+    def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
+        """Look up the texts, item by item."""
         found: dict[str, ItemDetails] = {}
         for name in ids:
             with suppress(SearchError):
@@ -117,7 +108,7 @@ class SearcherFiles:
 
 
 class CollectionFiles:
-    """Of one collection, or of several that are searched together.
+    """Details of the items of one collection, or of several that are searched together.
 
     An item that is in several of them is taken from the first: ids are hashes of content.
     """
@@ -125,8 +116,8 @@ class CollectionFiles:
     def __init__(self, collections: Sequence[Collection]) -> None:
         self._collections = tuple(collections)
 
-    def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """What is known of these items, in one reading per collection."""
+    def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
+        """Look up items, reading each collection once."""
         found: dict[str, ItemDetails] = {}
         for collection in self._collections:
             for condition in any_of("id", [name for name in ids if name not in found]):
@@ -144,65 +135,65 @@ class CollectionFiles:
 
 
 Naming: TypeAlias = "Callable[[Hit, ItemDetails], str]"
-"""What `file_path` of an item is. Its base name is always `plain_name`'s where the file can be named."""
+"""Makes the `file_path` of an item. Its base name is always `plain_name`'s where the file can be named."""
 
 
-def plain_name(hit: Hit, filed: ItemDetails) -> str:
-    """`<stem>_<page from 1>.jpg`, as the reference names pages, whatever format the picture is stored in.
+def plain_name(hit: Hit, details: ItemDetails) -> str:
+    """Name a page `<stem>_<page from 1>.jpg`, as the reference does, whatever the format of its picture.
 
     Clips keep the suffix of their file; passages go by the name of their document. So does a document
     that is a picture: users of the reference put page images into the corpus, and know them by these names.
     """
     name = _UNSAFE.sub("_", hit.document_name)
     if hit.kind is ItemKind.PASSAGE:
-        return _short(name)
+        return _shorten(name)
     stem, dot, own = name.rpartition(".")
-    if hit.kind is ItemKind.PAGE and dot + own.lower() in _ONE_PAGE:
-        return _short(stem) + dot + own
-    suffix = "." + filed.clip.name.rsplit(".", 1)[-1] if filed.clip else ".jpg"
-    return f"{_short(name.rsplit('.', 1)[0])}_{hit.ordinal}{suffix}"
+    if hit.kind is ItemKind.PAGE and dot + own.lower() in _SINGLE_PAGE_SUFFIXES:
+        return _shorten(stem) + dot + own
+    suffix = "." + details.clip.name.rsplit(".", 1)[-1] if details.clip else ".jpg"
+    return f"{_shorten(name.rsplit('.', 1)[0])}_{hit.ordinal}{suffix}"
 
 
 def in_folder(folder: str) -> Naming:
-    """Names in a folder where the client has the pictures: what `vrag corpus convert` wrote.
+    """Name items by a folder where the client has their pictures, written by `vrag corpus convert`.
 
     Args:
         folder: As the client sees it; it need not exist here.
     """
-    return lambda hit, filed: f"{folder.rstrip('/')}/{plain_name(hit, filed)}"
+    return lambda hit, details: f"{folder.rstrip('/')}/{plain_name(hit, details)}"
 
 
 def linked(folder: Path) -> Naming:
-    """Names that can be opened on this machine: links to the stored files, made as they are needed.
+    """Name items by links to the stored files, which programs on this machine can open, made on demand.
 
     Args:
-        folder: Where the links are; may be deleted at any time. Each document has a folder of its own in
+        folder: The folder of the links; may be deleted at any time. Each document has a folder of its own in
             it, since documents of one name have pages of one name.
     """
     known: dict[str, str] = {}
 
-    def name(hit: Hit, filed: ItemDetails) -> str:
+    def name(hit: Hit, details: ItemDetails) -> str:
         path = known.get(hit.item)
         if path is None or not os.path.exists(path):  # noqa: PTH110 - for every hit of every search
-            path = new_name(hit, filed)
-            if len(known) >= _KEPT:
+            path = new_name(hit, details)
+            if len(known) >= _MAX_KNOWN_LINKS:
                 known.clear()
             known[hit.item] = path
         return path
 
-    def new_name(hit: Hit, filed: ItemDetails) -> str:
-        stored = filed.clip if hit.kind is ItemKind.CLIP else filed.picture
+    def new_name(hit: Hit, details: ItemDetails) -> str:
+        stored = details.clip if hit.kind is ItemKind.CLIP else details.picture
         target = stored.path if stored else None
         if target is None:
-            return plain_name(hit, filed)
-        link = folder / hit.document[:16] / plain_name(hit, filed)
-        return os.fspath(link if _leads(link, target) else target)
+            return plain_name(hit, details)
+        link = folder / hit.document[:16] / plain_name(hit, details)
+        return os.fspath(link if _ensure_link(link, target) else target)
 
     return name
 
 
-def _leads(link: Path, target: Path) -> bool:
-    """Whether the link leads to the file, made if need be; not so where links cannot be made."""
+def _ensure_link(link: Path, target: Path) -> bool:
+    """Make a link to a file if necessary; return whether it leads there: not all systems have links."""
     try:
         if link.is_symlink():
             if link.readlink() == target:
@@ -217,6 +208,98 @@ def _leads(link: Path, target: Path) -> bool:
     return True
 
 
-def _short(stem: str) -> str:
-    """As much of it as a file system takes as part of a name."""
-    return stem.encode("utf-8", "replace")[:_STEM_BYTES].decode("utf-8", "ignore") or "_"
+def _shorten(stem: str) -> str:
+    """Cut a name to a length that file systems accept."""
+    return stem.encode("utf-8", "replace")[:_MAX_STEM_BYTES].decode("utf-8", "ignore") or "_"
+
+
+@dataclass(frozen=True, slots=True)
+class DetailedHit:
+    """A hit with the details that a response has of it."""
+
+    hit: Hit
+    details: ItemDetails
+    file_path: str
+
+
+class DetailedSearcher:
+    """A searcher that also looks up the details of its hits. For one thread: it reads the disk."""
+
+    def __init__(self, searcher: Searcher, files: ItemFiles, naming: Naming) -> None:
+        self._searcher = searcher
+        self._files = files
+        self._naming = naming
+        self._known: OrderedDict[str, ItemDetails] = OrderedDict()
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[DetailedHit]]:
+        """Search as `Searcher.search`. Items that were deleted since they were found are left out."""
+        results = self._searcher.search(queries, top_k)
+        details = self._details(dict.fromkeys(hit.item for hits in results for hit in hits))
+        return [
+            [
+                DetailedHit(hit, details[hit.item], self._naming(hit, details[hit.item]))
+                for hit in hits
+                if hit.item in details
+            ]
+            for hits in results
+        ]
+
+    def _details(self, ids: dict[str, None]) -> dict[str, ItemDetails]:
+        """Look up items; those not met lately are read together."""
+        known = {id_: self._known[id_] for id_ in ids if id_ in self._known}
+        missing = [id_ for id_ in ids if id_ not in known]
+        new = self._files.details(missing) if missing else {}
+        for id_ in known:
+            self._known.move_to_end(id_)
+        self._known.update(new)
+        while len(self._known) > _MAX_KNOWN_ITEMS:
+            self._known.popitem(last=False)
+        return known | new
+
+
+def search_response_json(results: Sequence[Sequence[DetailedHit]]) -> dict[str, Any]:
+    """Build the JSON of a `SearchResponse`.
+
+    By hand, in the form that `vrag.search.schema` describes and tests hold it to: to validate one's own
+    output takes longer than to make it.
+    """
+    return {
+        "results": [
+            {
+                "score": [shown.hit.score for shown in hits],
+                "indice": [shown.hit.row for shown in hits],
+                "data": [_entry(shown) for shown in hits],
+            }
+            for hits in results
+        ]
+    }
+
+
+def image_file_json(results: Sequence[Sequence[DetailedHit]]) -> list[list[dict[str, Any]]]:
+    """Build the JSON of lists of `ImageFileEntry`, the older form."""
+    return [
+        [{"idx": number, "image_file": shown.file_path} for number, shown in enumerate(hits)]
+        for hits in results
+    ]
+
+
+def _entry(shown: DetailedHit) -> dict[str, Any]:
+    hit, details = shown.hit, shown.details
+    entry: dict[str, Any] = {
+        "type": _ENTRY_TYPES[hit.kind],
+        "file_path": shown.file_path,
+        "id": hit.item,
+        "document": hit.document,
+        "document_name": hit.document_name,
+        "page": hit.ordinal,
+    }
+    if details.uid:
+        entry["uid"] = details.uid
+    match hit.kind:
+        case ItemKind.PAGE:
+            entry["url"] = f"/items/{hit.item}/image"
+        case ItemKind.CLIP:
+            entry |= {"url": f"/items/{hit.item}/clip", "start": details.start, "end": details.end}
+        case ItemKind.PASSAGE:
+            entry |= {"url": f"/items/{hit.item}", "content": details.text}
+    return entry

@@ -1,15 +1,29 @@
-"""What a server counts, for Prometheus. Each application has a registry of its own."""
+"""Prometheus metrics, one registry for each application, and the middleware that counts requests."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-__all__ = ["CONTENT_TYPE", "ServerMetrics"]
+from vrag.server.http.errors import internal_error_response, problem_response
+from vrag.server.http.headers import with_security_headers
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CLIENT_LEFT_STATUS = 499
+"""Status of a request whose client left before the response."""
+NO_ROUTE = "none"
+"""Route of a request that reached none: refused before, or for an unknown path."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _QUERIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _RUN_SECONDS = (0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
+_KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"})
 
 
 class ServerMetrics:
@@ -18,118 +32,133 @@ class ServerMetrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)  # memory, processor time, open files; on Linux
-        self._requests = Counter(
-            "vrag_requests",
-            "Requests answered, by route, method and status.",
-            ("route", "method", "status"),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
+        route_labels = ("route", "method", "status")
+        self._requests = counter("vrag_requests", "Requests by route, method and status.", route_labels)
+        self._seconds = histogram(
             "vrag_request_seconds",
             "Time from a request's head to the end of its response, in seconds.",
             ("route",),
             buckets=_SECONDS,
-            registry=self._registry,
         )
-        self.batch_queries = Histogram(
-            "vrag_search_batch_queries",
-            "Queries that were searched in one call.",
-            buckets=_QUERIES,
-            registry=self._registry,
+        self._refused = counter("vrag_refused", "Requests refused before any route, by reason.", ("reason",))
+        self.batch_queries = histogram(
+            "vrag_search_batch_queries", "Queries per call of the searcher.", buckets=_QUERIES
         )
-        self.batch_seconds = Histogram(
-            "vrag_search_batch_seconds",
-            "Time of one call of the searcher, in seconds.",
-            buckets=_SECONDS,
-            registry=self._registry,
+        self.batch_seconds = histogram(
+            "vrag_search_batch_seconds", "Time of one call of the searcher, in seconds.", buckets=_SECONDS
         )
-        self.waiting_queries = Gauge(
-            "vrag_search_waiting_queries", "Queries that wait for their batch.", registry=self._registry
+        self.waiting_queries = gauge("vrag_search_waiting_queries", "Queries waiting for their batch.")
+        self.waiting_items = gauge("vrag_items_waiting", "Requests for items that wait or are processed.")
+        self._runs_started = counter("vrag_runs_started", "Runs started, by agent.", ("agent",))
+        self._runs_ended = counter("vrag_runs_ended", "Runs ended, by agent and reason.", ("agent", "reason"))
+        self._runs_running = gauge("vrag_runs_running", "Runs in progress.")
+        self._run_seconds = histogram(
+            "vrag_run_seconds", "Duration of a run, in seconds.", ("agent",), buckets=_RUN_SECONDS
         )
-        self.waiting_items = Gauge(
-            "vrag_items_waiting", "Requests for items that wait or are worked on.", registry=self._registry
-        )
-
-        self._refused = Counter(
-            "vrag_refused",
-            "What was refused before any route, by reason.",
-            ("reason",),
-            registry=self._registry,
-        )
-        self._of_runs()
-
-    def _of_runs(self) -> None:
-        self._started = Counter(
-            "vrag_runs_started", "Runs that began, by agent.", ("agent",), registry=self._registry
-        )
-        self._ended = Counter(
-            "vrag_runs_ended",
-            "Runs that ended, by agent and reason.",
-            ("agent", "reason"),
-            registry=self._registry,
-        )
-        self._running = Gauge("vrag_runs_running", "Runs that go on.", registry=self._registry)
-        self._run_seconds = Histogram(
-            "vrag_run_seconds",
-            "Time from a run's begin to its end, in seconds.",
-            ("agent",),
-            buckets=_RUN_SECONDS,
-            registry=self._registry,
-        )
-        self._tokens = Counter("vrag_tokens", "Tokens of runs, by kind.", ("kind",), registry=self._registry)
-        self.streams = Gauge("vrag_streams", "Streams of events that are followed.", registry=self._registry)
-        self.events = Counter("vrag_stream_events", "Events that were sent.", registry=self._registry)
-        self._uploads = Counter(
-            "vrag_uploads",
-            "Documents that were sent, by how that ended.",
-            ("state",),
-            registry=self._registry,
-        )
+        self._tokens = counter("vrag_tokens", "Tokens of runs, by kind.", ("kind",))
+        self.streams = gauge("vrag_streams", "Open streams of events.")
+        self.events = counter("vrag_stream_events", "Events sent.")
+        self._uploads = counter("vrag_uploads", "Uploaded documents, by final state.", ("state",))
 
     def run_started(self, agent: str) -> None:
-        """Counts a run that begins."""
-        self._started.labels(agent).inc()
-        self._running.inc()
+        """Count a run that begins."""
+        self._runs_started.labels(agent).inc()
+        self._runs_running.inc()
 
     def run_ended(self, agent: str, reason: str, seconds: float) -> None:
-        """Counts a run that ends.
-
-        Args:
-            agent: As when it began.
-            reason: Its stop reason, or a word for how it ended without one.
-            seconds: How long it took.
-        """
-        self._ended.labels(agent, reason).inc()
-        self._running.dec()
+        """Count a run that ends, with its stop reason and duration."""
+        self._runs_ended.labels(agent, reason).inc()
+        self._runs_running.dec()
         self._run_seconds.labels(agent).observe(seconds)
 
     def used(self, *, prompt: int = 0, completion: int = 0, visual: int = 0) -> None:
-        """Counts tokens of calls of a model; those of pictures are part of the prompt's."""
+        """Count tokens of model calls; those of pictures are part of the prompt's."""
         for kind, number in (("prompt", prompt), ("completion", completion), ("visual", visual)):
             self._tokens.labels(kind).inc(number)
 
     def upload_ended(self, state: str) -> None:
-        """Counts a document that was sent, with the state that its job ended in."""
+        """Count an uploaded document, with the final state of its job."""
         self._uploads.labels(state).inc()
 
     def refused(self, reason: str) -> None:
-        """Counts what was refused, with one word for why."""
+        """Count a refused request or connection, with one word for the reason."""
         self._refused.labels(reason).inc()
 
     def answered(self, route: str, method: str, status: int, seconds: float | None) -> None:
-        """Counts a request.
+        """Count a request.
 
         Args:
-            route: The route's template, never the address asked for: clients do not make series.
+            route: The route's template, never the path of the request: clients must not make series.
             method: As sent; unknown ones count as one.
-            status: Of the response; 499 when the client left before it.
-            seconds: How long it took; None for a stream, whose end says nothing about the server.
+            status: Of the response.
+            seconds: Its duration; None for a stream, whose end says nothing about the server.
         """
-        known = method if method in {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"} else "other"
-        self._requests.labels(route, known, str(status)).inc()
+        self._requests.labels(route, method if method in _KNOWN_METHODS else "other", str(status)).inc()
         if seconds is not None:
             self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Render all of them in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+class MetricsMiddleware:
+    """Counts every request, adds security headers, and answers unexpected errors without their details."""
+
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 0
+        state = scope.setdefault("state", {})
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = with_security_headers(message.get("headers", ()))
+                state["streams"] = any(
+                    name.lower() == b"content-type" and value.startswith(b"text/event-stream")
+                    for name, value in headers
+                )
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception as error:  # noqa: BLE001 - logged with its trace
+            response = internal_error_response(error, f"{scope['method']} {scope['path'][:200]!r}")
+            if not status:
+                await response(scope, receive, send_with_headers)
+        except asyncio.CancelledError:  # of requests that outlasted the time to shut down
+            if not status:
+                response = problem_response(503, "The server is shutting down.", "Try again later.")
+                await response(scope, receive, send_with_headers)
+        finally:
+            seconds = None if state.get("streams") else time.perf_counter() - started
+            route = route_template(scope)
+            self._metrics.answered(route, scope["method"], status or CLIENT_LEFT_STATUS, seconds)
+
+
+def route_template(scope: Scope) -> str:
+    """Return the template of the route that handled a request, once it was answered; `none` if none did.
+
+    FastAPI notes its own routes in the scope. Those of Starlette, such as mounted files, are looked up in the
+    application's list: `/static/{path}`. The path itself is never used: clients choose it.
+    """
+    route = scope.get("route")
+    if route is None and (endpoint := scope.get("endpoint")) is not None:
+        for known in getattr(scope.get("app"), "routes", ()):
+            if (getattr(known, "endpoint", None) or getattr(known, "app", None)) is endpoint:
+                route = known
+                break
+    return str(getattr(route, "path_format", NO_ROUTE))

@@ -1,4 +1,4 @@
-"""How a server guards itself: who may ask, how much, and for how long."""
+"""`ServerOptions`: access, limits and timeouts of a server."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from vrag.search.schema import MAX_HITS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ServerOptions", "checked_origins", "checked_proxies", "is_loopback"]
-
 MIB = 1024 * 1024
 
 
@@ -23,53 +21,53 @@ class ServerOptions:
     """Limits and access. The defaults are those of a server for programs on the same machine."""
 
     token: str | None = None
-    """What clients present as `Authorization: Bearer …`; None when none is asked for."""
+    """Token that clients send as `Authorization: Bearer …`; None if none is needed."""
     local: bool = True
     """Whether requests must name the server by a name of the machine itself: it listens on loopback, and
     a web page whose name was made to point there (DNS rebinding) gives itself away by that name."""
     hosts: frozenset[str] = frozenset()
-    """Further names by which it may be called, without port."""
+    """Further names of the server, without port."""
     origins: frozenset[str] = frozenset()
-    """Origins of other sites whose pages may ask, with the token as bearer and never with a cookie. See
+    """Origins of other sites whose pages may use the server, with the token and never with a cookie. See
     `checked_origins`."""
     proxies: frozenset[str] = frozenset()
-    """Addresses of proxies that are believed when they say for whom and by which scheme they ask
-    (X-Forwarded-For, X-Forwarded-Proto). See `checked_proxies`."""
+    """Addresses of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are believed. See
+    `checked_proxies`."""
 
     secure_cookie: bool = False
-    """Whether browsers keep the cookie of a session from plain http, even where the server cannot see that
-    it was asked by https. Where it can, they always do."""
+    """Whether the session cookie is always marked Secure. Where the server sees that a request came by https,
+    it is."""
     session_seconds: float = 12 * 3600.0
-    """Time after its last request when a browser's session ends."""
+    """Time after the last request at which a browser's session ends."""
     sessions: int = 1024
-    """Sessions at one time; one more ends the one that was not used for longest."""
+    """Sessions at one time; one more ends the least recently used one."""
 
     body_bytes: int = 4 * MIB
     """Length of a request's body."""
     body_seconds: float = 10.0
     """Time for the body to arrive."""
     run_bytes: int = 48 * MIB
-    """Length of a body that asks a question, with its pictures."""
+    """Length of a body with a question and its pictures."""
     upload_bytes: int = 512 * MIB
-    """Length of a document that is sent."""
+    """Length of an uploaded document."""
     stall_seconds: float = 20.0
-    """Time for the next piece of such a longer body to arrive; the whole has no limit of time."""
+    """Time for the next piece of such a longer body to arrive; the whole has no time limit."""
     body_rate: float = 8 * 1024.0
-    """Bytes a second at which longer bodies arrive at least, on average after `stall_seconds`."""
+    """Minimum bytes a second of longer bodies, on average after `stall_seconds`."""
     held_bytes: int = 1024 * MIB
-    """Bytes of bodies in memory, of all requests together; documents that are sent go to disk."""
+    """Bytes of bodies in memory, of all requests together; uploaded documents go to disk."""
 
     requests_per_minute: int = 1200
-    """Requests of one client, as for the next three: as many at once, and then one by one."""
+    """Requests of one client: as many at once, and then evenly. The same holds for the next three."""
     runs_per_minute: int = 30
-    """Questions asked."""
+    """Questions."""
     uploads_per_minute: int = 600
-    """Documents sent."""
+    """Uploaded documents."""
     attempts_per_minute: int = 10
-    """Wrong tokens from one address, whoever sends them. Further tokens are not looked at."""
+    """Wrong tokens from one address. Further tokens are not compared."""
     limit_local: bool = False
     """Whether the first three hold for programs on the same machine. Whoever can run one has better means
-    to keep it busy, and a trainer searches faster than any such limit."""
+    to keep the server busy, and a trainer searches faster than any such limit."""
     runs: int = 256
     """Runs at one time."""
     client_runs: int = 8
@@ -77,41 +75,41 @@ class ServerOptions:
     client_streams: int = 256
     """Streams of events that one client follows at one time."""
     client_uploads: int = 8
-    """Documents that one client sends at one time."""
+    """Documents that one client uploads at one time."""
     clients: int = 4096
-    """Clients whose pace is remembered; one more has the one that asked least recently forgotten."""
+    """Clients whose pace is remembered; one more replaces the least recent one."""
 
     search_seconds: float = 30.0
-    """Time for a search, waiting included."""
+    """Time for a search, including the time in the queue."""
     item_seconds: float = 30.0
-    """Time for an item or its picture, waiting included."""
+    """Time for an item or its picture, including the time in the queue."""
     hits: int = MAX_HITS
     """Queries times top_k of one request."""
     waiting_queries: int = 4096
-    """Queries that may wait for their batch; further ones are told to come back."""
+    """Queries that may wait for their batch; further ones are refused."""
     batch_queries: int = 64
-    """Queries that are searched in one call; a request of more is searched in several."""
+    """Queries searched in one call; a request with more is searched in several."""
     item_threads: int = 2
-    """Threads that read items and draw their pictures."""
+    """Threads that read items and encode their pictures."""
     waiting_items: int = 64
-    """Requests for items that may wait for them."""
+    """Requests for items that may wait for these threads."""
 
     connections: int = 2048
     """Connections at one time. Each stream of events holds one."""
     peer_connections: int = 128
-    """Connections of one other machine."""
+    """Connections from one other machine."""
     local_connections: int = 512
-    """Connections of the same machine."""
+    """Connections from the same machine."""
     head_seconds: float = 10.0
-    """Time for the head of a request to arrive, and for the first one to begin."""
+    """Time for the head of a request to arrive, and for the first request to begin."""
     write_seconds: float = 60.0
-    """Time for a client to read what fills the buffers before it."""
+    """Time for a client to read from its full buffers."""
     drain_seconds: int = 30
-    """Time for what runs to end after the server was told to stop. Whole: uvicorn takes no other."""
+    """Time for runs to end after the signal to stop. Whole seconds: uvicorn takes no other."""
 
     @property
     def closing_seconds(self) -> float:
-        """The end of `drain_seconds`, for threads whose work nobody waits for any more."""
+        """The last part of `drain_seconds`, for threads whose work nobody waits for any more."""
         return min(2.0, self.drain_seconds / 2)
 
     @property
@@ -121,7 +119,7 @@ class ServerOptions:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is that of the machine itself and cannot be reached from others.
+    """Whether an address or name belongs to the machine itself and cannot be reached from others.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -135,7 +133,7 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_origins(origins: Iterable[str]) -> frozenset[str]:
-    """Origins as browsers write them.
+    """Normalize origins to the form that browsers send.
 
     Raises:
         SettingsError: If one is not scheme, host and perhaps port.
@@ -150,23 +148,23 @@ def _origin(origin: str) -> str:
     plain = origin.strip().rstrip("/").casefold()
     try:
         parts = urlsplit(plain)
-        named = bool(parts.hostname) and parts.port != 0 and parts.scheme in {"http", "https"}
+        has_host = bool(parts.hostname) and parts.port != 0 and parts.scheme in {"http", "https"}
     except ValueError:
-        parts, named = urlsplit(""), False
-    whole = plain == f"{parts.scheme}://{parts.netloc}" and plain.isascii()
-    if not (named and whole) or "@" in plain or "*" in plain:
+        parts, has_host = urlsplit(""), False
+    is_whole = plain == f"{parts.scheme}://{parts.netloc}" and plain.isascii()
+    if not (has_host and is_whole) or "@" in plain or "*" in plain:
         raise SettingsError(
-            f"{origin!r} is no origin.", "Write it as https://app.example:8443, each by name."
+            f"{origin!r} is not an origin.", "Write it as https://app.example:8443, without wildcards."
         )
     default = {"http": ":80", "https": ":443"}[parts.scheme]
     return plain.removesuffix(default)
 
 
 def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:
-    """Addresses of proxies, each in its usual form.
+    """Normalize addresses of proxies.
 
     Raises:
-        SettingsError: If one is no address.
+        SettingsError: If one is not an address.
 
     >>> sorted(checked_proxies(["10.0.0.2", "0:0::1"]))
     ['10.0.0.2', '::1']
@@ -174,6 +172,4 @@ def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:
     try:
         return frozenset(str(ipaddress.ip_address(address.strip())) for address in addresses)
     except ValueError as error:
-        raise SettingsError(
-            "A proxy is named by its address.", "For example 10.0.0.2, without port."
-        ) from error
+        raise SettingsError("--proxy takes an address.", "For example 10.0.0.2, without port.") from error

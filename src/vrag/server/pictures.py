@@ -1,4 +1,4 @@
-"""The bytes of pictures: as they are stored, or drawn smaller."""
+"""The bytes of pictures: as they are stored, cropped, or scaled down."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from vrag.server.item_files import ItemDetails
     from vrag.types import Item
 
-__all__ = ["DAMAGED", "ServedPicture", "crop_of", "picture_of"]
-
 JPEG, PNG = "image/jpeg", "image/png"
 DAMAGED = "Where the server runs: vrag index verify --repair"
-_QUALITY = 90
-_RULE = b"1"
+_JPEG_QUALITY = 90
+_ENCODING_VERSION = b"1"
 """Changes when the same picture would be drawn or written otherwise: part of every ETag."""
 
 
@@ -41,127 +39,112 @@ class ServedPicture:
     """None when the client has it already."""
 
 
-def picture_of(
-    searcher: Searcher, id: str, filed: ItemDetails, max_pixels: int | None, known: str | None
+def stored_picture(
+    searcher: Searcher, id: str, details: ItemDetails, max_pixels: int | None, if_none_match: str | None
 ) -> ServedPicture:
-    """The picture of an item: the stored bytes, or drawn smaller in the same format.
+    """Return the picture of an item: the stored bytes, or scaled down to `max_pixels` in the same format.
 
-    Args:
-        searcher: What opens pictures.
-        id: Of an item that has a picture.
-        filed: Its stored file, if it has one here; else the picture goes as PNG, without loss.
-        max_pixels: Pixels it may have; None for all it has.
-        known: The client's If-None-Match.
+    Without a stored file here it goes as PNG, without loss.
 
     Raises:
-        Refusal: If there is no picture (404), or none of so few pixels (422).
+        Refusal: If there is no picture (404), or it cannot be made so small (422).
     """
-    if filed.picture is None:
-        image = searcher.image(id)
-        shown = _resized(image, max_pixels)
-        content = _png(shown)
-        return _unless_known(_etag(content), PNG, known, lambda: content)
+    if details.picture is None:
+        content = _encode(_scale(searcher.image(id), max_pixels), PNG)
+        return _unless_known(_etag(content), PNG, if_none_match, lambda: content)
     try:
-        with filed.picture.open() as file:
-            return _of_file(file, searcher, id, max_pixels, known)
+        with details.picture.open() as file:
+            return _file_picture(file, searcher, id, max_pixels, if_none_match)
     except OSError as error:
         raise Refusal(404, f"The picture of {id} is missing.", DAMAGED) from error
     except CollectionError as error:
         raise Refusal(404, f"The picture of {id} cannot be opened.", DAMAGED) from error
 
 
-def crop_of(
-    searcher: Searcher, item: Item, box: Box, max_pixels: int | None, known: str | None
+def cropped_picture(
+    searcher: Searcher, item: Item, box: Box, max_pixels: int | None, if_none_match: str | None
 ) -> ServedPicture:
-    """A part of the picture of an item, cut as for an agent: JPEG, and never larger than it is stored.
+    """Return a part of an item's picture, cut as for an agent: JPEG, and never larger than it is stored.
 
     Args:
-        searcher: What opens pictures.
-        item: One that has a picture.
+        searcher: Opens pictures.
+        item: An item that has a picture.
         box: In fractions of the item; what of it lies outside is left out.
-        max_pixels: Pixels it may have; None for all there are.
-        known: The client's If-None-Match.
+        max_pixels: Maximum number of pixels; None for all there are.
+        if_none_match: The client's header.
 
     Raises:
-        Refusal: If there is no picture (404), or nothing to see of it in the box (422).
+        Refusal: If there is no picture (404), or the box holds nothing of it (422).
     """
     assert item.size is not None
     region = View.whole(item.size, item.size).cut(box)
     if fault := fault_of(region):
         raise Refusal(422, fault, "A box is x1,y1,x2,y2 in fractions of the picture, 0 to 1.")
     size = Size(int(region.width), int(region.height))
-    shown = size if max_pixels is None or size.area <= max_pixels else _smaller(size, max_pixels)
+    shown = size if max_pixels is None or size.area <= max_pixels else _scaled_size(size, max_pixels)
     sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
     etag = _etag(f"crop {item.id} {item.size.width}x{item.size.height} {sides} {shown.width}".encode())
 
     def content() -> bytes:
         image = searcher.image(item.id)
         if image.size != item.size:
-            raise CollectionError("The picture has another size than it should.", DAMAGED)
-        return _jpeg(draw_view(image, View(item.size or size, region, shown)))
+            raise CollectionError("The picture does not have the size that its item has.", DAMAGED)
+        return _encode(draw_view(image, View(item.size or size, region, shown)), JPEG)
 
     try:
-        return _unless_known(etag, JPEG, known, content)
+        return _unless_known(etag, JPEG, if_none_match, content)
     except (OSError, CollectionError) as error:
         raise Refusal(404, f"The picture of {item.id} cannot be opened.", DAMAGED) from error
 
 
-def _of_file(
-    file: BinaryIO, searcher: Searcher, id: str, max_pixels: int | None, known: str | None
+def _file_picture(
+    file: BinaryIO, searcher: Searcher, id: str, max_pixels: int | None, if_none_match: str | None
 ) -> ServedPicture:
-    """Ids are hashes of content: with the length of the file they tell one stored picture from another."""
-    head = file.read(8)
-    media_type = PNG if head.startswith(b"\x89PNG") else JPEG
+    """Return a stored picture. Ids are hashes of content: with the length of the file they identify it."""
+    media_type = PNG if file.read(8).startswith(b"\x89PNG") else JPEG
     length = file.seek(0, os.SEEK_END)
-    etag = _etag(f"{id} {length} {max_pixels}".encode())
 
     def content() -> bytes:
-        shown = searcher.image(id) if max_pixels is not None else None
-        if shown is not None and shown.width * shown.height > (max_pixels or 0):
-            small = _resized(shown, max_pixels)
-            return _png(small) if media_type == PNG else _jpeg(small)
+        image = searcher.image(id) if max_pixels is not None else None
+        if image is not None and image.width * image.height > (max_pixels or 0):
+            return _encode(_scale(image, max_pixels), media_type)
         file.seek(0)
         return file.read()
 
-    return _unless_known(etag, media_type, known, content)
+    etag = _etag(f"{id} {length} {max_pixels}".encode())
+    return _unless_known(etag, media_type, if_none_match, content)
 
 
 def _unless_known(
-    etag: str, media_type: str, known: str | None, content: Callable[[], bytes]
+    etag: str, media_type: str, if_none_match: str | None, content: Callable[[], bytes]
 ) -> ServedPicture:
-    tags = {tag.strip().removeprefix("W/") for tag in (known or "").split(",")}
+    tags = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
     return ServedPicture(etag, media_type, None if tags & {etag, "*"} else content())
 
 
-def _resized(image: Image, max_pixels: int | None) -> Image:
-    """The picture with `max_pixels` at most, in its proportions."""
+def _scale(image: Image, max_pixels: int | None) -> Image:
     size = Size(*image.size)
     if max_pixels is None or size.area <= max_pixels:
         return image
-    return draw_view(image, View.whole(size, _smaller(size, max_pixels)))
+    return draw_view(image, View.whole(size, _scaled_size(size, max_pixels)))
 
 
-def _smaller(size: Size, max_pixels: int) -> Size:
-    """The size with `max_pixels` at most, in the same proportions."""
+def _scaled_size(size: Size, max_pixels: int) -> Size:
     try:
         return smart_resize(size, factor=1, min_pixels=1, max_pixels=max_pixels)
     except ValueError as error:
-        raise Refusal(
-            422, f"The picture cannot be made smaller: {error}.", "Leave out max_pixels."
-        ) from error
+        message = f"The picture cannot be made smaller: {error}."
+        raise Refusal(422, message, "Leave out max_pixels.") from error
 
 
-def _png(image: Image) -> bytes:
+def _encode(image: Image, media_type: str) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
-
-
-def _jpeg(image: Image) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=_QUALITY, subsampling=0)
+    if media_type == PNG:
+        image.save(buffer, "PNG", compress_level=1)
+    else:
+        image.save(buffer, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return buffer.getvalue()
 
 
 def _etag(content: bytes) -> str:
-    return f'"{hashlib.sha256(_RULE + content).hexdigest()[:32]}"'
+    return f'"{hashlib.sha256(_ENCODING_VERSION + content).hexdigest()[:32]}"'

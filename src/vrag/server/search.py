@@ -1,13 +1,29 @@
-"""The routes that search: both shapes of `/search`."""
+"""`/search` in both of its forms, and the batcher that answers concurrent requests in one call.
+
+A search over many vectors reads all of them, whether for one query or for fifty, and an embedder takes
+fifty queries in little more time than one. So while one call runs, what arrives waits and goes together
+into the next. Nobody waits for others to come: a query that finds the thread idle is searched at once.
+
+A request of more queries than a call takes is searched piece by piece; after each it goes to the end of the
+queue. So it holds up others no longer than one call, and when it is given up, its rest is not searched. Each
+piece searches what is newest then.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, chain, groupby
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from vrag.errors import VragError
 from vrag.search.schema import (
     MAX_QUERIES,
     OLDER_TOP_K,
@@ -16,60 +32,199 @@ from vrag.search.schema import (
     SearchRequest,
     SearchResponse,
 )
-from vrag.server.hit_json import newer, older
+from vrag.server.http.background import Threads, wait_for_client
 from vrag.server.http.errors import Refusal, responses
-from vrag.server.http.timeouts import attend
+from vrag.server.item_files import image_file_json, search_response_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.server.hit_json import ShownHit
+    from vrag.server.item_files import DetailedHit, DetailedSearcher
+    from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
-    from vrag.server.query_batcher import Batcher
+    from vrag.types import Query as SearchQuery
 
-__all__ = ["search_routes"]
+DetailedHits: TypeAlias = "list[list[DetailedHit]]"
+
+
+@dataclass(slots=True, eq=False)
+class _PendingRequest:
+    queries: Sequence[SearchQuery]
+    top_k: int
+    answer: asyncio.Future[DetailedHits]
+    started: int = 0
+    """Queries that have been handed to the thread."""
+    hits: DetailedHits = field(default_factory=list["list[DetailedHit]"])
+    """Hits of the queries that have come back."""
+
+    @property
+    def waiting(self) -> int:
+        """Queries that wait."""
+        return len(self.queries) - self.started
+
+    def deliver(self, answer: DetailedHits | Exception) -> None:
+        """Add the hits of a piece; with the last one the request is answered."""
+        if self.answer.done():  # given up meanwhile
+            return
+        if isinstance(answer, Exception):
+            self.answer.set_exception(answer)
+            return
+        self.hits.extend(answer)
+        if len(self.hits) == len(self.queries):
+            self.answer.set_result(self.hits)
+
+
+class _Piece(NamedTuple):
+    """Queries of one request that go into one call."""
+
+    request: _PendingRequest
+    queries: Sequence[SearchQuery]
+
+
+class Batcher:
+    """Brings the queries of concurrent requests to the searcher together. Belongs to one event loop.
+
+    Requests with the same `top_k` share a call; a result never depends on what it was batched with,
+    not even through the depth to which a searcher ranks for a larger `top_k`.
+
+    Args:
+        searcher: Called in one thread only, one call after the other.
+        options: How many queries may wait, and how many go into one call.
+        metrics: Counts the batches.
+    """
+
+    def __init__(self, searcher: DetailedSearcher, options: ServerOptions, metrics: ServerMetrics) -> None:
+        self._searcher = searcher
+        self._options = options
+        self._metrics = metrics
+        self._queue: deque[_PendingRequest] = deque()
+        self._waiting = 0
+        self._thread = Threads(1, "vrag-search")
+        self._task: asyncio.Task[None] | None = None
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> asyncio.Future[DetailedHits]:
+        """Submit a request; the future holds its hits. When it is cancelled, what still waits drops out.
+
+        Raises:
+            Refusal: If too many queries wait already (503).
+        """
+        if self._waiting and self._waiting + len(queries) > self._options.waiting_queries:
+            raise Refusal(503, "Too many searches are waiting.", "Try again in a second.")
+        loop = asyncio.get_running_loop()
+        request = _PendingRequest(queries, top_k, loop.create_future())
+        self._queue.append(request)
+        self._count(len(queries))
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._run())
+        return request.answer
+
+    async def close(self, seconds: float) -> None:
+        """Give up what waits, and end the thread when its call has returned or these seconds are over."""
+        for request in self._queue:
+            request.answer.cancel()
+        self._drop_finished()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        await self._thread.close(seconds)
+
+    async def _run(self) -> None:
+        while batch := self._take_batch():
+            answers = await self._thread.run(partial(self._search_batch, batch))
+            for piece, answer in zip(batch, answers, strict=True):
+                piece.request.deliver(answer)
+
+    def _take_batch(self) -> list[_Piece]:
+        """Take the next pieces of the oldest requests, as many as fit into a batch, sorted by `top_k`."""
+        self._drop_finished()
+        batch: list[_Piece] = []
+        unfinished: list[_PendingRequest] = []
+        room = max_queries = self._options.batch_queries
+        while room and self._queue:
+            waiting = self._queue[0].waiting
+            size = room if waiting > max_queries else waiting  # only what no batch has room for is split
+            if size > room:
+                break
+            request = self._queue.popleft()
+            batch.append(_Piece(request, request.queries[request.started : request.started + size]))
+            request.started += size
+            room -= size
+            self._count(-size)
+            if request.waiting:
+                unfinished.append(request)
+        self._queue.extend(unfinished)
+        return sorted(batch, key=lambda piece: piece.request.top_k)
+
+    def _drop_finished(self) -> None:
+        """Remove requests from the queue that were given up or have failed."""
+        dropped = [request for request in self._queue if request.answer.done()]
+        if dropped:
+            self._queue = deque(request for request in self._queue if not request.answer.done())
+            self._count(-sum(request.waiting for request in dropped))
+
+    def _count(self, change: int) -> None:
+        self._waiting += change
+        self._metrics.waiting_queries.set(self._waiting)
+
+    def _search_batch(self, batch: list[_Piece]) -> list[DetailedHits | Exception]:
+        """Make one call for each `top_k`, in the thread."""
+        answers: list[DetailedHits | Exception] = []
+        for top_k, group in groupby(batch, key=lambda piece: piece.request.top_k):
+            answers.extend(self._search_together([piece.queries for piece in group], top_k))
+        return answers
+
+    def _search_together(
+        self, pieces: list[Sequence[SearchQuery]], top_k: int
+    ) -> list[DetailedHits | Exception]:
+        """Search pieces in one call; if it fails, each alone: the error of one does not affect others."""
+        queries = list(chain.from_iterable(pieces))
+        started = time.perf_counter()
+        try:
+            hits = self._searcher.search(queries, top_k)
+        except VragError as error:
+            if len(pieces) == 1:
+                return [error]
+            return [answer for piece in pieces for answer in self._search_together([piece], top_k)]
+        except Exception as error:  # noqa: BLE001 - raised again where the request is handled
+            return [error] * len(pieces)
+        self._metrics.batch_queries.observe(len(queries))
+        self._metrics.batch_seconds.observe(time.perf_counter() - started)
+        ends = accumulate(map(len, pieces))
+        return [hits[end - len(piece) : end] for piece, end in zip(pieces, ends, strict=True)]
 
 
 def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[str]) -> APIRouter:
-    """`POST /search` and `GET /search`.
-
-    Args:
-        batcher: What finds.
-        options: Limits.
-        corpora: Names that `search_corpus` may have.
-    """
+    """Build `POST /search` and `GET /search`; `corpora` are the names that `search_corpus` may have."""
     router = APIRouter(tags=["search"])
     refused = responses(408, 413, 502, 503, 504)
 
-    async def find(request: Request, asked: SearchRequest) -> list[list[ShownHit]]:
-        _check(asked, options, corpora)
-        work = batcher.search(asked.as_queries(), asked.top_k)
-        return await attend(request, work, options.search_seconds)
+    async def search_batched(http_request: Request, request: SearchRequest) -> DetailedHits:
+        _check_request(request, options, corpora)
+        work = batcher.search(request.as_queries(), request.top_k)
+        return await wait_for_client(http_request, work, options.search_seconds)
 
     @router.post(
         "/search",
         summary="Search",
         openapi_extra=search_body(corpora),
         response_model=None,
-        responses={
-            200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "What was found."}
-        }
+        responses={200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "The hits."}}
         | refused,
     )
     async def search(request: Request) -> Response:
         """For each query the best `top_k` items, best first. Filters apply before the ranking.
 
-        The body is read as JSON whatever Content-Type says. With `vrag_ret` the answer has the older shape.
+        The body is read as JSON whatever Content-Type says. With `vrag_ret` the answer has the older form.
         """
-        asked = SearchRequest.model_validate_json(await request.body())
-        found = await find(request, asked)
-        return _json(older(found) if asked.vrag_ret else newer(found))
+        parsed = SearchRequest.model_validate_json(await request.body())
+        hits = await search_batched(request, parsed)
+        return _json(image_file_json(hits) if parsed.vrag_ret else search_response_json(hits))
 
     @router.get(
         "/search",
-        summary="Search for pictures, in the older shape",
+        summary="Search for pictures, in the older form",
         response_model=None,
-        responses={200: {"model": list[list[ImageFileEntry]], "description": "What was found."}} | refused,
+        responses={200: {"model": list[list[ImageFileEntry]], "description": "The hits."}} | refused,
     )
     async def search_images(
         request: Request,
@@ -79,14 +234,14 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
         ],
     ) -> Response:
         """For each query the names of the ten best pages, best first."""
-        asked = SearchRequest(queries=queries, top_k=OLDER_TOP_K, vrag_ret=True)
-        return _json(older(await find(request, asked)))
+        parsed = SearchRequest(queries=queries, top_k=OLDER_TOP_K, vrag_ret=True)
+        return _json(image_file_json(await search_batched(request, parsed)))
 
     return router
 
 
 def search_body(corpora: Sequence[str]) -> dict[str, Any]:
-    """What OpenAPI says of the body of a search: its model, and the names that are known now."""
+    """Describe the body of a search for OpenAPI: its model, and the names that are known now."""
     schema = SearchRequest.model_json_schema()
     names = {"type": "string", "enum": list(corpora)}
     several = {"type": "array", "items": names, "minItems": 1, "maxItems": 100}
@@ -97,20 +252,17 @@ def search_body(corpora: Sequence[str]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _check(asked: SearchRequest, options: ServerOptions, corpora: Sequence[str]) -> None:
-    """What the model of a request cannot know.
+def _check_request(request: SearchRequest, options: ServerOptions, corpora: Sequence[str]) -> None:
+    """Check what the model of a request cannot know.
 
     Raises:
-        Refusal: If it asks for too much, or for a collection that is not there (422).
+        Refusal: If it asks for too many hits, or for an unknown collection (422).
     """
-    number = 1 if isinstance(asked.queries, str) else len(asked.queries)
-    if number * asked.top_k > options.hits:
-        raise Refusal(
-            422,
-            f"{number} queries times top_k {asked.top_k} is more than {options.hits:,} hits.",
-            "Ask for less at a time.",
-        )
-    unknown = sorted((asked.corpora or frozenset[str]()).difference(corpora))
+    number = 1 if isinstance(request.queries, str) else len(request.queries)
+    if number * request.top_k > options.hits:
+        message = f"{number} queries times top_k {request.top_k} is more than {options.hits:,} hits."
+        raise Refusal(422, message, "Ask for less at a time.")
+    unknown = sorted((request.corpora or frozenset[str]()).difference(corpora))
     if unknown:
         known = f"There are: {', '.join(corpora)}." if corpora else "This server has one, without a name."
         raise Refusal(422, f"There is no collection named {unknown[0][:100]!r}.", known)

@@ -1,36 +1,42 @@
-"""The routes that tell how the server is."""
+"""The routes without content of documents: health, counters, version, and the shell of the web page.
+
+The shell is public: everything that it shows is requested separately.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from vrag.search.schema import ServerInfo
+from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Responses, responses
-from vrag.server.http.timeouts import attend
+from vrag.server.http.headers import SHELL_POLICY
 from vrag.server.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.search.searcher import Searcher
-    from vrag.server.http.timeouts import ItemThreadPool
+    from vrag.server.http.background import ItemThreadPool
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
 
-__all__ = ["Health", "status_routes"]
-
-
+STATIC = Path(__file__).parent / "static"
+_STATIC_HEADERS = {"Content-Security-Policy": SHELL_POLICY, "Cache-Control": "no-cache"}
+"""A browser asks each time whether its copy is current: after an upgrade none is of the former version."""
 _COUNTERS: Responses = {200: {"content": {"text/plain": {}}, "description": "Counters."}}
 
 
 class Health(BaseModel):
-    """That the server lives."""
+    """The health of the server."""
 
-    status: Literal["ok"] = Field(default="ok", description="It is there to answer.")
+    status: Literal["ok"] = Field(default="ok", description="The server answers.")
 
 
 def status_routes(
@@ -40,10 +46,10 @@ def status_routes(
     metrics: ServerMetrics,
     options: ServerOptions,
 ) -> APIRouter:
-    """`/healthz`, `/metrics` and `/version`."""
+    """Build `/healthz`, `/metrics` and `/version`."""
     router = APIRouter(tags=["status"])
 
-    @router.get("/healthz", summary="Whether the server lives", responses=responses(408, 413))
+    @router.get("/healthz", summary="Health check", responses=responses(408, 413))
     async def healthz() -> Health:
         """Answers at once, whatever is being searched. Needs no token."""
         return Health()
@@ -55,14 +61,43 @@ def status_routes(
         responses=_COUNTERS | responses(408, 413),
     )
     async def counters() -> Response:
-        """Requests, times, batches and what waits."""
+        """Requests, times, batches and queues."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    @router.get("/version", summary="What is searched", responses=responses(408, 413, 502, 503, 504))
+    @router.get(
+        "/version", summary="The version of the collections", responses=responses(408, 413, 502, 503, 504)
+    )
     async def version(request: Request) -> ServerInfo:
         """The version of what can be found, and the names of the collections."""
         work = item_threads.run(lambda: searcher.version)
-        found = await attend(request, work, options.item_seconds)
-        return ServerInfo(version=found, corpora=list(corpora))
+        current = await wait_for_client(request, work, options.item_seconds)
+        return ServerInfo(version=current, corpora=list(corpora))
 
     return router
+
+
+def page_routes() -> APIRouter:
+    """Build the shell of the web page at `/`, and its icon."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route("/", methods=["GET", "HEAD"])
+    async def shell() -> Response:
+        return FileResponse(STATIC / "index.html", headers=_STATIC_HEADERS, media_type="text/html")
+
+    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    async def icon() -> Response:
+        return FileResponse(STATIC / "icon.svg", headers=_STATIC_HEADERS, media_type="image/svg+xml")
+
+    return router
+
+
+def static_files() -> StaticFiles:
+    """Build the style sheets and modules of the web page, to mount at `/static`."""
+
+    class Files(StaticFiles):
+        def file_response(self, *args: object, **options: object) -> Response:
+            response = super().file_response(*args, **options)  # pyright: ignore[reportArgumentType]
+            response.headers.update(_STATIC_HEADERS)
+            return response
+
+    return Files(directory=STATIC)

@@ -1,8 +1,7 @@
-"""The one thread of a server that writes to a collection: indexes what was uploaded, removes documents.
+"""The one thread of a server that writes to a collection: indexes uploaded files, removes documents.
 
-What is uploaded lies in the folder `uploads` of the collection. The files there and the manifest are all
-there is to know: jobs are kept in memory alone. A server that is killed takes up at its next start what is
-not done:
+Uploaded files lie in the folder `uploads` of the collection. These files and the manifest are the whole
+state: jobs are kept only in memory. A server that was killed continues at its next start:
 
 - An uploaded file without a row, with a row that is pending or with one of other bytes is indexed.
 - A document is removed in this order: its file `NAME` becomes `.NAME.gone`, its rows and items go, that file
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import threading
 import time
 from collections import deque
@@ -29,12 +27,20 @@ from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_sources
 from vrag.index.maintenance import compact, remove
 from vrag.index.plan import read_manifest
-from vrag.server.collections.jobs import JobJournal, UploadJob
-from vrag.server.collections.same_names import DocumentSelector, distinct_names
-from vrag.server.collections.upload_folder import GONE, files, hide, is_done, lies_in, moved, show, uploads_of
-from vrag.server.collections.uploads import clear_parts
-from vrag.server.collections.worker_task import WorkerTask
-from vrag.server.http.errors import Refusal
+from vrag.server.collections.files import DocumentSelector, distinct_folders
+from vrag.server.collections.jobs import JobJournal, UploadJob, WorkerTask
+from vrag.server.collections.uploads import (
+    REMOVED_SUFFIX,
+    clear_parts,
+    hide_files,
+    is_done,
+    lies_in,
+    moved_files,
+    restore_files,
+    uploaded_files,
+    uploads_of,
+)
+from vrag.server.http.errors import Refusal, log_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -48,28 +54,26 @@ if TYPE_CHECKING:
     from vrag.server.collections.uploads import IncomingUpload
     from vrag.types import Document
 
-__all__ = ["IndexWorker"]
-
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
-_TOGETHER = 16
-"""Files that are indexed in one go: starting to takes a second."""
-_COMPACT = 64
-"""Goes after which the tables are compacted: reading slows with the number of commits."""
-_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
-"""Seconds until it is tried again when another process writes to the collection, growing."""
+_BATCH_FILES = 16
+"""Files that are indexed together: to start takes a second."""
+_COMPACT_BATCHES = 64
+"""Batches after which the tables are compacted: reading slows with the number of commits."""
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 15.0
+"""Growing pause before the next attempt when another process writes to the collection."""
 
 
 class _Interrupted(KeyboardInterrupt):
-    """Adding is to be left off: what is done is kept, as with Ctrl-C."""
+    """Indexing is interrupted: finished documents are kept, as with Ctrl-C."""
 
 
 class IndexWorker:
-    """Writes to one collection, one thing after the other, in a thread of its own.
+    """Writes to one collection, one task after the other, in a thread of its own.
 
     Args:
-        holding: The collection; one that can be written to.
-        ended: Is told in which state each upload ended.
+        holding: A writable collection.
+        ended: Called with the final state of each upload.
     """
 
     def __init__(self, holding: OpenCollection, ended: Callable[[str], None] = lambda _: None) -> None:
@@ -83,28 +87,25 @@ class IndexWorker:
         self._tasks: deque[WorkerTask[Any]] = deque()
         self._waiting: deque[UploadJob] = deque()
         self._stopping = False
-        self._tidy = False
+        self._is_recovered = False
         self._pause = 0.0
         self._not_before = 0.0
-        self._goes = 0
+        self._batches = 0
         self._thread = threading.Thread(target=self._run, name=f"vrag-index-{holding.name}", daemon=True)
         self._thread.start()
 
     @property
     def folder(self) -> Path:
-        """Where uploaded files lie."""
+        """The folder of uploaded files."""
         return uploads_of(self.holding)
 
     @property
     def waiting(self) -> int:
-        """How many files wait."""
+        """The number of files that wait."""
         return len(self._waiting)
 
     def place(self, part: IncomingUpload) -> UploadJob:
-        """Has an upload indexed that is complete. Of two of one name the last one counts.
-
-        Args:
-            part: Closed; its target lies in `folder`.
+        """Queue a complete upload for indexing; `part` is closed. Of two with one name the last one counts.
 
         Raises:
             Refusal: If it cannot be given its name.
@@ -114,12 +115,7 @@ class IndexWorker:
             return self.submit(stored.path, stored.document)
 
     def submit(self, path: Path, document: str) -> UploadJob:
-        """Has a file indexed that lies in `folder`.
-
-        Args:
-            path: Of the file.
-            document: Its id.
-        """
+        """Queue a file in `folder` for indexing; `document` is its id."""
         job = UploadJob(self.holding.name, path, document)
         with self._wake:
             for other in [other for other in self._waiting if other.path == path]:
@@ -131,12 +127,12 @@ class IndexWorker:
         return job
 
     def remove(self, document: str, name: str | None = None, folder: str | None = None) -> Future[None]:
-        """Removes a document, ahead of what waits to be indexed. What is being indexed is left off for it.
+        """Remove a document, before what waits to be indexed. Indexing is interrupted for it.
 
         Args:
             document: Its id.
-            name: File name, where only one of several files with this content is meant.
-            folder: What tells it from others of this name; see `distinct_names`.
+            name: File name, to remove only one of several files with this content.
+            folder: Folder that tells it from others of this name; see `distinct_folders`.
 
         Returns:
             Done when it is removed. Raises `Refusal` (404) if there is no such document, and
@@ -145,12 +141,9 @@ class IndexWorker:
         return self._run_task(lambda: self._remove(DocumentSelector(document, name, folder)))
 
     def end_with(self, work: Callable[[], None]) -> Future[None]:
-        """Does what the collection does not survive, ahead of all that waits, and ends.
+        """Do work that the collection does not survive, before all that waits, and end.
 
-        What is being read is left off for it. If it fails, or is cancelled before it began, all goes on.
-
-        Returns:
-            Done when it is. Raises what `work` raises.
+        Indexing is interrupted for it. If it fails, or is cancelled before it began, the worker goes on.
         """
 
         def last() -> None:
@@ -160,16 +153,16 @@ class IndexWorker:
         return self._run_task(last)
 
     def stop(self) -> None:
-        """Has the thread end soon; what is not done waits for the next start."""
+        """Have the thread end soon; unfinished work waits for the next start."""
         with self._wake:
             self._stopping = True
             left, self._tasks = self._tasks, deque()
             self._wake.notify()
         for task in left:
-            task.turn_away(_closing())
+            task.reject(_closing())
 
     def join(self, seconds: float) -> bool:
-        """Waits for the thread to end, after `stop`; says whether it has."""
+        """Wait for the thread to end, after `stop`; return whether it has."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -180,7 +173,7 @@ class IndexWorker:
                 self._tasks.append(task)
                 self._wake.notify()
                 return task.future
-        task.turn_away(_closing())
+        task.reject(_closing())
         return task.future
 
     def _run(self) -> None:
@@ -192,82 +185,88 @@ class IndexWorker:
                     return
                 task = self._tasks.popleft() if self._tasks else None
             if task is not None:
-                task.carry_out()
-            elif not self._tidy:
-                self._try(self._take_up)
+                task.execute()
+            elif not self._is_recovered:
+                self._try(self._recover)
             else:
                 self._try(self._index)
 
     def _is_due(self) -> bool:
-        return (bool(self._waiting) or not self._tidy) and time.monotonic() >= self._not_before
+        return (bool(self._waiting) or not self._is_recovered) and time.monotonic() >= self._not_before
 
     def _until_due(self) -> float | None:
-        if not self._waiting and self._tidy:
+        if not self._waiting and self._is_recovered:
             return None
         return max(self._not_before - time.monotonic(), 0.0)
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Does it; puts it off while another process writes."""
+        """Do some work; postpone it while another process writes."""
         try:
             work()
             self._pause = 0.0
         except _Interrupted:
             pass
         except CollectionBusy:
-            self._pause = min(max(_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+            self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
             self._not_before = time.monotonic() + self._pause
         except BaseException:
-            log.exception("The uploads of %s cannot be looked through.", self.holding.name)
-            self._tidy = True  # what is uploaded from now on is indexed nevertheless
+            log.exception("The uploads of %s cannot be read.", self.holding.name)
+            self._is_recovered = True  # later uploads are indexed nevertheless
 
     def _index(self) -> None:
-        """Indexes some of the files that wait.
+        """Index the next files in the queue.
 
         Raises:
-            CollectionBusy: If another process is writing: they wait on.
+            CollectionBusy: If another process is writing: they stay in the queue.
             _Interrupted: If there is something else to do first.
         """
         with self._wake:
-            jobs = [self._waiting.popleft() for _ in range(min(_TOGETHER, len(self._waiting)))]
+            jobs = [self._waiting.popleft() for _ in range(min(_BATCH_FILES, len(self._waiting)))]
         try:
             self._add(jobs)
         except _Interrupted:
-            self._put_off(jobs, "It waits for its turn.")
+            self._requeue(jobs, "Waiting in the queue.")
             raise
         except CollectionBusy:
-            self._put_off(jobs, "It waits: another process is writing to the collection.")
+            self._requeue(jobs, "Waiting: another process is writing to the collection.")
             raise
         except BaseException as error:  # noqa: BLE001 - a panic of the table's library is no Exception
-            reason = self._reason(error)
+            subject = "The embedder" if isinstance(error, EmbedError) else "Writing to the collection"
+            error_id = log_error(error, f"Indexing {self.holding.name}")
+            hint = "Upload it again, or restart the server."
             for job in jobs:
-                job.fail(reason)
+                job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
         for job in jobs:
             self._ended(job.state.value)
-        self._compact()
+        self._batches += 1
+        if self._batches >= _COMPACT_BATCHES and not self._waiting:
+            with suppress(CollectionBusy):
+                compact(self.holding.collection)
+                self._batches = 0
 
     def _add(self, jobs: list[UploadJob]) -> None:
         by_path = {os.fspath(job.path): job for job in jobs}
         for job in jobs:
             job.begin()
 
-        def tell(made: Made) -> None:
+        def watch(made: Made) -> None:
             if self._stopping or self._tasks:
                 raise _Interrupted
             if job := by_path.get(os.fspath(made.source.path)):
                 job.note(made)
 
         collection = self.holding.collection
-        add_sources(collection, [job.path for job in jobs], _watched(self._producer, tell))
+        add_sources(collection, [job.path for job in jobs], _watched(self._producer, watch))
         rows = read_manifest(collection)
-        with self._placing:  # what has its name has its ticket
-            again = self._awaited()
+        with self._placing:  # a file that has its name has its job
+            again = self._queued_paths()
         for path, job in by_path.items():
             if job.path in again:
                 job.replaced()
             else:
                 job.settle(rows.get(path))
 
-    def _put_off(self, jobs: list[UploadJob], message: str) -> None:
+    def _requeue(self, jobs: list[UploadJob], message: str) -> None:
         with self._wake:
             again = {job.path for job in self._waiting}
             for job in reversed(jobs):
@@ -277,62 +276,46 @@ class IndexWorker:
                     job.wait(message)
                     self._waiting.appendleft(job)
 
-    def _reason(self, error: BaseException) -> str:
-        """What clients are told of a failure that is not of one file; the log has all of it."""
-        mark = secrets.token_hex(6)
-        log.error("Indexing %s failed [%s]", self.holding.name, mark, exc_info=error)
-        what = (
-            "The embedder failed" if isinstance(error, EmbedError) else "The collection cannot be written to"
-        )
-        return f"{what}: the log has more under the id {mark}. Send it again; or the next start tries again."
-
-    def _compact(self) -> None:
-        self._goes += 1
-        if self._goes >= _COMPACT and not self._waiting:
-            with suppress(CollectionBusy):
-                compact(self.holding.collection)
-                self._goes = 0
-
-    def _remove(self, meant: DocumentSelector) -> None:
+    def _remove(self, selector: DocumentSelector) -> None:
         collection = self.holding.collection
         known = collection.documents()
-        folders = distinct_names({*(row.path for row in known), *map(os.fspath, self._awaited())})
-        rows = [row for row in known if meant.fits(row.id, row.name, folders.get(row.path))]
-        jobs = self._withdrawn(meant, folders)
+        folders = distinct_folders({*(row.path for row in known), *map(os.fspath, self._queued_paths())})
+        rows = [row for row in known if selector.matches(row.id, row.name, folders.get(row.path))]
+        jobs = self._take_from_queue(selector, folders)
         if not rows and not jobs:
-            raise Refusal(404, "There is no such document in the collection.", "Look at the list again.")
+            raise Refusal(404, "There is no such document in the collection.", "Reload the list.")
         own = [Path(row.path) for row in rows if self._is_own(row)]
-        hidden = hide({*own, *(job.path for job in jobs)})
+        hidden = hide_files({*own, *(job.path for job in jobs)})
         try:
             if rows:
                 remove(collection, [row.path for row in rows])
         except BaseException:
             if not self._are_gone(rows):
-                show(hidden)
+                restore_files(hidden)
                 with self._wake:
                     self._waiting.extendleft(reversed(jobs))
                 raise
-            log.exception("What is left of a removed document goes with the next change.")
+            log.exception("The rest of a removed document will be deleted with the next change.")
         for path in hidden.values():
             path.unlink(missing_ok=True)
         for job in jobs:
             job.settle(None)
 
     def _are_gone(self, rows: list[Document]) -> bool:
-        """Whether the manifest says nothing of these any more: they are removed, whatever failed later."""
+        """Whether the manifest has none of these any more: they are removed, whatever failed later."""
         try:
             left = read_manifest(self.holding.collection)
         except CollectionError:
             return False
         return bool(rows) and not any(row.path in left for row in rows)
 
-    def _withdrawn(self, meant: DocumentSelector, folders: Mapping[str, str]) -> list[UploadJob]:
-        """The files that are meant and wait to be indexed: they do not any more."""
+    def _take_from_queue(self, selector: DocumentSelector, folders: Mapping[str, str]) -> list[UploadJob]:
+        """Take the selected files out of the queue."""
         with self._wake:
             found = [
                 job
                 for job in self._waiting
-                if meant.fits(job.document, job.path.name, folders.get(os.fspath(job.path)))
+                if selector.matches(job.document, job.path.name, folders.get(os.fspath(job.path)))
             ]
             for job in found:
                 self._waiting.remove(job)
@@ -341,43 +324,41 @@ class IndexWorker:
     def _is_own(self, row: Document) -> bool:
         return lies_in(row.path, self.folder)
 
-    def _take_up(self) -> None:
-        """Finds what an earlier server left: files to index, removals to finish.
+    def _recover(self) -> None:
+        """Find what an earlier server left: files to index, removals to finish.
 
         Raises:
             CollectionBusy: If another process is writing.
         """
         clear_parts(self.folder)
-        there = {path.name: path for path in files(self.folder)}
+        present = {path.name: path for path in uploaded_files(self.folder)}
         rows = self.holding.collection.documents() if self.folder.is_dir() else []
         own = {row.name: row for row in rows if self._is_own(row)}
-        self._finish_removals(own, there)
-        taken = [path for path, before in moved(rows, own, there).items() if self._take_over(path, before)]
-        for name, path in there.items():
+        self._finish_removals(own, present)
+        taken = [
+            path for path, before in moved_files(rows, own, present).items() if self._adopt(path, before)
+        ]
+        for name, path in present.items():
             if path not in taken and not is_done(path, own.get(name)):
-                self._take(path)
-        self._tidy = True
+                with self._placing, suppress(OSError):
+                    if path not in self._queued_paths():  # else it was uploaded just now
+                        self.submit(path, read_source(path).document)
+        self._is_recovered = True
 
-    def _take(self, path: Path) -> None:
-        """Has a file indexed, unless it was uploaded just now and waits already."""
-        with self._placing, suppress(OSError):
-            if path not in self._awaited():
-                self.submit(path, read_source(path).document)
-
-    def _awaited(self) -> set[Path]:
-        """The files that wait to be indexed."""
+    def _queued_paths(self) -> set[Path]:
+        """The paths of the files in the queue."""
         with self._wake:
             return {job.path for job in self._waiting}
 
-    def _finish_removals(self, own: dict[str, Document], there: dict[str, Path]) -> None:
-        for path in self.folder.glob(f".*{GONE}"):
-            name = path.name[1 : -len(GONE)]
-            if name in own and name not in there:
+    def _finish_removals(self, own: dict[str, Document], present: dict[str, Path]) -> None:
+        for path in self.folder.glob(f".*{REMOVED_SUFFIX}"):
+            name = path.name[1 : -len(REMOVED_SUFFIX)]
+            if name in own and name not in present:
                 remove(self.holding.collection, [own[name].path])
             path.unlink(missing_ok=True)
 
-    def _take_over(self, path: Path, before: list[Document]) -> bool:
-        """A file that was known at a path where the collection was before; False where it is another one."""
+    def _adopt(self, path: Path, before: list[Document]) -> bool:
+        """Adopt a file that is known by a path from before the collection was moved; False if it differs."""
         try:
             document = read_source(path).document
         except OSError:
@@ -390,11 +371,11 @@ class IndexWorker:
 
 
 def _closing() -> Refusal:
-    return Refusal(503, "The collection is being closed.", "Look at the list of collections again.")
+    return Refusal(503, "The collection is being closed.", "Reload the list of collections.")
 
 
-def _watched(producer: Producer, tell: Callable[[Made], None]) -> Producer:
-    """A producer that tells of everything that it makes; what telling raises ends it."""
+def _watched(producer: Producer, watch: Callable[[Made], None]) -> Producer:
+    """Call `watch` with everything that a producer makes; what it raises ends the producer."""
 
     def produce(
         sources: Iterator[SourceFile],
@@ -405,6 +386,6 @@ def _watched(producer: Producer, tell: Callable[[Made], None]) -> Producer:
         with closing(producer(sources, items_dir, options, have)) as making:
             for made in making:
                 yield made
-                tell(made)  # after it was taken: what telling raises loses nothing that was made
+                watch(made)  # after it was taken: what it raises loses nothing that was made
 
     return produce

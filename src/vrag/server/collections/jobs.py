@@ -1,11 +1,12 @@
-"""What becomes of uploaded files, as it is told to clients: written by one thread, read by others."""
+"""Jobs of a collection's index thread: uploads, as clients see them, and other work."""
 
 from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from vrag.corpus.converter import Converted, Failed, ItemCount
 from vrag.index.embed_items import Embedded
@@ -13,22 +14,44 @@ from vrag.server.collections.schema import JobState, UploadJobInfo
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from vrag.index.embed_items import Made
     from vrag.index.plan import Known
 
-__all__ = ["JobJournal", "UploadJob"]
+T = TypeVar("T")
+_WAITING = "Waiting in the queue."
+_MAX_FINISHED_JOBS = 1000
+"""Finished jobs of a collection that are remembered."""
 
-_REPLACED = "Another file was uploaded under this name."
-_OVER = frozenset({JobState.FINISHED, JobState.FAILED})
-_KEPT = 1000
-"""Jobs that are remembered of a collection after they have ended."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkerTask(Generic[T]):
+    """Work that another thread requests. A cancelled future does not begin."""
+
+    work: Callable[[], T]
+    future: Future[T] = field(default_factory=Future[T])
+
+    def execute(self) -> None:
+        """Do the work, unless it was cancelled. Whatever it raises is raised where it is waited for."""
+        if self.future.set_running_or_notify_cancel():
+            try:
+                result = self.work()
+            except BaseException as error:  # noqa: BLE001 - raised where the future is waited for
+                self.future.set_exception(error)
+            else:
+                self.future.set_result(result)
+
+    def reject(self, error: Exception) -> None:
+        """Raise an error where the work is waited for, without doing it."""
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
 
 
 @dataclass(eq=False)
 class UploadJob:
-    """An uploaded file on its way into the index."""
+    """An uploaded file on its way into the index. Written by one thread, read by others."""
 
     collection: str
     path: Path
@@ -38,16 +61,16 @@ class UploadJob:
     state: JobState = JobState.WAITING
     done: int = 0
     total: int | None = None
-    message: str = "It waits for its turn."
+    message: str = _WAITING
     problems: tuple[str, ...] = ()
 
     @property
     def over(self) -> bool:
-        """Whether nothing more becomes of it."""
-        return self.state in _OVER
+        """Whether its state is final."""
+        return self.state in {JobState.FINISHED, JobState.FAILED}
 
-    def shown(self) -> UploadJobInfo:
-        """As clients see it."""
+    def info(self) -> UploadJobInfo:
+        """Describe it for clients."""
         return UploadJobInfo(
             id=self.id,
             collection=self.collection,
@@ -61,15 +84,15 @@ class UploadJob:
         )
 
     def begin(self) -> None:
-        """Its turn has come."""
-        self.state, self.message = JobState.RUNNING, "It is being read."
+        """Start it."""
+        self.state, self.message = JobState.RUNNING, "Reading the file."
 
-    def wait(self, message: str = "It waits for its turn.") -> None:
-        """It is put off."""
+    def wait(self, message: str = _WAITING) -> None:
+        """Put it back into the queue."""
         self.state, self.done, self.total, self.message = JobState.WAITING, 0, None, message
 
     def note(self, made: Made) -> None:
-        """Something came of it."""
+        """Count an item that was made of it."""
         match made:
             case ItemCount(items=items):
                 self.total = items
@@ -77,30 +100,26 @@ class UploadJob:
                 self.done += 1
             case _:
                 return
-        of = "" if self.total is None else f" of {self.total}"
-        self.message = f"{self.done}{of} done."
+        of_total = "" if self.total is None else f" of {self.total}"
+        self.message = f"{self.done}{of_total} done."
 
     def fail(self, reason: str) -> None:
-        """Nothing comes of it."""
+        """End it without a result."""
         self.problems = (reason,)
         self.message, self.state = reason, JobState.FAILED
 
     def replaced(self) -> None:
-        """Its file is another one now."""
-        self.fail(_REPLACED)
+        """End it because its file is another one now."""
+        self.fail("Another file was uploaded under this name.")
 
     def settle(self, row: Known | None) -> None:
-        """Takes over what the manifest says of the file in the end.
-
-        Args:
-            row: None where it says nothing any more.
-        """
+        """End it as the manifest says; `row` is None where the manifest has no such file any more."""
         if row is None:
             self.fail("It was removed.")
         elif row.document.id != self.document:
             self.replaced()
         elif row.document.status is DocumentStatus.PENDING:
-            self.fail("It was left unfinished; the next start of the server goes on.")
+            self.fail("It was not completed; the server continues after its next start.")
         elif not row.document.status.served:
             self.fail(row.document.reason)
         else:
@@ -112,23 +131,23 @@ class UploadJob:
 
 
 class JobJournal:
-    """The tickets of one collection, the newest last; those that ended long ago are forgotten."""
+    """The uploads of one collection, the newest last; those that ended long ago are forgotten."""
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, UploadJob] = OrderedDict()
 
     def add(self, job: UploadJob) -> None:
-        """Takes a ticket."""
+        """Add a job."""
         self._jobs[job.id] = job
-        if len(self._jobs) > _KEPT:
-            over = [known.id for known in self.all() if known.over]
-            for id in over[: len(self._jobs) - _KEPT]:
+        if len(self._jobs) > _MAX_FINISHED_JOBS:
+            finished = [known.id for known in self.all() if known.over]
+            for id in finished[: len(self._jobs) - _MAX_FINISHED_JOBS]:
                 self._jobs.pop(id, None)
 
     def all(self) -> list[UploadJob]:
-        """All of them, the oldest first."""
+        """Return all jobs, the oldest first."""
         return list(self._jobs.values())
 
     def get(self, id: str) -> UploadJob | None:
-        """The ticket with this id, if it is remembered."""
+        """Return a job by its id, if it is remembered."""
         return self._jobs.get(id)

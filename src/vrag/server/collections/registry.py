@@ -1,33 +1,35 @@
-"""What a server has open, as it is handed to it: collections by name, and how documents are added to them."""
+"""The collections that a server has open: by name, with how documents are added, and how much they hold."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from vrag.index.collection import Collection
     from vrag.index.embed_items import Producer
 
-__all__ = ["NAME_PATTERN", "CollectionSet", "OpenCollection"]
-
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-"""Of names of new collections: each is the name of a directory too."""
+"""Names of new collections: each is the name of a directory too."""
+_MAX_COUNTS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenCollection:
-    """One collection that a server has open."""
+    """A collection that a server has open."""
 
     name: str
-    """What it is called in queries and addresses."""
+    """Its name in queries and addresses."""
     collection: Collection
     producer: Producer | None = None
-    """Makes items of documents; None where nothing can be added."""
+    """Makes items of documents; None if nothing can be added."""
     reason: str = ""
-    """Why nothing can be written to it, for people; empty where it can."""
+    """Why it is read-only, for people; empty if it is not."""
     removable: bool = False
-    """Whether a client may delete it: it was made by one."""
+    """Whether a client may delete it: it was created by one."""
 
     @property
     def writable(self) -> bool:
@@ -40,7 +42,7 @@ class CollectionSet(Protocol):
 
     @property
     def absent(self) -> str:
-        """Why there are no collections here, for people; empty where there are."""
+        """Why there are no collections here, for people; empty if there are."""
         ...
 
     @property
@@ -49,20 +51,54 @@ class CollectionSet(Protocol):
         ...
 
     def create(self, name: str) -> OpenCollection:
-        """Makes an empty collection, and opens it.
+        """Create an empty collection, and open it.
 
         Raises:
-            SettingsError: If it cannot be made here, or there is one of that name.
+            SettingsError: If that is not possible here, or the name is taken.
             CollectionError: If the disk fails.
         """
         ...
 
     def drop(self, name: str) -> None:
-        """Closes a collection and deletes it with all that is in it.
+        """Close a collection and delete it with all that is in it.
 
         Raises:
-            SettingsError: If it is not one that a client may delete.
+            SettingsError: If a client may not delete it.
             CollectionBusy: If another process is writing to it.
             CollectionError: If the disk fails.
         """
         ...
+
+
+class CollectionCounts(NamedTuple):
+    """How much of a collection can be found."""
+
+    documents: int = 0
+    """Distinct contents: two files with the same one count once."""
+    items: int = 0
+
+
+def count_collection(collection: Collection) -> CollectionCounts:
+    """Count what a collection holds; cached until its manifest changes.
+
+    Raises:
+        CollectionError: If it is gone, or cannot be read.
+    """
+    collection.check_present()
+    return _count(_ManifestVersion(id(collection), collection.file_table.version, collection))
+
+
+@dataclass(frozen=True, slots=True)
+class _ManifestVersion:
+    """A version of the manifest of an open collection; one made again in its place is another one."""
+
+    opened: int
+    version: int
+    collection: Collection = field(compare=False)
+
+
+@lru_cache(_MAX_COUNTS)
+def _count(version: _ManifestVersion) -> CollectionCounts:
+    rows = version.collection.file_table.read(["id", "status", "rows"]).data.to_pylist()
+    served = {row["id"]: row["rows"] for row in rows if DocumentStatus(row["status"]).served}
+    return CollectionCounts(len(served), sum(served.values()))

@@ -1,4 +1,4 @@
-"""What travels about collections and documents: the models of requests and responses."""
+"""Requests and responses of the routes about collections and documents."""
 
 from __future__ import annotations
 
@@ -11,23 +11,8 @@ from vrag.search.schema import ID_PATTERN
 from vrag.server.collections.registry import NAME_PATTERN
 from vrag.types import DocumentStatus
 
-__all__ = [
-    "DOCUMENT_PATTERN",
-    "JOB_PATTERN",
-    "CollectionInfo",
-    "Collections",
-    "DocumentInfo",
-    "DocumentPages",
-    "DocumentPart",
-    "Documents",
-    "JobState",
-    "Jobs",
-    "NewCollection",
-    "UploadJobInfo",
-]
-
 DOCUMENT_PATTERN = r"^[0-9a-f]{64}$"
-"""Of ids of documents: SHA-256 of their bytes."""
+"""Ids of documents: SHA-256 of their bytes."""
 JOB_PATTERN = r"^[0-9a-f]{16}$"
 
 
@@ -36,10 +21,10 @@ class _FrozenInfo(BaseModel):
 
 
 class NewCollection(_FrozenInfo):
-    """A collection to be made."""
+    """A collection to create."""
 
     name: Annotated[str, StringConstraints(pattern=NAME_PATTERN)] = Field(
-        description="Up to 64 small letters, digits, hyphens and underscores."
+        description="Up to 64 lower-case letters, digits, hyphens and underscores."
     )
 
 
@@ -49,18 +34,18 @@ class CollectionInfo(_FrozenInfo):
     name: str = Field(description="For `search_corpus`, and in addresses.")
     documents: int = Field(ge=0, description="Documents that can be found.")
     items: int = Field(ge=0, description="Pages, clips and passages that can be found.")
-    readable: bool = Field(default=True, description="Whether it can be searched and shown now.")
+    readable: bool = Field(default=True, description="Whether it can be searched at the moment.")
     writable: bool = Field(description="Whether documents can be added and removed.")
-    removable: bool = Field(description="Whether it can be deleted: it was made through the server.")
-    embedder: str | None = Field(description="What made its vectors; null where words alone are searched.")
-    reason: str | None = Field(default=None, description="Why nothing can be written to it, or read.")
+    removable: bool = Field(description="Whether it can be deleted: it was created through the server.")
+    embedder: str | None = Field(description="The embedder of its vectors; null if only words are searched.")
+    reason: str | None = Field(default=None, description="Why it cannot be written to, or read.")
 
 
 class Collections(_FrozenInfo):
     """The collections that the server has open."""
 
     collections: list[CollectionInfo]
-    creatable: bool = Field(description="Whether more of them can be made.")
+    creatable: bool = Field(description="Whether more can be created.")
     reason: str | None = Field(default=None, description="Why there are none.")
 
 
@@ -71,14 +56,13 @@ class DocumentInfo(_FrozenInfo):
     name: str = Field(description="File name, for people.")
     folder: str | None = Field(
         default=None,
-        description="The end of its folder's path that tells it from others of its name; null where it is "
-        "the only one.",
+        description="The end of its folder's path that tells it from others of its name; null without any.",
     )
     size: int | None = Field(
-        default=None, ge=0, description="Of the file, in bytes; null while it waits to be read."
+        default=None, ge=0, description="Size of the file in bytes; null while it waits in the queue."
     )
-    status: DocumentStatus = Field(description="How far it has come.")
-    items: int = Field(ge=0, description="Pages, clips or passages of it that can be found.")
+    status: DocumentStatus = Field(description="Its state in the index.")
+    items: int = Field(ge=0, description="Its pages, clips or passages that can be found.")
     problems: list[str] = Field(description="What could not be read, and why.")
     uploaded: bool = Field(description="Whether it was uploaded: removing it deletes the file as well.")
 
@@ -87,7 +71,7 @@ class Documents(_FrozenInfo):
     """Files of a collection, by name."""
 
     documents: list[DocumentInfo]
-    total: int = Field(ge=0, description="How many there are in all.")
+    total: int = Field(ge=0, description="Total number.")
 
 
 class DocumentPart(_FrozenInfo):
@@ -98,8 +82,8 @@ class DocumentPart(_FrozenInfo):
     ordinal: int = Field(ge=1, description="Position in the document.")
     width: int | None = Field(default=None, ge=1, description="Of the picture, in pixels.")
     height: int | None = Field(default=None, ge=1, description="Of the picture, in pixels.")
-    start: float | None = Field(default=None, description="Of a clip: where it begins, in seconds.")
-    end: float | None = Field(default=None, description="Of a clip: where it ends.")
+    start: float | None = Field(default=None, description="Start of a clip, in seconds.")
+    end: float | None = Field(default=None, description="End of a clip.")
 
 
 class DocumentPages(_FrozenInfo):
@@ -112,28 +96,28 @@ class DocumentPages(_FrozenInfo):
 
 
 class JobState(StrEnum):
-    """How far an upload has come."""
+    """State of an upload."""
 
     WAITING = "waiting"
-    """The file is stored; its turn will come, also after a restart."""
+    """The file is stored and waits in the queue, also after a restart."""
     RUNNING = "running"
-    """Its pages are being read."""
+    """It is being indexed."""
     FINISHED = "finished"
-    """It can be found, in whole or in part; `problems` says what is missing."""
+    """It can be found, completely or in part; `problems` says what is missing."""
     FAILED = "failed"
     """It cannot be found; `problems` says why."""
 
 
 class UploadJobInfo(_FrozenInfo):
-    """What becomes of an uploaded file. Kept in memory: after a restart, see the documents."""
+    """The progress of an uploaded file. Kept in memory: after a restart, see the documents."""
 
     id: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
     collection: str
     file: str = Field(description="The name under which the file is stored.")
     state: JobState
     done: int = Field(ge=0, description="Pages, clips or passages that are done.")
-    total: int | None = Field(default=None, ge=0, description="How many there are, once that is known.")
-    message: str = Field(description="How it stands, in one sentence.")
+    total: int | None = Field(default=None, ge=0, description="Their total, once it is known.")
+    message: str = Field(description="The state in one sentence.")
     problems: list[str] = Field(description="What could not be read, and why.")
     document: str | None = Field(default=None, description="Id of the document.")
 

@@ -1,4 +1,4 @@
-"""The collections of a server as its clients manage them: listed, made, filled, emptied, deleted."""
+"""The collections of a server as its clients manage them: list, create, upload, remove, delete."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.plan import read_manifest
 from vrag.index.tables.table import literal
-from vrag.server.collections.counts import CollectionCounts, counted
-from vrag.server.collections.file_names import safe_name, suffix_of
-from vrag.server.collections.file_types import SUFFIXES
+from vrag.server.collections.files import SUFFIXES, distinct_folders, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
-from vrag.server.collections.same_names import distinct_names
+from vrag.server.collections.registry import CollectionCounts, count_collection
 from vrag.server.collections.schema import (
     CollectionInfo,
     Collections,
@@ -26,8 +24,13 @@ from vrag.server.collections.schema import (
     Jobs,
     UploadJobInfo,
 )
-from vrag.server.collections.upload_folder import lies_in, uploads_of
-from vrag.server.collections.uploads import IncomingUpload, UploadLimits, receive
+from vrag.server.collections.uploads import (
+    IncomingUpload,
+    UploadLimits,
+    lies_in,
+    receive,
+    uploads_of,
+)
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.types import DocumentStatus
@@ -41,24 +44,27 @@ if TYPE_CHECKING:
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
 
-__all__ = ["CollectionService"]
-
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
-_THREADS = 4
-"""Threads that store uploads: disks, not processors, are what they wait for."""
-_PARTS = ("id", "kind", "ordinal", "width", "height", "clip_start", "clip_end")
-_COLLECTIONS = "GET /collections lists them."
+_UPLOAD_THREADS = 4
+"""Threads that store uploads: they wait for disks, not processors."""
+_PART_COLUMNS = ("id", "kind", "ordinal", "width", "height", "clip_start", "clip_end")
+_SEE_COLLECTIONS = "GET /collections lists the collections."
+_NAMED = (
+    "It was named when the server was started: only collections created through the server can be deleted."
+)
+_UNREADABLE = "It cannot be read at the moment: the server's log has the reason."
+_GONE = "Its folder does not exist any more: it was moved or deleted, or its disk is not mounted."
 
 
 class CollectionService:
     """Manages the collections of a server. Belongs to one event loop between `start` and `close`.
 
     Args:
-        holdings: What the server has open.
-        options: How long a file may be, and how long requests may take.
-        limits: How much may be uploaded in all.
-        metrics: Where uploads are counted.
+        holdings: The collections that the server has open.
+        options: Size of a file, and time limits.
+        limits: Limits of all uploads together.
+        metrics: Counts the uploads.
     """
 
     def __init__(
@@ -72,34 +78,34 @@ class CollectionService:
         self._options = options
         self._limits = limits or UploadLimits()
         self._ended: Callable[[str], None] = metrics.upload_ended if metrics else lambda _: None
-        self._threads = Threads(_THREADS, "vrag-uploads")
-        self._clerks: dict[str, IndexWorker] = {}
-        self._turn = threading.Lock()
+        self._threads = Threads(_UPLOAD_THREADS, "vrag-uploads")
+        self._workers: dict[str, IndexWorker] = {}
+        self._lock = threading.Lock()
 
     async def start(self) -> None:
-        """Takes up what an earlier server left unfinished, in threads."""
+        """Continue what an earlier server left unfinished, in threads."""
         for holding in self._holdings.holdings:
             if holding.writable and uploads_of(holding).is_dir():
                 self._start_worker(holding)
 
     async def close(self, seconds: float) -> None:
-        """Has indexing leave off: what is done is kept, the rest is taken up at the next start.
+        """Stop indexing: finished documents are kept, the rest is continued at the next start.
 
         Args:
-            seconds: How long to wait for it; then it is left to end with the program, which costs nothing but
-                what was done since the last commit.
+            seconds: How long to wait for it; then it is left to end with the program, which loses only what
+                was done since the last commit.
         """
-        clerks = list(self._clerks.values())
-        for worker in clerks:
+        workers = list(self._workers.values())
+        for worker in workers:
             worker.stop()
-        joined = [asyncio.to_thread(worker.join, seconds) for worker in clerks]
+        joined = [asyncio.to_thread(worker.join, seconds) for worker in workers]
         ended = await asyncio.gather(self._threads.close(seconds), *joined)
         if not all(ended[1:]):
-            log.warning("Indexing is still at work after %g s and is left behind.", seconds)
-        self._clerks = {}
+            log.warning("Indexing is still busy after %g s and is left behind.", seconds)
+        self._workers = {}
 
     def collections(self) -> Collections:
-        """All collections. Blocks."""
+        """List the collections. Blocks."""
         held = self._holdings.holdings
         return Collections(
             collections=[_info(holding) for holding in held],
@@ -108,26 +114,26 @@ class CollectionService:
         )
 
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> Documents:
-        """Files of a collection, by name, those included that wait to be indexed. Blocks.
+        """List the files of a collection by name, with those that wait to be indexed. Blocks.
 
         Raises:
             Refusal: If there is no such collection (404).
         """
         holding = self._holding(name)
-        uploads, worker = uploads_of(holding), self._clerks.get(name)
+        uploads, worker = uploads_of(holding), self._workers.get(name)
         rows = read_manifest(holding.collection)
         waiting = {str(t.path): t for t in (worker.journal.all() if worker else ()) if not t.over}
-        waiting = {path: upload_job for path, upload_job in waiting.items() if path not in rows}
-        folders = distinct_names([*rows, *waiting])
+        waiting = {path: job for path, job in waiting.items() if path not in rows}
+        folders = distinct_folders([*rows, *waiting])
         files = [
             _document(row, folders.get(path), uploaded=lies_in(path, uploads)) for path, row in rows.items()
         ]
-        files += [_waiting(upload_job, folders.get(path)) for path, upload_job in waiting.items()]
+        files += [_waiting(job, folders.get(path)) for path, job in waiting.items()]
         files.sort(key=lambda file: (file.name.casefold(), file.name, file.folder or "", file.id))
         return Documents(documents=files[offset : offset + limit], total=len(files))
 
     def document(self, id: str) -> DocumentPages:
-        """A document with its items, from the first collection that has it. Blocks.
+        """Return a document with its items, from the first collection that has it. Blocks.
 
         Raises:
             Refusal: If there is none (404).
@@ -143,20 +149,20 @@ class CollectionService:
                 fault = error
         if fault is not None:
             raise fault
-        raise Refusal(404, "There is no such document.", "It may have been removed: look at the list again.")
+        raise Refusal(404, "There is no such document.", "It may have been removed: reload the list.")
 
     async def create(self, name: str) -> CollectionInfo:
-        """Makes a collection.
+        """Create a collection.
 
         Raises:
-            Refusal: If it cannot be made here, or there is one of that name (409).
+            Refusal: If that is not possible here, or the name is taken (409).
         """
         self._check_present()
-        holding = await self._changed(lambda: self._holdings.create(name))
+        holding = await self._change(lambda: self._holdings.create(name))
         return await self._threads.run(partial(_info, holding))
 
     async def drop(self, name: str) -> None:
-        """Deletes a collection that was made by `create`, with all that is in it.
+        """Delete a collection that was made by `create`, with all that is in it.
 
         Raises:
             Refusal: If there is none (404), it is not one that clients may delete, or it is being written to
@@ -165,68 +171,66 @@ class CollectionService:
         holding = self._holding(name)
         if not holding.removable:
             raise Refusal(
-                409, f"The collection {name} is not deleted through the server.", holding.reason or _NAMED
+                409, f"The collection {name} cannot be deleted through the server.", holding.reason or _NAMED
             )
-        await self._changed(partial(self._drop, holding))
+        await self._change(partial(self._drop, holding))
 
     def jobs(self, name: str) -> Jobs:
-        """Uploads of a collection, the newest first.
+        """List the uploads of a collection, the newest first.
 
         Raises:
             Refusal: If there is no such collection (404).
         """
         self._holding(name)
-        worker = self._clerks.get(name)
-        return Jobs(
-            jobs=[upload_job.shown() for upload_job in reversed(worker.journal.all() if worker else [])]
-        )
+        worker = self._workers.get(name)
+        return Jobs(jobs=[job.info() for job in reversed(worker.journal.all() if worker else [])])
 
     def job(self, id: str) -> UploadJobInfo:
-        """What became of an upload.
+        """Return an upload.
 
         Raises:
-            Refusal: If there is none of this id, or none any more (404).
+            Refusal: If there is none of this id, or it was forgotten (404).
         """
-        for worker in list(self._clerks.values()):
-            if upload_job := worker.journal.get(id):
-                return upload_job.shown()
-        hint = "Jobs are forgotten when the server starts anew: see the documents of the collection."
+        for worker in list(self._workers.values()):
+            if job := worker.journal.get(id):
+                return job.info()
+        hint = "Jobs are forgotten when the server restarts: see the documents of the collection."
         raise Refusal(404, "There is no such job.", hint)
 
     async def upload(
         self, name: str, file: str, body: AsyncIterator[bytes], length: int | None
     ) -> UploadJobInfo:
-        """Stores a file, in place of what has its name, and has it indexed.
+        """Store a file, replacing the one of its name, and queue it for indexing.
 
         Args:
-            name: Of the collection.
-            file: Name of the file, as the client gave it.
+            name: Name of the collection.
+            file: Name of the file, as the client sent it.
             body: The pieces of its content.
-            length: Its length in bytes, if the client said it.
+            length: Its length in bytes, if the client stated it.
 
         Raises:
-            Refusal: If there is no such collection (404), it takes no documents (409), no such file (415) or
-                none so long (413), or there is no room for it (507) or for its job (503).
+            Refusal: If there is no such collection (404), it is read-only (409), the file has the wrong type
+                (415) or is too long (413), the disk is full (507) or the queue is (503).
         """
         holding = self._writable(name)
         self._check_upload(file, length)
         worker = self._start_worker(holding)
         if worker.waiting >= self._limits.waiting:
-            raise Refusal(503, "Too many files wait to be indexed.", "Come back when some are done.")
+            raise Refusal(503, "Too many files wait to be indexed.", "Try again when some are done.")
         part = IncomingUpload(worker.folder / safe_name(file), self._limits)
-        upload_job = await receive(body, part, self._options.upload_bytes, self._threads, worker.place)
-        return upload_job.shown()
+        job = await receive(body, part, self._options.upload_bytes, self._threads, worker.place)
+        return job.info()
 
     def remove(
         self, name: str, document: str, file: str | None = None, folder: str | None = None
     ) -> asyncio.Future[None]:
-        """Removes a document; an uploaded file is deleted with it, others stay where they are.
+        """Remove a document; an uploaded file is deleted with it, others stay where they are.
 
         Args:
-            name: Of the collection.
+            name: Name of the collection.
             document: Id of the document.
-            file: File name, where only one of several files with this content is meant.
-            folder: Its `DocumentInfo.folder`, where only one of several files of this name is meant.
+            file: File name, to remove only one of several files with this content.
+            folder: Its `DocumentInfo.folder`, to remove only one of several files of this name.
 
         Raises:
             Refusal: If there is no such collection (404) or it cannot be written to (409). The future raises
@@ -235,8 +239,8 @@ class CollectionService:
         """
         return asyncio.wrap_future(self._start_worker(self._writable(name)).remove(document, file, folder))
 
-    async def _changed(self, change: Callable[[], T]) -> T:
-        """Changes which collections there are, in a thread."""
+    async def _change(self, change: Callable[[], T]) -> T:
+        """Create or delete a collection, in a thread."""
         try:
             return await self._threads.run(change)
         except (SettingsError, CollectionBusy) as error:
@@ -249,22 +253,24 @@ class CollectionService:
             dropped.result(self._limits.stop_seconds)
         except TimeoutError:
             if dropped.cancel():
-                raise CollectionBusy("A document is being read just now.", "Try again in a minute.") from None
+                raise CollectionBusy(
+                    "A document is being indexed at the moment.", "Try again in a minute."
+                ) from None
             dropped.result()
-        with self._turn:
-            if self._clerks.get(holding.name) is worker:
-                del self._clerks[holding.name]
+        with self._lock:
+            if self._workers.get(holding.name) is worker:
+                del self._workers[holding.name]
 
     def _start_worker(self, holding: OpenCollection) -> IndexWorker:
-        """What writes to a collection; another one where a new collection has the name of a deleted one."""
-        with self._turn:
-            known = self._clerks.get(holding.name)
+        """Return the worker of a collection; a new one if a new collection has the name of a deleted one."""
+        with self._lock:
+            known = self._workers.get(holding.name)
             if known is not None and known.holding.collection is holding.collection:
                 return known
             if known is not None:
                 known.stop()
-            self._clerks[holding.name] = IndexWorker(holding, self._ended)
-            return self._clerks[holding.name]
+            self._workers[holding.name] = IndexWorker(holding, self._ended)
+            return self._workers[holding.name]
 
     def _check_present(self) -> None:
         if self._holdings.absent:
@@ -275,36 +281,29 @@ class CollectionService:
         for holding in self._holdings.holdings:
             if holding.name == name:
                 return holding
-        raise Refusal(404, "There is no such collection.", _COLLECTIONS)
+        raise Refusal(404, "There is no such collection.", _SEE_COLLECTIONS)
 
     def _writable(self, name: str) -> OpenCollection:
         holding = self._holding(name)
         if not holding.writable:
-            raise Refusal(409, f"The collection {name} takes no documents here.", holding.reason)
+            raise Refusal(409, f"The collection {name} does not accept documents here.", holding.reason)
         return holding
 
     def _check_upload(self, file: str, length: int | None) -> None:
-        """Refuses by name and announced length, before anything is read."""
+        """Refuse by name and stated length, before anything is read."""
         suffix = suffix_of(file)
         if suffix not in SUFFIXES:
             kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
-            raise Refusal(415, f"{kind} are not read.", f"These are: {', '.join(SUFFIXES)}")
-        most = self._options.upload_bytes
-        if length is not None and length > most:
-            raise Refusal(413, f"The file is longer than {most:,} bytes.", "Split it into several.")
-
-
-_NAMED = "It was named when the server was started: only collections made through the server are deleted."
-
-
-_UNREADABLE = "It cannot be read just now: the server's log says why."
-_GONE = "Its folder is not there any more: it was moved or deleted, or its disk is away."
+            raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
+        max_bytes = self._options.upload_bytes
+        if length is not None and length > max_bytes:
+            raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
 
 
 def _info(holding: OpenCollection) -> CollectionInfo:
-    """What is told of a collection; of one that cannot be read, that, so that others are shown beside it."""
+    """Describe a collection; an unreadable one is marked, so that the others can still be listed."""
     try:
-        counts, fault = counted(holding.collection), ""
+        counts, fault = count_collection(holding.collection), ""
     except CollectionError as error:
         log.warning("The collection %s cannot be read: %s", holding.name, error)
         counts = CollectionCounts()
@@ -336,10 +335,10 @@ def _document(row: Known, folder: str | None, *, uploaded: bool) -> DocumentInfo
     )
 
 
-def _waiting(upload_job: UploadJob, folder: str | None) -> DocumentInfo:
+def _waiting(job: UploadJob, folder: str | None) -> DocumentInfo:
     return DocumentInfo(
-        id=upload_job.document,
-        name=upload_job.path.name,
+        id=job.document,
+        name=job.path.name,
         folder=folder,
         status=DocumentStatus.PENDING,
         items=0,
@@ -359,7 +358,9 @@ def _pages(holding: OpenCollection, id: str) -> DocumentPages | None:
 
 
 def _parts(holding: OpenCollection, document: str) -> list[DocumentPart]:
-    rows = holding.collection.item_table.read(_PARTS, f"document = {literal(document)}").data.to_pylist()
+    rows = holding.collection.item_table.read(
+        _PART_COLUMNS, f"document = {literal(document)}"
+    ).data.to_pylist()
     return [
         DocumentPart(
             id=row["id"],

@@ -1,7 +1,8 @@
-"""Bodies of requests become files: streamed to a hidden one, checked, and renamed when all is there.
+"""Uploaded files: the folder in which they lie, and the streaming of request bodies into it.
 
-Whatever ends an upload before that, the client's departure, a limit, a full disk, takes the hidden file with
-it. What a killed server leaves is deleted once nothing was written to it for ten minutes.
+A body is streamed to a hidden file, checked, and renamed when it is complete. Whatever ends an upload before
+that, the client's departure, a limit, a full disk, deletes the hidden file. What a killed server leaves is
+deleted once nothing was written to it for ten minutes.
 """
 
 from __future__ import annotations
@@ -17,52 +18,127 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from vrag.server.collections.file_types import HEAD_BYTES, fault_of_head
+from vrag.index.plan import is_unchanged
+from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.http.errors import Refusal
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
-    from pathlib import Path
 
+    from vrag.server.collections.registry import OpenCollection
     from vrag.server.http.background import Threads
-
-__all__ = ["IncomingUpload", "StoredUpload", "UploadLimits", "clear_parts", "receive"]
+    from vrag.types import Document
 
 T = TypeVar("T")
 log = logging.getLogger("vrag.server")
-_PART = ".part"
+UPLOADS = "uploads"
+"""Name of the folder."""
+REMOVED_SUFFIX = ".gone"
+"""A file that is being removed is called `.NAME.gone`."""
+_PART_SUFFIX = ".part"
 _STALE_SECONDS = 600.0
-_WRITTEN = 1024 * 1024
-"""Bytes that are written at once."""
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_STEPS_NS = (1, 1000, 1_000_000, 2_000_000_000)
-"""How finely file systems tell times, in nanoseconds."""
+_WRITE_BYTES = 1024 * 1024
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_TIME_STEPS_NS = (1, 1000, 1_000_000, 2_000_000_000)
+"""Resolutions of file times in various file systems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadLimits:
-    """How much may be uploaded, beside the size of one file, which `ServerOptions.upload_bytes` is."""
+    """Limits of uploads besides the size of one file, which is `ServerOptions.upload_bytes`."""
 
     collection_bytes: int | None = None
-    """Bytes of all files uploaded to one collection; None for as many as there is room for."""
+    """Bytes of all files uploaded to one collection; None for no limit."""
     free_bytes: int = 512 * 1024 * 1024
-    """Bytes that stay free on the disk: pages take room as well."""
+    """Bytes that stay free on the disk: pages need space as well."""
     waiting: int = 1000
-    """Files of a collection that may wait to be read."""
+    """Files of a collection that may wait to be indexed."""
     stop_seconds: float = 20.0
-    """Time for what is being read to be left off, when a collection is deleted."""
+    """Time for indexing to stop when a collection is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUpload:
-    """A file that was uploaded and lies in its place."""
+    """A completely uploaded file."""
 
     path: Path
     document: str
     """SHA-256 of its bytes in hexadecimal: the id of the document that it becomes."""
     size: int
+
+
+def uploads_of(holding: OpenCollection) -> Path:
+    """Return the folder of a collection's uploads; it need not exist."""
+    return holding.collection.directory / UPLOADS
+
+
+def lies_in(path: str, folder: Path) -> bool:
+    """Whether a path in the manifest belongs to a file in this folder, whatever links lead there."""
+    parent, name = os.path.split(path)
+    if os.path.basename(parent) != folder.name or not name:  # noqa: PTH119 - cheap, for every row
+        return False
+    return parent == os.fspath(folder) or os.path.realpath(parent) == os.path.realpath(folder)
+
+
+def uploaded_files(folder: Path) -> list[Path]:
+    """List the uploaded files in a folder, sorted."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
+            )
+    except OSError:
+        return []
+    return [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
+
+
+def is_done(path: Path, row: Document | None) -> bool:
+    """Whether the manifest has an uploaded file completely."""
+    return row is not None and row.status is not DocumentStatus.PENDING and is_unchanged(path, row)
+
+
+def moved_files(
+    rows: list[Document], own: dict[str, Document], present: dict[str, Path]
+) -> dict[Path, list[Document]]:
+    """Find uploaded files that the manifest knows by other paths, where no file is any more.
+
+    Args:
+        rows: The manifest.
+        own: Its rows of files in the folder, by name.
+        present: The files in the folder, by name.
+    """
+    found: dict[Path, list[Document]] = {}
+    for row in rows:
+        above = os.path.basename(os.path.dirname(row.path))  # noqa: PTH119, PTH120 - cheap, for every row
+        known = above != UPLOADS or row.name not in present or row.name in own
+        if not known and not os.path.lexists(row.path):
+            found.setdefault(present[row.name], []).append(row)
+    return found
+
+
+def hide_files(paths: set[Path]) -> dict[Path, Path]:
+    """Rename files to hidden names; return these by path. Files that are gone already are left out."""
+    hidden: dict[Path, Path] = {}
+    for path in sorted(paths):
+        place = path.with_name(f".{path.name}{REMOVED_SUFFIX}")
+        with suppress(FileNotFoundError):
+            path.replace(place)
+            hidden[path] = place
+    return hidden
+
+
+def restore_files(hidden: dict[Path, Path]) -> None:
+    """Undo `hide_files`, except where another file has the name by now."""
+    for path, place in hidden.items():
+        with suppress(OSError):
+            if not path.exists():
+                place.replace(path)
 
 
 async def receive(
@@ -72,25 +148,24 @@ async def receive(
     threads: Threads,
     place: Callable[[IncomingUpload], T],
 ) -> T:
-    """Stores a body; all or nothing.
+    """Store a body completely or not at all.
 
     Args:
         body: Its pieces; what it raises is passed on.
-        part: Where it goes.
-        limit: Bytes it may have.
-        threads: What writes: no disk is waited for here.
-        place: Gives what is complete its name, in one of them.
+        part: The destination.
+        limit: Maximum number of bytes.
+        threads: Threads that write to the disk.
+        place: Renames the complete file, in one of these threads.
 
     Returns:
-        What `place` returns.
+        The result of `place`.
 
     Raises:
-        Refusal: If it is empty (422), longer than allowed (413), no such file (415), or there is no room
-            (507).
+        Refusal: If it is empty (422), too long (413), not of its type (415), or the disk is full (507).
     """
     try:
         await threads.run(part.open)
-        await _fill(part, body, limit, threads)
+        await _write_body(part, body, limit, threads)
         await threads.run(part.close)
         return await threads.run(partial(place, part))
     except BaseException:
@@ -98,34 +173,34 @@ async def receive(
         raise
 
 
-async def _fill(part: IncomingUpload, body: AsyncIterator[bytes], limit: int, threads: Threads) -> None:
-    """Writes what comes; looks at the first bytes before any is written."""
+async def _write_body(part: IncomingUpload, body: AsyncIterator[bytes], limit: int, threads: Threads) -> None:
+    """Write the pieces; check the first bytes before any is written."""
     waiting = bytearray()
-    size, looked_at = 0, False
+    size, is_checked = 0, False
     suffix = part.target.suffix.lower()
     async for piece in body:
         waiting += piece
         size += len(piece)
         if size > limit:
             raise Refusal(413, f"The file is longer than {limit:,} bytes.", "Split it into several.")
-        if not looked_at and len(waiting) >= HEAD_BYTES:
+        if not is_checked and len(waiting) >= HEAD_BYTES:
             _check_head(suffix, bytes(waiting[:HEAD_BYTES]))
-            looked_at = True
-        if len(waiting) >= _WRITTEN:
+            is_checked = True
+        if len(waiting) >= _WRITE_BYTES:
             await threads.run(partial(part.write, bytes(waiting)))
             waiting.clear()
     if not size:
         raise Refusal(422, "The file is empty.", "Send its content as the body: curl -T FILE URL")
-    if not looked_at:
+    if not is_checked:
         _check_head(suffix, bytes(waiting))
     await threads.run(partial(part.write, bytes(waiting)))
 
 
 def clear_parts(folder: Path) -> None:
-    """Deletes what killed servers left of uploads."""
+    """Delete incomplete uploads of killed servers."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(".") and entry.name.endswith(_PART):
+            if entry.name.startswith(".") and entry.name.endswith(_PART_SUFFIX):
                 with suppress(OSError):
                     if time.time() - entry.stat().st_mtime > _STALE_SECONDS:
                         os.unlink(entry.path)  # noqa: PTH108
@@ -135,68 +210,72 @@ class IncomingUpload:
     """A file that is being uploaded, under a hidden name. Its methods block.
 
     Args:
-        target: The name that it will have, in the folder of uploads; its suffix says what it must be.
-        limits: Room that stays, and of all uploads together.
+        target: Its later path in the folder of uploads; the suffix says what type it must have.
+        limits: Free space, and size of all uploads together.
     """
 
     def __init__(self, target: Path, limits: UploadLimits) -> None:
         self.target = target
         self._limits = limits
         self._folder = folder = target.parent
-        self._path = folder / f".{secrets.token_hex(8)}{_PART}"
-        self._turn = threading.Lock()
+        self._path = folder / f".{secrets.token_hex(8)}{_PART_SUFFIX}"
+        self._lock = threading.Lock()
         self._file: BinaryIO | None = None
         self._over = False
         self._hash = hashlib.sha256()
         self._before = self._size = 0
 
     def open(self) -> None:
-        """Makes it, unless it was discarded already."""
-        with self._turn, _storing():
+        """Create it, unless it was discarded already."""
+        with self._lock, _disk_errors():
             if self._over:
                 return
             self._folder.mkdir(exist_ok=True)
             clear_parts(self._folder)
             if self._limits.collection_bytes is not None:
-                self._before = _uploaded(self._folder)
+                self._before = _folder_bytes(self._folder)
             self._file = self._path.open("xb")
 
     def write(self, data: bytes) -> None:
-        """Appends to it.
+        """Append to it.
 
         Raises:
-            Refusal: If there is no room (507).
+            Refusal: If the disk is full (507).
         """
         most = self._limits.collection_bytes
         self._size += len(data)
         if most is not None and self._before + self._size > most:
-            raise Refusal(507, f"The collection holds its {most:,} bytes of uploads.", "Remove documents.")
-        with self._turn, _storing():
+            raise Refusal(
+                507,
+                f"The collection has reached its limit of {most:,} bytes of uploads.",
+                "Remove documents.",
+            )
+        with self._lock, _disk_errors():
             if shutil.disk_usage(self._folder).free < len(data) + self._limits.free_bytes:
-                raise _no_room()
+                raise _disk_full()
             if self._file is not None and not self._over:
                 self._file.write(data)
                 self._hash.update(data)
 
     def close(self) -> None:
-        """Has the disk take all of it.
+        """Write all of it to the disk.
 
         Raises:
-            Refusal: If there is no room (507).
+            Refusal: If the disk is full (507).
         """
-        with self._turn, _storing():
+        with self._lock, _disk_errors():
             if self._file is not None and not self._over:
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._file.close()
 
     def place(self) -> StoredUpload:
-        """Gives it its name, once it is closed, in place of what has that name.
+        """Give it its name, once it is closed, replacing the file of that name.
 
         Its modification time is later than that of the file replaced: by it and the size the index tells that
         a file has changed, and two files of one size may well be written within one tick of the clock.
         """
-        with self._turn, _storing():
+        with self._lock, _disk_errors():
             _date_after(self._path, self.target)
             self._path.replace(self.target)
             self._over = True
@@ -204,8 +283,8 @@ class IncomingUpload:
         return StoredUpload(self.target, self._hash.hexdigest(), self._size)
 
     def discard(self) -> None:
-        """Deletes it, unless it has its name already."""
-        with self._turn:
+        """Delete it, unless it has its name already."""
+        with self._lock:
             if self._over:
                 return
             self._over = True
@@ -217,48 +296,50 @@ class IncomingUpload:
 
 
 @contextmanager
-def _storing() -> Generator[None]:
-    """What a disk refuses, told without paths."""
+def _disk_errors() -> Generator[None]:
+    """Convert errors of the disk to refusals without paths."""
     try:
         yield
     except FileNotFoundError as error:
-        raise Refusal(404, "The collection is no longer there.", "GET /collections lists them.") from error
+        raise Refusal(
+            404, "The collection no longer exists.", "GET /collections lists the collections."
+        ) from error
     except OSError as error:
-        if error.errno in _FULL:
-            raise _no_room() from error
+        if error.errno in _DISK_FULL:
+            raise _disk_full() from error
         log.exception("An upload cannot be stored.")
-        raise Refusal(503, "The file cannot be stored.", "The server's log says why.") from error
+        raise Refusal(503, "The file cannot be stored.", "The server's log has the reason.") from error
 
 
 def _date_after(path: Path, other: Path) -> None:
-    """Has a file be modified later than another one, where there is that."""
+    """Date a file after another one, if that exists."""
     try:
         before = other.stat().st_mtime_ns
     except FileNotFoundError:
         return
-    for step in _STEPS_NS:
+    for step in _TIME_STEPS_NS:
         if path.stat().st_mtime_ns > before:
             return
         os.utime(path, ns=(before + step, before + step))
 
 
-def _no_room() -> Refusal:
-    return Refusal(507, "There is no room left on the server's disk.", "Remove documents, or make room.")
+def _disk_full() -> Refusal:
+    return Refusal(507, "The server's disk is full.", "Remove documents, or free some disk space.")
 
 
 def _check_head(suffix: str, head: bytes) -> None:
     if fault := fault_of_head(suffix, head):
-        raise Refusal(415, fault, "Send the file under the name that it has, unchanged.")
+        raise Refusal(415, fault, "Send the file unchanged, under its own name.")
 
 
-def _uploaded(folder: Path) -> int:
-    """Bytes of all files in it."""
+def _folder_bytes(folder: Path) -> int:
+    """Add up the bytes of all files in a folder."""
     with os.scandir(folder) as entries:
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
 
 
 def _sync(folder: Path) -> None:
-    """Has the disk take the names in a folder, where it can be asked to."""
+    """Write the names in a folder to the disk, where the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

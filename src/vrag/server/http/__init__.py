@@ -1,1 +1,1 @@
-"""HTTP around every route: authentication, limits, errors, headers, start and end."""
+"""HTTP in front of the routes: authentication, limits, errors, headers, threads, and the uvicorn server."""

@@ -1,4 +1,4 @@
-"""Threads for what blocks, which do not keep the program alive."""
+"""Daemon threads for blocking work, and the time limits under which requests wait for it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from vrag.server.http.errors import ClientLeft, Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Threads"]
+    from starlette.requests import Request
+
+    from vrag.server.metrics import ServerMetrics
+    from vrag.server.options import ServerOptions
 
 T = TypeVar("T")
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
@@ -20,14 +25,14 @@ log = logging.getLogger("vrag.server")
 
 
 class Threads:
-    """A few threads, and a line before them. Belongs to one event loop between two closings.
+    """A few threads with one queue. Belongs to one event loop between two closings.
 
-    The interpreter waits in the end for the threads of a `ThreadPoolExecutor`, whatever they do: a search
-    that hangs would keep a server from ending. These are left behind.
+    The interpreter waits at exit for the threads of a `ThreadPoolExecutor`, whatever they do: a search that
+    hangs would keep a server from ending. These are left behind.
 
     Args:
-        number: How many.
-        name: What they are called, in logs and debuggers.
+        number: Number of threads.
+        name: Their name in logs and debuggers.
     """
 
     def __init__(self, number: int, name: str) -> None:
@@ -35,39 +40,35 @@ class Threads:
         self._name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._ends: list[Future[None]] = []
-        """Of each thread that was begun: done when it has ended."""
+        """One for each started thread: done when it has ended."""
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Work, in one of the threads.
-
-        Cancel the future, and the work is not begun if it still waits at the loop's next turn.
-        """
+        """Run work in one of the threads. If the future is cancelled in the queue, it does not begin."""
         if not self._ends:
-            self._begin()
+            self._start()
         future: Future[T] = Future()
         self._jobs.put((future, work))
         return asyncio.wrap_future(future)
 
     async def close(self, seconds: float) -> None:
-        """Cancels what waits, and ends the threads.
-
-        Args:
-            seconds: How long to wait for what they are at; then they are left to end with the program.
-        """
+        """Cancel what waits and end the threads; those still busy after so many seconds are left behind."""
         jobs, ends = self._jobs, self._ends
-        self._jobs, self._ends = SimpleQueue(), []  # who comes meanwhile has new ones
-        for future, _ in _taken(jobs):
-            future.cancel()
+        self._jobs, self._ends = SimpleQueue(), []  # later work gets new threads
+        try:
+            while (job := jobs.get_nowait()) is not None:
+                job[0].cancel()
+        except Empty:
+            pass
         for _ in ends:
             jobs.put(None)
         waiting = [asyncio.wrap_future(end) for end in ends]
-        left = (await asyncio.wait(waiting, timeout=seconds))[1] if waiting else ()
-        for end in left:
+        busy = (await asyncio.wait(waiting, timeout=seconds))[1] if waiting else ()
+        for end in busy:
             end.cancel()
-        if left:
-            log.warning("%s is still at work after %g s and is left behind.", self._name, seconds)
+        if busy:
+            log.warning("%s is still busy after %g s and is left behind.", self._name, seconds)
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         for number in range(self._number):
             end: Future[None] = Future()
             name = f"{self._name}-{number}"
@@ -76,7 +77,7 @@ class Threads:
 
 
 def _work(jobs: SimpleQueue[_Job | None], end: Future[None]) -> None:
-    """In a thread: one job after the other, until there is None."""
+    """Do one job after the other until None comes, in a thread."""
     while (job := jobs.get()) is not None:
         future, work = job
         if future.set_running_or_notify_cancel():
@@ -92,11 +93,59 @@ def _work(jobs: SimpleQueue[_Job | None], end: Future[None]) -> None:
         end.set_result(None)
 
 
-def _taken(jobs: SimpleQueue[_Job | None]) -> list[_Job]:
-    taken: list[_Job] = []
+class ItemThreadPool:
+    """Threads that read files of items, with a queue of limited length."""
+
+    def __init__(self, options: ServerOptions, metrics: ServerMetrics) -> None:
+        self._threads = Threads(options.item_threads, "vrag-items")
+        self._max_pending = options.item_threads + options.waiting_items
+        self._pending = 0
+        self._gauge = metrics.waiting_items
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run work in a thread. A cancelled future does not begin if it still waits.
+
+        Raises:
+            Refusal: If too much work waits already (503).
+        """
+        if self._pending >= self._max_pending:
+            raise Refusal(503, "Too many requests for items are waiting.", "Try again in a second.")
+        self._count(1)
+        future = self._threads.run(work)
+        future.add_done_callback(lambda _: self._count(-1))
+        return future
+
+    async def close(self, seconds: float) -> None:
+        """End the threads, as `Threads.close`."""
+        await self._threads.close(seconds)
+
+    def _count(self, change: int) -> None:
+        self._pending += change
+        self._gauge.set(self._pending)
+
+
+async def wait_for_client(request: Request, work: asyncio.Future[T], seconds: float) -> T:
+    """Return the result of work for a request whose body has been read; cancel it when nobody waits for it.
+
+    Raises:
+        ClientLeft: If the client closed its connection first.
+        Refusal: If the work took longer than so many seconds (504).
+    """
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.ensure_future(disconnected())
     try:
-        while (job := jobs.get_nowait()) is not None:
-            taken.append(job)
-    except Empty:
-        pass
-    return taken
+        await asyncio.wait({work, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        if leaving.done():
+            raise ClientLeft
+        raise Refusal(
+            504, f"The request took longer than {seconds:g} s.", "Ask for less, or try again later."
+        )
+    finally:
+        leaving.cancel()
+        work.cancel()

@@ -1,4 +1,4 @@
-"""Errors become responses: a status, one sentence, what to do. Never a stack trace, never a path."""
+"""HTTP errors: a status, one sentence and a hint, never a stack trace, a path or a value that was sent."""
 
 from __future__ import annotations
 
@@ -15,82 +15,84 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from vrag.errors import SearchError, ServerError, VragError
-from vrag.search.schema import ProblemDetails, SearchRequest
-from vrag.server.http.value_errors import fault_message
+from vrag.search.schema import NOT_BLANK, ProblemDetails, SearchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI
     from starlette.requests import Request
-    from starlette.routing import BaseRoute
-
-__all__ = [
-    "ClientLeft",
-    "Refusal",
-    "Responses",
-    "answer_problem",
-    "answer_unexpected",
-    "register",
-    "responses",
-]
 
 log = logging.getLogger("vrag.server")
 
-_MEANINGS = {
-    401: "No token, or a wrong one.",
-    403: "Not asked for under the server's own name, or from a page of another site.",
-    404: "There is no such thing.",
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+"""OpenAPI's description of the responses of a route, by status."""
+
+MEANINGS = {
+    401: "The token is missing or wrong.",
+    403: "The request did not use the server's own name, or came from a page of another site.",
+    404: "Not found.",
     408: "The body took too long to arrive.",
-    409: "It does not fit what is there now.",
+    409: "Conflicts with the current state; the message says why.",
     413: "The body is too long.",
-    416: "There is no such range.",
-    422: "Something in the request cannot be used; the message says what.",
-    429: "The client asks too often, or for too much at one time.",
-    500: "A fault of the server; its log has more under the id.",
+    415: "The file type is not supported, or the file does not match its suffix.",
+    416: "The requested range does not exist.",
+    422: "Part of the request is invalid; the message says which.",
+    429: "The client sends too many requests, or too many at one time.",
+    500: "Internal server error; the log has details under the id.",
     502: "The server behind this one failed.",
-    503: "Too much is waiting already, or the collection cannot be read: come back later.",
-    504: "It took too long.",
+    503: "The server is overloaded or the collection cannot be read: try again later.",
+    504: "The request timed out.",
+    507: "The server's disk is full.",
 }
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     429: {"Retry-After": "1"},
     503: {"Retry-After": "1"},
 }
-_NAME = 60
-"""Characters of a field's name in a message."""
-_ROUTES = "GET /openapi.json describes every route."
-_IDS = {
-    "items": "Ids come from a search: the field id of what was found.",
-    "runs": "GET /runs lists them.",
-    "jobs": "The answer to an upload has it.",
-    "documents": "GET /collections/{name}/documents lists them.",
-    "collections": "GET /collections/{name}/documents lists them.",
+_MAX_NAME_CHARS = 60
+_SEE_ROUTES = "GET /openapi.json describes every route."
+_ID_HINTS = {
+    "items": "Ids come from a search: the field id of each hit.",
+    "runs": "GET /runs lists the runs.",
+    "jobs": "The response to an upload has the id of its job.",
+    "documents": "GET /collections/{name}/documents lists the documents.",
+    "collections": "GET /collections/{name}/documents lists the documents.",
 }
-"""Where ids come from, by the beginning of the path."""
-_EXAMPLES = {
+"""Where ids come from, by the first part of the path."""
+_BODY_EXAMPLES = {
     "search": 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.',
     "runs": 'Send a JSON object such as {"question": "What was the revenue in 2023?"}.',
     "collections": 'Send a JSON object such as {"name": "reports"}.',
 }
-"""What a body looks like, by the beginning of the path."""
-_HTTP_HINTS = {404: _ROUTES, 405: _ROUTES}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-_MATCHED = frozenset({"type", "path", "root_path", "headers", "query_string"})
-"""What routes look at, without what was noted about the one that was found."""
+_ROUTING_KEYS = frozenset({"type", "path", "root_path", "headers", "query_string"})
+"""Keys of a scope that routes match, without what was noted about the route that was found."""
 _OTHER_TYPE = frozenset({"string_type", "list_type", "none_required"})
-"""Faults of a union's members that the value was not meant for."""
+"""Errors of those members of a union that the value was not meant for."""
+_MESSAGES = {
+    "json_invalid": "The body is not JSON",
+    "missing": "It is missing",
+    "extra_forbidden": "There is no such field",
+    "string_too_long": "It has more than {max_length:,} characters",
+    "string_too_short": "It has fewer than {min_length:,} characters",
+    "too_long": "It has more than {max_length:,} entries",
+    "too_short": "It has fewer than {min_length:,} entries",
+    "model_attributes_type": "It is not a JSON object",
+    "model_type": "It is not a JSON object",
+    "dict_type": "It is not a JSON object",
+}
 
 
 class Refusal(VragError):
-    """A request that is not carried out, with the status that says so.
+    """A request that is not carried out, and the status of its response.
 
     Args:
-        status: Of the response.
+        status: Status of the response.
         message: What is wrong, in one sentence.
         hint: What to do about it.
-        wait: Seconds after which it may be tried again, where that is known.
-        reason: One word for what counts refusals.
+        wait: Seconds after which the client may try again, where that is known.
+        reason: One word under which the refusal is counted.
     """
 
     def __init__(
@@ -106,29 +108,24 @@ class Refusal(VragError):
         return type(self), (self.status, self.message, self.hint, self.wait, self.reason)
 
     def response(self) -> Response:
-        """What the client is told."""
-        after = {} if self.wait is None else {"Retry-After": str(max(1, math.ceil(self.wait)))}
-        return answer_problem(self.status, self.message, self.hint, headers=after)
+        """The response to the client."""
+        headers = {} if self.wait is None else {"Retry-After": str(max(1, math.ceil(self.wait)))}
+        return problem_response(self.status, self.message, self.hint, headers=headers)
 
 
 class ClientLeft(Exception):
     """The client closed its connection: nobody waits for the response."""
 
 
-Responses: TypeAlias = dict[int | str, dict[str, Any]]
-"""What OpenAPI says of the responses of a route, by status."""
-
-
 def responses(*statuses: int) -> Responses:
-    """What OpenAPI says of these statuses, and of those that every route has."""
-    always = {401, 403, 422, 429, 500}
+    """Describe these statuses, and those that every route has, for OpenAPI."""
     return {
-        status: {"model": ProblemDetails, "description": _MEANINGS[status]}
-        for status in sorted({*statuses, *always})
+        status: {"model": ProblemDetails, "description": MEANINGS[status]}
+        for status in sorted({*statuses, 401, 403, 422, 429, 500})
     }
 
 
-def answer_problem(
+def problem_response(
     status: int,
     detail: str,
     hint: str = "",
@@ -136,118 +133,138 @@ def answer_problem(
     id: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The response for a problem."""
+    """Build the response for a problem."""
     content = ProblemDetails(detail=detail, hint=hint, id=id).model_dump_json(exclude_none=True)
-    extra = {**_HEADERS.get(status, {}), **(headers or {})}
-    return Response(content, status, extra, "application/json")
+    return Response(content, status, {**_HEADERS.get(status, {}), **(headers or {})}, "application/json")
 
 
-def answer_unexpected(error: BaseException, doing: str) -> Response:
-    """The response for a fault of ours: an id under which the log has the rest."""
-    mark = secrets.token_hex(6)
-    log.error("%s failed [%s]", doing, mark, exc_info=error)
-    return answer_problem(500, "The server failed.", f"Its log has more under the id {mark}.", id=mark)
+def log_error(error: BaseException, action: str, *, trace: bool = True) -> str:
+    """Log an internal error; return the id under which the log has it."""
+    error_id = secrets.token_hex(6)
+    if trace:
+        log.error("%s failed [%s]", action, error_id, exc_info=error)
+    else:
+        log.error("%s failed [%s]: %s", action, error_id, error)
+    return error_id
+
+
+def internal_error_response(error: BaseException, action: str) -> Response:
+    """Log an unexpected error and build its response, which names only the id in the log."""
+    error_id = log_error(error, action)
+    return problem_response(500, "Internal server error.", _see_log(error_id), id=error_id)
+
+
+def _see_log(error_id: str) -> str:
+    return f"The server's log has details under the id {error_id}."
 
 
 def register(app: FastAPI) -> None:
-    """Makes an application answer errors this way."""
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(ValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(VragError, _vrag)
-    app.add_exception_handler(ClientLeft, _left)
-    app.add_exception_handler(ClientDisconnect, _left)  # before its body was there
+    """Make an application answer errors this way."""
+    app.add_exception_handler(RequestValidationError, _validation_response)
+    app.add_exception_handler(ValidationError, _validation_response)
+    app.add_exception_handler(HTTPException, _http_response)
+    app.add_exception_handler(VragError, _vrag_response)
+    app.add_exception_handler(ClientLeft, _client_left_response)
+    app.add_exception_handler(ClientDisconnect, _client_left_response)  # before its body had arrived
 
 
-def _left(_: Request, __: Exception) -> Response:
-    """Of which nothing is sent; the status is for the counters."""
+def _client_left_response(_: Request, __: Exception) -> Response:
+    """Build a response that nobody receives; its status is for the counters."""
     return Response(status_code=499)
 
 
-def _invalid(request: Request, error: Exception) -> Response:
+def fault_message(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its makers
+    """Say what is wrong with a value, as a sentence without its full stop and without the value.
+
+    Args:
+        fault: One of the `errors()` of pydantic or FastAPI.
+    """
+    kind, context = fault["type"], fault.get("ctx", {})
+    if kind == "string_pattern_mismatch":
+        return "It must not be blank" if context["pattern"] == NOT_BLANK else "It does not have a valid form"
+    if kind in {"string_too_short", "too_short"} and context.get("min_length") == 1:
+        return "It is empty"
+    if kind in _MESSAGES:
+        return _MESSAGES[kind].format(**context)
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return message[:1].upper() + message[1:]
+
+
+def _validation_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError | ValidationError)
     faults: list[Any] = list(error.errors())
-    telling = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
-    fault = max(telling or faults, key=lambda fault: len(fault["loc"]))
+    specific = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
+    fault = max(specific or faults, key=lambda fault: len(fault["loc"]))
     names = [part for part in fault["loc"] if part not in {"body", "query", "path", "header"}]
     if fault["type"] == "json_invalid":
         names = []  # it is a position
-    if telling or not names:
-        messages = [fault_message(fault)]
-    else:  # none of what the field may be
-        alike = [other for other in faults if _place(other) == _place(fault)]
-        first, *others = map(fault_message, alike)
-        messages = [first, *(other.removeprefix("Input should be ") for other in others)]
-    advice = _advice(names, request.scope["path"])
-    return answer_problem(422, _sentence(names, " or ".join(dict.fromkeys(messages))), advice)
+    messages = [fault_message(fault)]
+    if names and not specific:  # the value has none of the types that the field may have
+        alternatives = [
+            fault_message(other)
+            for other in faults
+            if (other["loc"][0], len(other["loc"])) == (fault["loc"][0], len(fault["loc"]))
+        ]
+        messages = [alternatives[0], *(text.removeprefix("Input should be ") for text in alternatives[1:])]
+    message = " or ".join(dict.fromkeys(messages))
+    if names:
+        indices = "".join(f"[{part}]" for part in names[1:] if isinstance(part, int))
+        message = f"{str(names[0])[:_MAX_NAME_CHARS]}{indices}: {message}"
+    return problem_response(422, f"{message}.", _field_hint(names, request.scope["path"].split("/")[1]))
 
 
-def _place(fault: Any) -> tuple[object, int]:  # noqa: ANN401 - pydantic's, typed differently by its makers
-    return fault["loc"][0], len(fault["loc"])
-
-
-def _sentence(names: Sequence[Any], message: str) -> str:
-    """What is wrong, and where."""
-    numbers = [f"[{part}]" for part in names[1:] if isinstance(part, int)]
-    return f"{str(names[0])[:_NAME]}{''.join(numbers)}: {message}." if names else f"{message}."
-
-
-def _advice(names: Sequence[Any], path: str) -> str:
-    """What a field is for, where it is one of a search; of ids, where they come from."""
+def _field_hint(names: Sequence[Any], section: str) -> str:
+    """Explain a field: an example of a body, the source of ids, the description of a search field."""
     if not names:
-        return _EXAMPLES.get(path.split("/")[1], _ROUTES)
+        return _BODY_EXAMPLES.get(section, _SEE_ROUTES)
     if names[0] == "id":
-        return _IDS.get(path.split("/")[1], _ROUTES)
+        return _ID_HINTS.get(section, _SEE_ROUTES)
     field = SearchRequest.model_fields.get(str(names[0]))
-    return field.description or _ROUTES if field else _ROUTES
+    return field.description or _SEE_ROUTES if field else _SEE_ROUTES
 
 
-def _http(request: Request, error: Exception) -> Response:
+def _http_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 400 and error.__cause__ is not None:
-        return _unread(error.__cause__)
-    hint = _HTTP_HINTS.get(error.status_code, "")
+        return _unread_body_response(error.__cause__)
+    hint = _SEE_ROUTES if error.status_code in {404, 405} else ""
     headers = dict(error.headers or {})
-    if "Allow" in headers:
-        headers["Allow"] = ", ".join(_allowed(request)) or headers["Allow"]
-    return answer_problem(error.status_code, str(error.detail), hint, headers=headers)
+    if "Allow" in headers:  # each of FastAPI's routes knows of its own method alone
+        scope = {name: value for name, value in request.scope.items() if name in _ROUTING_KEYS}
+        methods = [
+            method
+            for method in _METHODS
+            if any(
+                route.matches({**scope, "method": method})[0] is Match.FULL for route in request.app.routes
+            )
+        ]
+        headers["Allow"] = ", ".join(methods) or headers["Allow"]
+    return problem_response(error.status_code, str(error.detail), hint, headers=headers)
 
 
-def _allowed(request: Request) -> list[str]:
-    """The methods of an address. Each of FastAPI's routes knows of its own alone."""
-    routes: list[BaseRoute] = request.app.routes
-    scope = {name: value for name, value in request.scope.items() if name in _MATCHED}
-    return [
-        method
-        for method in _METHODS
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
-
-
-def _unread(error: BaseException) -> Response:
-    """Why a body was not read, which FastAPI says of every error while it read one, ours included."""
+def _unread_body_response(error: BaseException) -> Response:
+    """Answer an error while FastAPI read a body: it turns all of them, ours included, into status 400."""
     match error:
         case Refusal():
             return error.response()
         case ClientDisconnect() | ClientLeft():
             return Response(status_code=499)
-        case _:  # no UTF-8, or nested too deeply
-            return answer_problem(422, "The body is not JSON.", _ROUTES)
+        case _:  # not UTF-8, or nested too deeply
+            return problem_response(422, "The body is not JSON.", _SEE_ROUTES)
 
 
-def _vrag(request: Request, error: Exception) -> Response:
-    """What a part of vrag could not do. Only what concerns the request itself is told to the client."""
+def _vrag_response(request: Request, error: Exception) -> Response:
+    """Answer an error of vrag. Clients see only what concerns the request itself."""
     assert isinstance(error, VragError)
     match error:
         case Refusal():
             return error.response()
         case ServerError():
             log.warning("%s: %s", request.url.path, error)
-            return answer_problem(502, "The search server behind this one failed.", "Come back later.")
+            return problem_response(502, "The search server behind this one failed.", "Try again later.")
         case SearchError():
-            return answer_problem(422, error.message, error.hint)
+            return problem_response(422, error.message, error.hint)
         case _:
-            mark = secrets.token_hex(6)
-            log.error("%s failed [%s]: %s", request.url.path, mark, error)
-            hint = f"Its log has more under the id {mark}."
-            return answer_problem(503, "The server cannot do this now.", hint, id=mark)
+            error_id = log_error(error, request.url.path, trace=False)
+            detail = "The server cannot handle this request at the moment."
+            return problem_response(503, detail, _see_log(error_id), id=error_id)

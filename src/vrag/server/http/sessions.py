@@ -1,7 +1,7 @@
-"""Sessions of browsers: the token, exchanged for a cookie.
+"""Browser sessions: the token, exchanged for a cookie.
 
-Streams of events and pictures are asked for by the browser itself, which sends cookies and no token. A
-session lives in memory: a server that starts anew asks for the token again.
+Browsers request streams of events and pictures by themselves, with cookies and without a token. Sessions live
+in memory: after a restart the server asks for the token again.
 """
 
 from __future__ import annotations
@@ -28,44 +28,33 @@ if TYPE_CHECKING:
 
     from vrag.server.options import ServerOptions
 
-__all__ = ["BrowserSessions", "SessionInfo", "SignIn", "digest_of", "session_routes"]
-
 _COOKIE = "vrag_session"
 _MAX_COOKIES = 4
-"""Cookies of the right name that are looked at."""
-_MAX_BYTES = 32 * 1024
-"""Of a body with the token. To say what is wrong with one of megabytes would hold up all for seconds."""
-_REFUSED = responses(408, 413)
+"""Cookies of this name that are tried."""
+_MAX_SIGN_IN_BYTES = 32 * 1024
+"""Length of a body with the token. Explaining what is wrong with megabytes would hold up all for seconds."""
 
 
 class SessionInfo(BaseModel):
-    """Whether a browser may ask."""
+    """Whether a browser may use the server."""
 
-    needed: bool = Field(description="Whether this server wants a token.")
-    signed_in: bool = Field(description="Whether this request would be let in elsewhere.")
+    needed: bool = Field(description="Whether this server requires a token.")
+    signed_in: bool = Field(description="Whether this request would be accepted by the other routes.")
 
 
 class SignIn(BaseModel):
-    """What a browser gives for a session."""
+    """The token that a browser exchanges for a session."""
 
     model_config = ConfigDict(extra="forbid")
 
     token: str = Field(min_length=1, max_length=4096, description="The server's token.")
 
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": SignIn.model_json_schema()}},
-    }
-}
-
-
 class BrowserSessions:
     """The sessions of one application.
 
     Args:
-        options: The token, how many, how long.
+        options: The token, the number of sessions and their duration.
         now: The clock, in seconds.
     """
 
@@ -74,20 +63,20 @@ class BrowserSessions:
         self._now = now
         self._token = None if options.token is None else digest_of(options.token.encode())
         self._ends: OrderedDict[bytes, float] = OrderedDict()
-        """By the digest of each id, since whoever reads memory should not find ids. Used last stands last."""
+        """By the digest of each id, so that memory holds no ids; least recently used first."""
         self.clients = ClientRegistry(options)
 
     @property
     def needed(self) -> bool:
-        """Whether there is a token at all."""
+        """Whether the server has a token."""
         return self._token is not None
 
-    def knows_token(self, given: bytes) -> bool:
-        """Whether this is the token. Takes one time for all that is given."""
-        return hmac.compare_digest(digest_of(given), self._token or b"")
+    def knows_token(self, token: bytes) -> bool:
+        """Whether this is the server's token. Takes the same time for every input."""
+        return hmac.compare_digest(digest_of(token), self._token or b"")
 
     def open(self) -> str:
-        """A new session's id: 256 random bits."""
+        """Begin a session; return its id of 256 random bits."""
         id = secrets.token_urlsafe(32)
         self._ends[digest_of(id.encode())] = self._now() + self._options.session_seconds
         if len(self._ends) > self._options.sessions:
@@ -95,7 +84,7 @@ class BrowserSessions:
         return id
 
     def find(self, scope: Scope) -> bytes | None:
-        """The digest of the session that a request belongs to, which lasts anew; None when to none."""
+        """Return the digest of a request's session and extend the session; None without one."""
         now = self._now()
         for id in _cookies(scope):
             digest = digest_of(id.encode())
@@ -106,22 +95,25 @@ class BrowserSessions:
         return None
 
     def close(self, digest: bytes) -> None:
-        """Ends a session."""
+        """End a session."""
         self._ends.pop(digest, None)
 
 
 def digest_of(secret: bytes) -> bytes:
-    """Of one length whatever is compared, so that the comparison takes one time."""
+    """Hash a secret to one length, so that a comparison takes the same time for every input."""
     return hashlib.sha256(secret).digest()
 
 
 def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRouter:
-    """`/session`: whether a token is needed, the way in and the way out. Needs no token."""
+    """Build `/session`: whether a token is needed, sign-in and sign-out. Needs no token."""
     router = APIRouter(tags=["session"])
+    refused = responses(408, 413)
+    schema = SignIn.model_json_schema()
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
-    @router.get("/session", summary="Whether a token is needed", responses=_REFUSED)
+    @router.get("/session", summary="Whether a token is needed", responses=refused)
     async def session(request: Request) -> SessionInfo:
-        """Whether this server wants a token, and whether this request has what is needed."""
+        """Whether this server requires a token, and whether this request has one or a session."""
         return SessionInfo(needed=sessions.needed, signed_in=bool(request.state.known))
 
     @router.post(
@@ -129,42 +121,42 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         summary="Exchange the token for a cookie",
         status_code=204,
         response_class=Response,
-        openapi_extra=_BODY,
-        responses=_REFUSED,
+        openapi_extra=body,
+        responses=refused,
     )
     async def sign_in(request: Request) -> Response:
-        """Sets a cookie that stands for the token, for this browser and as long as it is used."""
+        """Set a cookie that replaces the token for this browser, as long as it is used."""
         body = await request.body()
-        if len(body) > _MAX_BYTES:  # whoever has no token does not have more than that looked at
-            raise Refusal(413, f"The body is longer than {_MAX_BYTES:,} bytes.", "Send the token alone.")
-        given = SignIn.model_validate_json(body)
+        if len(body) > _MAX_SIGN_IN_BYTES:
+            message = f"The body is longer than {_MAX_SIGN_IN_BYTES:,} bytes."
+            raise Refusal(413, message, "Send only the token.")
+        credentials = SignIn.model_validate_json(body)
         response = Response(status_code=204)
         if not sessions.needed:
             return response
         peer = peer_of(request.scope, options.proxies)
         sessions.clients.attempt(peer)
-        if not sessions.knows_token(given.token.strip().encode()):
+        if not sessions.knows_token(credentials.token.strip().encode()):
             sessions.clients.failed(peer)
-            raise Refusal(401, "That is not the token.", "The one that the server was started with.")
-        before = sessions.find(request.scope)
-        if before is not None:
-            sessions.close(before)
-        secure = options.secure_cookie or peer.scheme == "https"
+            raise Refusal(401, "The token is wrong.", "Use the token that the server was started with.")
+        previous = sessions.find(request.scope)
+        if previous is not None:
+            sessions.close(previous)
         response.set_cookie(
             _cookie_name(request.scope),
             sessions.open(),
             path="/",
-            secure=secure,
+            secure=options.secure_cookie or peer.scheme == "https",
             httponly=True,
             samesite="strict",
         )
         return response
 
     @router.delete(
-        "/session", summary="End the session", status_code=204, response_class=Response, responses=_REFUSED
+        "/session", summary="End the session", status_code=204, response_class=Response, responses=refused
     )
     async def sign_out(request: Request) -> Response:
-        """Forgets the session of this browser, if there is one."""
+        """Forget the session of this browser, if there is one."""
         digest = sessions.find(request.scope)
         if digest is not None:
             sessions.close(digest)
@@ -176,7 +168,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
 
 
 def _cookie_name(scope: Scope) -> str:
-    """Browsers keep cookies by host and not by port, where another server may live."""
+    """Name the cookie by the port: browsers keep cookies by host, which may have several servers."""
     host = next((value for name, value in scope["headers"] if name == b"host"), b"")
     try:
         port = urlsplit(f"//{host.decode('latin-1')}").port
@@ -186,7 +178,7 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookies(scope: Scope) -> list[str]:
-    """The values of the session's cookie. Several may come: those of other paths and hosts go by its name."""
+    """Return the values of the session cookie; other paths and hosts may have set one of its name too."""
     wanted = _cookie_name(scope)
     lines = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie"]
     pairs = [pair.strip().partition("=") for line in lines for pair in line.split(";")]

@@ -1,95 +1,202 @@
-"""A server that listens, until it is told to stop."""
+"""The uvicorn server: its socket, and its graceful end: first runs, then streams, then the rest."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import uvicorn
 
 from vrag.errors import SettingsError
+from vrag.server.http.connection_limits import GuardedProtocol, guarded_protocol
 from vrag.server.options import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from types import FrameType
 
-    import uvicorn
     from fastapi import FastAPI
 
-    from vrag.server.http.graceful_shutdown import Stopping
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
 
-__all__ = ["check_access", "listen", "make_server", "run_server"]
-
 log = logging.getLogger("vrag.server")
 
+Stopping: TypeAlias = Callable[[], Awaitable[None]]
+"""Finishes the work that goes on without a connection."""
+
 _BACKLOG = 2048
-_FILES_BESIDE = 512
-"""Open files beside connections: of collections, runs and models."""
-_HEAD_BYTES = 256 * 1024
-"""Length of a request's head: the older shape of search has its queries there."""
+_OTHER_FILES = 512
+"""Open files besides connections: of collections, runs and models."""
+_MAX_HEAD_BYTES = 256 * 1024
+"""Length of a request's head: the older form of search has its queries there."""
+_POLL_SECONDS = 0.05
+_STREAM_END_SECONDS = 1.0
+"""Time for streams to send their last event after their run has ended."""
+_FORCED_EXIT_SECONDS = 2.0
+"""Time in which a server ends after a second signal."""
 
 
 def check_access(host: str, *, token: str | None, insecure: bool) -> None:
-    """Refuses to serve others than this machine without a token.
+    """Refuse to serve other machines without a token.
 
     Raises:
-        SettingsError: If `host` is not loopback and there is neither a token nor a word that none is meant.
+        SettingsError: If `host` is not loopback and there is neither a token nor `insecure`.
     """
     if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
-        raise SettingsError("The token cannot be used.", "Use printable ASCII characters, and not none.")
+        raise SettingsError("The token cannot be used.", "Use printable ASCII characters.")
     if not is_loopback(host) and token is None and not insecure:
         raise SettingsError(
-            f"Whoever reaches {host} could read the collection.",
-            "Set VRAG_API_KEY to a token that clients send, or say --insecure.",
+            f"Anyone who reaches {host} could read the collection.",
+            "Set VRAG_API_KEY to a token that clients send, or pass --insecure.",
         )
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Args:
-        host: An address or a name.
-        port: 0 for any that is free.
+    """Open a listening socket at an address or name; port 0 stands for any free port.
 
     Raises:
-        SettingsError: If the address cannot be listened at.
+        SettingsError: If that is not possible.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return _bound(socket.socket(family, kind, protocol), address)
+        # `socket.create_server` makes a socket that does not know it is TCP. asyncio turns Nagle's algorithm
+        # off for no other, and the second piece of each response would wait 40 ms for an acknowledgement.
+        listening = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
     except (OSError, OverflowError, UnicodeError) as error:
-        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        hint = "Stop it, or choose another: --port" if taken else "Choose another: --host, --port"
-        reason = "another program listens there" if taken else _reason(error)
+        reason, hint = _listen_failure(error)
         raise SettingsError(f"The server cannot listen at {host}:{port}: {reason}.", hint) from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, socket.gaierror):
-        return "no machine of that name is known"
-    words = (isinstance(error, OSError) and error.strerror) or str(error)
-    return f"{words[:1].lower()}{words[1:]}"
-
-
-def _bound(listening: socket.socket, address: Any) -> socket.socket:  # noqa: ANN401 - of its family
-    """The socket, listening. `socket.create_server` makes one that does not know it is TCP.
-
-    asyncio turns Nagle's algorithm off for no other, and the second piece of each response would wait
-    40 ms for the client's acknowledgement of the first.
-    """
-    try:
-        if os.name == "posix":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(_BACKLOG)
-    except BaseException:
-        listening.close()
-        raise
     return listening
+
+
+def _listen_failure(error: Exception) -> tuple[str, str]:
+    """Return the reason and a hint."""
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return "another program listens there", "Stop it, or choose another port: --port"
+    hint = "Choose another address: --host, --port"
+    if isinstance(error, socket.gaierror):
+        return "no machine of that name is known", hint
+    message = (isinstance(error, OSError) and error.strerror) or str(error)
+    return f"{message[:1].lower()}{message[1:]}", hint
+
+
+class GracefulServer(uvicorn.Server):
+    """A server that lets runs finish before it stops to answer.
+
+    uvicorn waits for every connection before it notifies the application of its end. A stream of events
+    lasts as long as its run, so that the run has to be notified first.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        options: ServerOptions,
+        ready: Callable[[], None],
+        stopping: Stopping | None,
+    ) -> None:
+        super().__init__(config)
+        self._options = options
+        self._ready = ready
+        self._stopping = stopping
+        self._exit_timer: threading.Timer | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End runs within `drain_seconds`, and then the streams, the connections and the threads."""
+        end = time.monotonic() + self._options.draining_seconds
+        if self._stopping is not None:
+            task = asyncio.ensure_future(self._stopping())
+            await self._wait_until(task.done, max(_STREAM_END_SECONDS, self._options.drain_seconds))
+            if task.done() and (error := task.exception()) is not None:
+                log.error("Runs could not be finished.", exc_info=error)
+            task.cancel()
+        await self._wait_until(lambda: not self._streams(), _STREAM_END_SECONDS)
+        for connection in self._streams():
+            connection.transport.close()
+        left = max(_STREAM_END_SECONDS, end - time.monotonic())
+        self.config.timeout_graceful_shutdown = left  # type: ignore[assignment] # a float works as well
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal. After a second one nothing may hold the process up."""
+        super().handle_exit(sig, frame)
+        if self.force_exit and self._exit_timer is None:
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is broken off is no error
+            self._exit_timer = threading.Timer(_FORCED_EXIT_SECONDS, os._exit, (128 + signal.SIGINT,))
+            self._exit_timer.daemon = True
+            self._exit_timer.start()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal comes or `should_exit` is set."""
+        try:
+            super().run(sockets)
+        finally:
+            if self._exit_timer is not None:
+                self._exit_timer.cancel()
+
+    async def _wait_until(self, done: Callable[[], bool], seconds: float) -> None:
+        """Wait, but no longer than so many seconds, and not after a second signal."""
+        end = time.monotonic() + seconds
+        while not (  # noqa: ASYNC110 - uvicorn shows signals in an attribute
+            done() or self.force_exit or time.monotonic() > end
+        ):
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _streams(self) -> list[GuardedProtocol]:
+        connections = [c for c in self.server_state.connections if isinstance(c, GuardedProtocol)]
+        return [connection for connection in connections if connection.streams]
+
+
+def make_server(
+    app: FastAPI,
+    options: ServerOptions,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    stopping: Stopping | None = None,
+    metrics: ServerMetrics | None = None,
+) -> uvicorn.Server:
+    """Make the server of an application; its `run` serves at a socket until `should_exit` is set.
+
+    Args:
+        app: The application.
+        options: Limits of connections, and how long to wait for runs at the end.
+        ready: Called when the server answers.
+        stopping: Awaited first when the server is to stop, while it still answers, to finish work that needs
+            no connection. Given up after `options.drain_seconds`.
+        metrics: Counts refused connections.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        http=guarded_protocol(options, metrics),
+        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    return GracefulServer(config, options, ready, stopping)
 
 
 def run_server(
@@ -101,59 +208,30 @@ def run_server(
     stopping: Stopping | None = None,
     metrics: ServerMetrics | None = None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM; then finishes what runs, takes nothing new, and returns.
+    """Serve until SIGINT or SIGTERM; then finish what runs, accept nothing new, and close the socket.
 
-    A second SIGINT ends at once, if need be the process.
-
-    Args:
-        app: What to serve.
-        listening: Where; closed in the end.
-        options: How many connections, and how long to wait for what runs.
-        ready: Called when the server answers.
-        stopping: Awaited first when the server is to stop, while it still answers: the place to finish what
-            goes on without a connection. Given up after `options.drain_seconds`.
-        metrics: What counts connections that are refused.
+    A second SIGINT ends the server at once, if need be the process. The arguments are those of `make_server`.
     """
-    _make_room(options.connections + _FILES_BESIDE)
+    raise_file_limit(options.connections + _OTHER_FILES)
     server = make_server(app, options, ready, stopping=stopping, metrics=metrics)
+
+    def ignore(_: int, __: object) -> None:
+        """Take the signal that stopped the server, which uvicorn raises again at the end."""
+
+    stops = (signal.SIGINT, signal.SIGTERM)
+    handlers: dict[signal.Signals, Any] = {stop: signal.signal(stop, ignore) for stop in stops}
     with listening:
-        _quietly(lambda: server.run(sockets=[listening]))
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for stop, handler in handlers.items():
+                signal.signal(stop, handler)
 
 
-def make_server(
-    app: FastAPI,
-    options: ServerOptions,
-    ready: Callable[[], None] = lambda: None,
-    *,
-    stopping: Stopping | None = None,
-    metrics: ServerMetrics | None = None,
-) -> uvicorn.Server:
-    """The server for an application; `run` of it with a socket serves, `should_exit` ends that.
-
-    The arguments are those of `run_server`.
-    """
-    import uvicorn
-
-    from vrag.server.http.connection_limits import guarded
-    from vrag.server.http.graceful_shutdown import StoppingServer
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        http=guarded(options, metrics),
-        h11_max_incomplete_event_size=_HEAD_BYTES,
-    )
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    return StoppingServer(config, options, ready, stopping)
-
-
-def _make_room(wanted: int) -> None:
-    """Has the system allow that many open files, of which each connection is one, as far as it does."""
+def raise_file_limit(wanted: int) -> None:
+    """Raise the system's limit of open files, each connection being one, as far as the system permits."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -165,24 +243,7 @@ def _make_room(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
         log.warning(
-            "The system allows %d open files; this server wants %d (ulimit -n), and may refuse connections.",
+            "The system allows %d open files, the server needs %d. Raise ulimit -n to accept more clients.",
             allowed,
             wanted,
         )
-
-
-def _quietly(serve: Callable[[], None]) -> None:
-    """Serves; the signal that stopped the server, which it raises again in the end, has done its work."""
-    stops = (signal.SIGINT, signal.SIGTERM)
-    before: dict[signal.Signals, Any] = {stop: signal.signal(stop, _nothing) for stop in stops}
-    try:
-        serve()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for stop, handler in before.items():
-            signal.signal(stop, handler)
-
-
-def _nothing(_: int, __: object) -> None:
-    pass

@@ -1,4 +1,4 @@
-"""What came of a run, as a message: the answer with markers, and the places that they stand for."""
+"""The reply to a chat completion request: the answer with citation markers, and their sources."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from vrag.server.openai.schema import (
     VragPart,
     VragUsage,
 )
+from vrag.server.runs.run_manager import broken_off
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.agent.evidence import Evidence
 
-__all__ = ["CompletionReply", "Reasoning", "plain_answer", "reply_of", "usage_of"]
-
 _SOURCES = "\n\n**Sources**\n\n"
-"""What stands between an answer and its places."""
+"""Heading between an answer and its sources."""
 _LOOKED = "\n\n**Looked at**\n\n"
-_CITED = 8
-"""Places that are listed; the others stand in `vrag.evidence`, and on the page of the run."""
+_MAX_SOURCES = 8
+"""Sources that are listed; `vrag.evidence` and the page of the run have all."""
 _NO_ANSWER = {
     StopReason.ABSTAINED: "I found no answer in the documents that I can stand behind.",
     StopReason.OUT_OF_STEPS: "I reached the limit of steps before I had an answer.",
@@ -50,12 +49,12 @@ _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReas
 
 @dataclass(frozen=True, slots=True)
 class CompletionReply:
-    """A message in the making."""
+    """The content of a reply."""
 
     answer: str
-    """The answer and its markers, or a sentence that says why there is none."""
+    """The answer with its markers, or a sentence that explains why there is none."""
     sources: str
-    """What follows it: the places, as a list. Empty without any."""
+    """The list of sources that follows; empty without any."""
     annotations: tuple[Annotation, ...]
     """One for each marker of the answer."""
     vrag: VragPart
@@ -64,19 +63,19 @@ class CompletionReply:
 
     @property
     def content(self) -> str:
-        """All of it."""
+        """Answer and sources."""
         return self.answer + self.sources
 
 
 @dataclass(slots=True)
 class Reasoning:
-    """Thoughts and steps of a run as text that grows."""
+    """Thoughts and steps of a run as growing text."""
 
     _thinking: bool = field(default=False)
-    """Whether pieces of the thought of this step have come."""
+    """Whether a part of this step's thought has arrived."""
 
     def add(self, event: Event) -> str:
-        """What an event adds; often nothing."""
+        """Return the text that an event adds; often none."""
         match event:
             case ThoughtDelta():
                 self._thinking = True
@@ -92,36 +91,31 @@ class Reasoning:
                 return f"{broken}{line}\n\n" if line else ""
 
 
-def reply_of(run: str, outline: RunResult, url: str) -> CompletionReply:
-    """The message that tells how a run ended.
-
-    Args:
-        run: Its id.
-        outline: Of the run, which is over.
-        url: Of the run on this server's page.
+def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
+    """Build the reply for a finished run; `url` is its address on this server's page.
 
     Raises:
         Refusal: If the model or the search failed (502), or the run broke off (500).
     """
     end = outline.end
     if end is None:
-        raise Refusal(500, "The run broke off.", "Ask again.")
+        raise broken_off()
     if isinstance(end, RunFailed) and end.stop_reason not in _LENGTH:
         raise Refusal(502, one_line(end.message))
     text = end.text if isinstance(end, AnswerGiven) else None
-    part = _part(run, outline, end, url)
+    part = _vrag_part(run, outline, end, url)
     is_cut = end.stop_reason in _LENGTH
     offline = outline.started.settings.policy == OFFLINE
     if text is None:
         unquoted = offline and end.stop_reason is StopReason.ABSTAINED
-        said = _UNQUOTED if unquoted else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
-        return CompletionReply(said, _listed(_LOOKED, part.evidence), (), part, is_cut)
-    marked, annotations = _marked(text, part.evidence[:_CITED])
+        message = _UNQUOTED if unquoted else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
+        return CompletionReply(message, _source_list(_LOOKED, part.evidence), (), part, is_cut)
+    marked, annotations = _with_markers(text, part.evidence[:_MAX_SOURCES])
     note = _QUOTED if offline else ""
-    return CompletionReply(marked, note + _listed(_SOURCES, part.evidence), annotations, part, is_cut)
+    return CompletionReply(marked, note + _source_list(_SOURCES, part.evidence), annotations, part, is_cut)
 
 
-def _part(run: str, outline: RunResult, end: AnswerGiven | RunFailed, url: str) -> VragPart:
+def _vrag_part(run: str, outline: RunResult, end: AnswerGiven | RunFailed, url: str) -> VragPart:
     evidence = end.evidence if isinstance(end, AnswerGiven) else ()
     answered = isinstance(end, AnswerGiven) and end.text is not None
     cited = citations(evidence, outline.started.settings, answered=answered)
@@ -132,25 +126,25 @@ def _part(run: str, outline: RunResult, end: AnswerGiven | RunFailed, url: str) 
 
 
 def plain_answer(content: str) -> str | None:
-    """The answer in a message of ours that a client sends back, without markers and places.
+    """Return the answer in one of our replies that a client sends back, without markers and sources.
 
-    None where there was none. What others have said is left as it is.
+    None if it had no answer. Messages of others are left as they are.
     """
     for heading in (_SOURCES, _LOOKED):
         answer, found, _ = content.rpartition(heading)
         if found:
-            content = _unmarked(answer.removesuffix(_QUOTED))
+            content = _without_markers(answer.removesuffix(_QUOTED))
     return None if content in {_UNQUOTED, *_NO_ANSWER.values()} else content
 
 
-def _unmarked(answer: str) -> str:
-    """An answer without the markers at its end. What it is given comes from anybody, of any length."""
-    markers = _MARKERS.search(answer[-3 * _CITED :])
+def _without_markers(answer: str) -> str:
+    """Remove the markers at the end of an answer, which may come from anybody and be of any length."""
+    markers = _MARKERS.search(answer[-3 * _MAX_SOURCES :])
     return answer[: -len(markers[0])].rstrip() if markers else answer
 
 
 def usage_of(outline: RunResult) -> CompletionUsage:
-    """What a run took."""
+    """Return the usage of a run."""
     used = outline.usage
     prompt, completion = used.prompt_tokens or 0, used.completion_tokens or 0
     return CompletionUsage(
@@ -164,13 +158,15 @@ def usage_of(outline: RunResult) -> CompletionUsage:
 
 
 def _sources(evidence: Sequence[Evidence], url: str) -> tuple[AnswerSource, ...]:
-    return tuple(AnswerSource(**dict(one), number=number, url=url) for number, one in enumerate(evidence, 1))
+    return tuple(
+        AnswerSource(**dict(item), number=number, url=url) for number, item in enumerate(evidence, 1)
+    )
 
 
-def _marked(text: str, sources: Sequence[AnswerSource]) -> tuple[str, tuple[Annotation, ...]]:
-    r"""An answer with a marker for each place, and where these stand.
+def _with_markers(text: str, sources: Sequence[AnswerSource]) -> tuple[str, tuple[Annotation, ...]]:
+    r"""Append a marker for each source to an answer; return it with the positions of the markers.
 
-    What would make a client fetch a picture from an address that a document named stays text.
+    Markdown that would make a client fetch a picture from an address in a document is escaped.
     """
     answer = text.rstrip().replace("![", "!\\[")
     answer += "" if not sources else "\n\n" if answer.endswith(("```", "|", "$$")) else " "
@@ -188,13 +184,13 @@ def _marked(text: str, sources: Sequence[AnswerSource]) -> tuple[str, tuple[Anno
     return answer, tuple(annotations)
 
 
-def _listed(heading: str, sources: Sequence[AnswerSource]) -> str:
-    """The places as a list in Markdown; what documents are called stays text."""
+def _source_list(heading: str, sources: Sequence[AnswerSource]) -> str:
+    """List the sources in Markdown, with names of documents escaped."""
     if not sources:
         return ""
-    lines = [f"- {_line(source)}" for source in sources[:_CITED]]
-    if len(sources) > _CITED:
-        lines.append(f"- [{len(sources) - _CITED} more]({sources[0].url})")
+    lines = [f"- {_line(source)}" for source in sources[:_MAX_SOURCES]]
+    if len(sources) > _MAX_SOURCES:
+        lines.append(f"- [{len(sources) - _MAX_SOURCES} more]({sources[0].url})")
     return heading + "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""A chat completion request becomes a question, its conversation, and a choice of agent."""
+"""Requests of the OpenAI interface: the models that they name, and the questions that they hold."""
 
 from __future__ import annotations
 
@@ -7,48 +7,41 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.question import PreviousTurn
-from vrag.server.http.value_errors import fault_message
+from vrag.server.http.errors import fault_message
 from vrag.server.openai.errors import InvalidRequest
-from vrag.server.openai.models import model_named
 from vrag.server.openai.reply import plain_answer
-from vrag.server.runs.schema import DOCUMENTS, MAX_HITS, MAX_STEPS, RunRequest, Thinking, at_most
+from vrag.server.openai.schema import ModelCard, ModelCards
+from vrag.server.runs.schema import MAX_DOCUMENTS, MAX_HITS, MAX_STEPS, RunRequest, Thinking, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.server.runs.schema import Capabilities
 
-__all__ = [
-    "ChatQuestion",
-    "CompletionRequest",
-    "ImageUrl",
-    "RequestPart",
-    "RequestTurn",
-    "StreamOptions",
-    "VragOptions",
-    "read",
-]
-
-_UNHEARD = frozenset({"system", "developer"})
-"""Roles whose messages are taken and not obeyed: what governs an agent is its own instruction."""
-_TURNS, _PARTS = 10_000, 1000
+OFFLINE = "offline"
+"""Name of the policy without a model in this interface."""
+_MAX_NAME_CHARS = 100
+"""Characters of an unknown name that are repeated."""
+_IGNORED_ROLES = frozenset({"system", "developer"})
+"""Roles whose messages are accepted and not obeyed: an agent follows its own instruction."""
+_MAX_TURNS, _MAX_PARTS = 10_000, 1000
 """Messages of a conversation, and parts of a message."""
 _NO_FETCHING = "This server fetches nothing: send the picture itself, as data:image/png;base64,…"
 
 
-class _Open(BaseModel):
-    """Other fields are ignored, as servers of this interface do."""
+class _OpenModel(BaseModel):
+    """A model that ignores other fields, as servers of this interface do."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class ImageUrl(_Open):
+class ImageUrl(_OpenModel):
     """A picture."""
 
     url: str = Field(description="A data URL of a JPEG, PNG or WebP file. No address is ever fetched.")
 
 
-class RequestPart(_Open):
+class RequestPart(_OpenModel):
     """A part of a message."""
 
     type: str = Field(description="`text` or `image_url`.")
@@ -56,42 +49,44 @@ class RequestPart(_Open):
     image_url: ImageUrl | str | None = None
 
 
-class RequestTurn(_Open):
+class RequestTurn(_OpenModel):
     """A message."""
 
-    role: str = Field(description="`user` or `assistant`; what `system` and `developer` say is not obeyed.")
-    content: Annotated[str | tuple[RequestPart, ...] | None, at_most(_PARTS)] = None
+    role: str = Field(
+        description="`user` or `assistant`; messages of `system` and `developer` are not obeyed."
+    )
+    content: Annotated[str | tuple[RequestPart, ...] | None, at_most(_MAX_PARTS)] = None
 
 
-class StreamOptions(_Open):
-    """What a stream holds."""
+class StreamOptions(_OpenModel):
+    """Options of a stream."""
 
     include_usage: bool | None = Field(
-        default=None, description="Whether the last chunk tells what was used, and holds nothing else."
+        default=None, description="Whether a last chunk has the usage, and nothing else."
     )
 
 
 class VragOptions(BaseModel):
-    """Choices that OpenAI's fields have no place for. What is left out is as the server's settings say."""
+    """Options without a field in OpenAI's interface. The server's settings are the defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    collection: str | None = Field(default=None, description="Where to look; all collections when absent.")
-    documents: Annotated[tuple[str, ...] | None, at_most(DOCUMENTS)] = Field(
-        default=None, description="Ids of the documents to look at; all when absent."
+    collection: str | None = Field(default=None, description="The collection to search; all if absent.")
+    documents: Annotated[tuple[str, ...] | None, at_most(MAX_DOCUMENTS)] = Field(
+        default=None, description="Ids of the documents to search; all if absent."
     )
-    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, description="Model calls at most.")
-    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits of a search.")
-    thinking: Thinking | None = Field(
-        default=None, description="Whether the model thinks apart from its reply."
+    max_steps: int | None = Field(
+        default=None, ge=1, le=MAX_STEPS, description="Maximum number of model calls."
     )
+    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits per search.")
+    thinking: Thinking | None = Field(default=None, description="Whether the model thinks before its reply.")
 
 
-class CompletionRequest(_Open):
-    """The fields that matter here. Others, such as `temperature` and `max_tokens`, are ignored."""
+class CompletionRequest(_OpenModel):
+    """A chat completion request. Other fields, such as `temperature` and `max_tokens`, are ignored."""
 
     model: str = Field(description="One of GET /v1/models.")
-    messages: Annotated[tuple[RequestTurn, ...], at_most(_TURNS)] = Field(
+    messages: Annotated[tuple[RequestTurn, ...], at_most(_MAX_TURNS)] = Field(
         min_length=1, description="The conversation; the last message is the question."
     )
     stream: bool | None = None
@@ -106,145 +101,184 @@ class CompletionRequest(_Open):
 
 
 class ChatQuestion(NamedTuple):
-    """A request as a run host takes it."""
+    """The run that a request starts."""
 
     run: RunRequest
     history: tuple[PreviousTurn, ...]
 
 
-def read(request: CompletionRequest, offer: Capabilities) -> ChatQuestion:
-    """What is asked.
+class NamedAgent(NamedTuple):
+    """The agent and model that a model name stands for, as in a `RunRequest`."""
 
-    Args:
-        request: As it came.
-        offer: What may be asked for.
-
-    Raises:
-        Unfit: If it asks for what cannot be.
-    """
-    _check(request)
-    agent, model = model_named(request.model, offer)
-    *before, last = _heard(request.messages)
-    question, images = _text(last, "the question"), _images(last)
-    try:
-        run = RunRequest.model_validate(
-            {
-                **request.vrag.model_dump(),
-                "question": question,
-                "agent": agent,
-                "model": model,
-                "images": images,
-            }
-        )
-    except ValidationError as error:
-        raise _unfit(error) from error
-    return ChatQuestion(run, _history(before))
+    agent: str
+    model: str | None
+    """None for the server's default."""
 
 
-def _check(request: CompletionRequest) -> None:
-    """Refuses what would change the answer and cannot be had."""
-    refused = {
-        "n": request.n not in {None, 1},
-        "tools": bool(request.tools),
-        "functions": bool(request.functions),
-        "response_format": request.response_format not in (None, {"type": "text"}),
-        "logprobs": bool(request.logprobs),
-        "modalities": request.modalities not in (None, ["text"]),
-    }
-    reasons = {
-        "n": "There is one answer to a question.",
-        "tools": "An agent takes its own actions and no tools of a client.",
-        "functions": "An agent takes its own actions and no functions of a client.",
-        "response_format": "Answers are text; a form for them cannot be asked for.",
-        "logprobs": "An answer comes of several model calls: it has no log-probabilities.",
-        "modalities": "Answers are text.",
-    }
-    for name, is_refused in refused.items():
-        if is_refused:
-            raise InvalidRequest(
-                reasons[name], f"Leave out {name}.", param=name, code="unsupported_parameter"
-            )
+def _model_names(offer: Capabilities) -> dict[str, NamedAgent]:
+    """Return all names, the agents alone first."""
+    names = {agent.name: NamedAgent(agent.name, None) for agent in offer.agents}
+    for agent in offer.agents:
+        for model in offer.models:
+            names.setdefault(f"{agent.name}/{model.name or OFFLINE}", NamedAgent(agent.name, model.name))
+    return names
 
 
-def _heard(turns: Sequence[RequestTurn]) -> list[RequestTurn]:
-    """The messages of user and assistant; the last one is the user's.
+def model_cards(offer: Capabilities, created: int) -> ModelCards:
+    """List every model that a request may name."""
+    return ModelCards(data=tuple(ModelCard(id=name, created=created) for name in _model_names(offer)))
+
+
+def find_model(name: str, offer: Capabilities) -> NamedAgent:
+    """Look up a model name.
 
     Raises:
-        Unfit: If it is not, or there are messages of other roles.
+        InvalidRequest: If there is no model of that name (404).
     """
-    heard = [turn for turn in turns if turn.role not in _UNHEARD]
-    for turn in heard:
-        if turn.role not in {"user", "assistant"}:
-            raise InvalidRequest(
-                f"Messages of the role {turn.role[:20]!r} cannot be used.",
-                "Send those of user and assistant.",
-                param="messages",
-            )
-    if not heard or heard[-1].role != "user":
+    found = _model_names(offer).get(name)
+    if found is None:
         raise InvalidRequest(
-            "The last message is not the user's.", "End with the question.", param="messages"
+            f"The model {name[:_MAX_NAME_CHARS]!r} does not exist.",
+            "GET /v1/models lists those that do.",
+            param="model",
+            code="model_not_found",
+            status=404,
         )
-    return heard
+    return found
+
+
+def parse_request(body: bytes) -> CompletionRequest:
+    """Parse the body of a request.
+
+    Raises:
+        InvalidRequest: If it is not one.
+    """
+    try:
+        return CompletionRequest.model_validate_json(body)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part)[:40] for part in fault["loc"])
+        message = fault_message(fault)
+        raise InvalidRequest(f"{place}: {message}." if place else f"{message}.", param=place) from error
+
+
+def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuestion:
+    """Read the question, its conversation and the agent; `offer` is what the server has.
+
+    Raises:
+        InvalidRequest: If the request cannot be fulfilled.
+    """
+    _check_unsupported(request)
+    agent, model = find_model(request.model, offer)
+    *earlier, last = _conversation(request.messages)
+    fields = {
+        **request.vrag.model_dump(),
+        "question": _text(last, "the question"),
+        "agent": agent,
+        "model": model,
+        "images": _images(last),
+    }
+    try:
+        run = RunRequest.model_validate(fields)
+    except ValidationError as error:
+        raise _invalid_run(error) from error
+    return ChatQuestion(run, _history(earlier))
+
+
+def _check_unsupported(request: CompletionRequest) -> None:
+    """Refuse options that would change the answer and are not supported."""
+    unsupported = {
+        "n": (request.n not in {None, 1}, "There is one answer to a question."),
+        "tools": (bool(request.tools), "An agent has its own actions and uses no tools of a client."),
+        "functions": (
+            bool(request.functions),
+            "An agent has its own actions and uses no functions of a client.",
+        ),
+        "response_format": (
+            request.response_format not in (None, {"type": "text"}),
+            "Answers are text; no other format is supported.",
+        ),
+        "logprobs": (
+            bool(request.logprobs),
+            "An answer comes from several model calls: it has no log-probabilities.",
+        ),
+        "modalities": (request.modalities not in (None, ["text"]), "Answers are text."),
+    }
+    for name, (is_set, reason) in unsupported.items():
+        if is_set:
+            raise InvalidRequest(reason, f"Leave out {name}.", param=name, code="unsupported_parameter")
+
+
+def _conversation(turns: Sequence[RequestTurn]) -> list[RequestTurn]:
+    """Return the messages of user and assistant; the last one is the user's.
+
+    Raises:
+        InvalidRequest: If it is not, or there are messages of other roles.
+    """
+    conversation = [turn for turn in turns if turn.role not in _IGNORED_ROLES]
+    for turn in conversation:
+        if turn.role not in {"user", "assistant"}:
+            message = f"Messages of the role {turn.role[:20]!r} are not supported."
+            raise InvalidRequest(message, "Send those of user and assistant.", param="messages")
+    if not conversation or conversation[-1].role != "user":
+        message = "The last message is not the user's."
+        raise InvalidRequest(message, "End with the question.", param="messages")
+    return conversation
 
 
 def _history(turns: Sequence[RequestTurn]) -> tuple[PreviousTurn, ...]:
-    """Questions with what was answered; what an assistant said before any question is left out."""
-    exchanges: list[PreviousTurn] = []
+    """Pair questions with their answers; assistant messages before any question are left out."""
+    history: list[PreviousTurn] = []
     for turn in turns:
         text = _text(turn, "a message")
         if turn.role == "user":
-            exchanges.append(PreviousTurn(text, None))
-        elif exchanges:
-            said = filter(None, (exchanges[-1].answer, plain_answer(text)))
-            exchanges[-1] = PreviousTurn(exchanges[-1].question, "\n".join(said) or None)
-    return tuple(exchange for exchange in exchanges if exchange.question.strip())
+            history.append(PreviousTurn(text, None))
+        elif history:
+            answers = filter(None, (history[-1].answer, plain_answer(text)))
+            history[-1] = PreviousTurn(history[-1].question, "\n".join(answers) or None)
+    return tuple(turn for turn in history if turn.question.strip())
 
 
-def _text(turn: RequestTurn, what: str) -> str:
-    """The text of a message, its parts joined by lines.
+def _text(turn: RequestTurn, place: str) -> str:
+    """Join the text parts of a message by lines.
 
     Raises:
-        Unfit: If it has parts that are neither text nor picture.
+        InvalidRequest: If it has parts that are neither text nor picture.
     """
     if not isinstance(turn.content, tuple):
         return turn.content or ""
     for part in turn.content:
         if part.type not in {"text", "image_url", "refusal"}:
-            raise InvalidRequest(
-                f"Parts of the type {part.type[:30]!r} cannot be used in {what}.",
-                "Send text and image_url.",
-                param="messages",
-            )
+            message = f"Parts of the type {part.type[:30]!r} are not supported in {place}."
+            raise InvalidRequest(message, "Send text and image_url.", param="messages")
     return "\n".join(part.text for part in turn.content if part.text and part.type == "text")
 
 
 def _images(turn: RequestTurn) -> list[str]:
-    """The data URLs of the pictures of a message.
+    """Return the data URLs of the pictures of a message.
 
     Raises:
-        Unfit: If one is an address, or there is none where one should be.
+        InvalidRequest: If one is an address, or there is none where one should be.
     """
     if not isinstance(turn.content, tuple):
         return []
-    return [_data_url(part) for part in turn.content if part.type == "image_url"]
+    urls: list[str] = []
+    for part in turn.content:
+        if part.type != "image_url":
+            continue
+        url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url or ""
+        if url[:5].casefold() != "data:":
+            raise InvalidRequest("A picture is not a data URL.", _NO_FETCHING, param="messages")
+        urls.append(f"data:{url[5:]}")
+    return urls
 
 
-def _data_url(part: RequestPart) -> str:
-    url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url or ""
-    if not url[:5].casefold() == "data:":
-        raise InvalidRequest("A picture is not a data URL.", _NO_FETCHING, param="messages")
-    return f"data:{url[5:]}"
-
-
-def _unfit(error: ValidationError) -> InvalidRequest:
-    """What the model of a run does not take, told of the field that it came from."""
+def _invalid_run(error: ValidationError) -> InvalidRequest:
+    """Explain an invalid run by the field of the request that it came from."""
     fault = error.errors()[0]
     name = str(fault["loc"][0]) if fault["loc"] else ""
-    message = fault_message(fault)
-    match name:
-        case "question":
-            return InvalidRequest(f"The question cannot be used. {message}.", param="messages")
-        case "images":
-            return InvalidRequest(f"The pictures cannot be used. {message}.", param="messages")
-        case _:
-            return InvalidRequest(f"{name} cannot be used. {message}.", param=f"vrag.{name}")
+    subject, param = {
+        "question": ("The question", "messages"),
+        "images": ("The pictures", "messages"),
+    }.get(name, (name, f"vrag.{name}"))
+    return InvalidRequest(f"{subject} cannot be used. {fault_message(fault)}.", param=param)

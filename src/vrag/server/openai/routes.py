@@ -1,4 +1,4 @@
-"""The routes that OpenAI's clients ask."""
+"""The routes of the OpenAI interface: models and chat completions, whole or as a stream of chunks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,28 @@ import asyncio
 import math
 import time
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Path, Request
-from pydantic import ValidationError
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from vrag.agent.runs.run_result import RunResult
+from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, responses
-from vrag.server.http.timeouts import attend
-from vrag.server.http.value_errors import fault_message
-from vrag.server.openai.errors import InvalidRequest, answer_error
-from vrag.server.openai.models import cards_of, model_named
-from vrag.server.openai.reply import Reasoning, reply_of, usage_of
-from vrag.server.openai.request import ChatQuestion, CompletionRequest, read
+from vrag.server.openai.errors import InvalidRequest, error_body, error_response
+from vrag.server.openai.reply import Reasoning, build_reply, usage_of
+from vrag.server.openai.request import (
+    CompletionRequest,
+    find_model,
+    model_cards,
+    parse_request,
+    read_question,
+)
 from vrag.server.openai.schema import (
+    Chunk,
+    ChunkChoice,
+    ChunkDelta,
     Completion,
     CompletionChoice,
     CompletionMessage,
@@ -28,136 +35,22 @@ from vrag.server.openai.schema import (
     ModelCard,
     ModelCards,
 )
-from vrag.server.openai.stream import ChunkStream, Watched, frames, stop
+from vrag.server.runs.run_manager import broken_off
+from vrag.server.runs.sse import BEAT, STREAM_HEADERS, with_beats
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from starlette.types import Receive, Scope, Send
+
+    from vrag.agent.events import Event
     from vrag.server.http.errors import Responses
-    from vrag.server.runs.agent_provider import AgentProvider
+    from vrag.server.openai.request import ChatQuestion
     from vrag.server.runs.run_manager import RunManager
-    from vrag.server.runs.schema import Capabilities
 
-__all__ = ["completions_routes"]
-
-
-def completions_routes(host: RunManager, answering: AgentProvider) -> APIRouter:
-    """`/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application.
-
-    Args:
-        host: Runs what is asked.
-        answering: Knows what may be asked for.
-    """
-    router = APIRouter(prefix="/v1", tags=["openai"])
-    created = int(time.time())
-
-    @router.get("/models", summary="Models that may be named", responses=_errors(503))
-    async def models() -> ModelCards:
-        """Each agent, alone or with one of the models that write its replies."""
-        return cards_of(await host.look(lambda: answering.offer), created)
-
-    @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
-    async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
-        """Whether it may be named."""
-        offer = await host.look(lambda: answering.offer)
-        try:
-            model_named(id, offer)
-        except InvalidRequest as unfit:
-            return answer_error(unfit)
-        return ModelCard(id=id, created=created)
-
-    @router.post(
-        "/chat/completions",
-        summary="Ask, as OpenAI's clients do",
-        openapi_extra=_body(),
-        response_model=None,
-        responses=_ANSWERS | _errors(404, 409, 413, 429, 502, 503, 504),
-    )
-    async def complete(request: Request) -> Response:
-        """The last message is the question; those before it are its conversation.
-
-        The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
-        """
-        offer = await host.look(lambda: answering.offer)
-        try:
-            body = await request.body()
-            asked, (run, history) = await host.look(lambda: _read(body, offer))
-        except InvalidRequest as unfit:
-            return answer_error(unfit)
-        begun = await host.start(run, client=getattr(request.state, "client", ""), history=history)
-        watched = Watched(begun.id, asked.model, int(time.time()), f"{request.base_url}#/runs/{begun.id}")
-        if asked.stream:
-            with_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
-            return ChunkStream(frames(host, watched, with_usage=with_usage))
-        return await _whole(host, watched, request)
-
-    return router
-
-
-def _read(body: bytes, offer: Capabilities) -> tuple[CompletionRequest, ChatQuestion]:
-    """A request, and the question that it is. For a thread: pictures make it long."""
-    asked = _parsed(body)
-    return asked, read(asked, offer)
-
-
-def _parsed(body: bytes) -> CompletionRequest:
-    """The body of a request.
-
-    Raises:
-        Unfit: If it is none.
-    """
-    try:
-        return CompletionRequest.model_validate_json(body)
-    except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part)[:40] for part in fault["loc"])
-        message = fault_message(fault)
-        raise InvalidRequest(f"{place}: {message}." if place else f"{message}.", param=place) from error
-
-
-async def _whole(host: RunManager, watched: Watched, request: Request) -> Response:
-    """The response when the run has ended.
-
-    Raises:
-        ClientLeft: If the client left first; the run is stopped.
-        Refusal: If the run never began.
-    """
-    work = asyncio.ensure_future(_followed(host, watched.run))
-    try:
-        outline, reasoning = await attend(request, work, math.inf)
-    except BaseException:
-        await stop(host, watched.run)
-        raise
-    try:
-        reply = reply_of(watched.run, outline, watched.url)
-    except Refusal as failed:
-        return answer_error(failed, _ONCE)
-    message = CompletionMessage(
-        content=reply.content, annotations=reply.annotations, reasoning_content=reasoning, vrag=reply.vrag
-    )
-    completion = Completion(
-        id=watched.id,
-        created=watched.created,
-        model=watched.model,
-        choices=(CompletionChoice(message=message, finish_reason="length" if reply.is_cut else "stop"),),
-        usage=usage_of(outline),
-    )
-    return Response(completion.model_dump_json(), media_type="application/json")
-
-
-async def _followed(host: RunManager, run: str) -> tuple[RunResult, str]:
-    """A run when it has ended, with its thoughts and steps."""
-    outline: RunResult | None = None
-    reasoning, parts = Reasoning(), list[str]()
-    async with aclosing(host.follow(run)) as events:
-        async for event in events:
-            outline = RunResult.of([event]) if outline is None else outline.plus(event)
-            parts.append(reasoning.add(event))
-    if outline is None:
-        raise Refusal(500, "The run broke off.", "Ask again.")
-    return outline, "".join(parts).strip()
-
-
-_ONCE = {"x-should-retry": "false"}
-"""OpenAI's clients ask again by themselves after a failure: that would be paid for again."""
+_DONE = b"data: [DONE]\n\n"
+_NO_RETRY = {"x-should-retry": "false"}
+"""OpenAI's clients repeat failed requests by themselves: that would be paid for again."""
 _ANSWERS: Responses = {
     200: {
         "model": Completion,
@@ -167,30 +60,207 @@ _ANSWERS: Responses = {
 }
 
 
+def openai_routes(runs: RunManager) -> APIRouter:
+    """Build `/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application."""
+    router = APIRouter(prefix="/v1", tags=["openai"])
+    created = int(time.time())
+
+    @router.get("/models", summary="Available models", responses=_errors(503))
+    async def models() -> ModelCards:
+        """Each agent, alone or with one of the models that write its replies."""
+        return model_cards(await runs.capabilities(), created)
+
+    @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
+    async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
+        """Whether it is available."""
+        offer = await runs.capabilities()
+        try:
+            find_model(id, offer)
+        except InvalidRequest as invalid:
+            return error_response(invalid)
+        return ModelCard(id=id, created=created)
+
+    @router.post(
+        "/chat/completions",
+        summary="Ask, as OpenAI's clients do",
+        openapi_extra=_request_body(),
+        response_model=None,
+        responses=_ANSWERS | _errors(404, 409, 413, 429, 502, 503, 504),
+    )
+    async def complete(request: Request) -> Response:
+        """The last message is the question; those before it are its conversation.
+
+        The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
+        """
+        offer = await runs.capabilities()
+
+        def parse(body: bytes) -> tuple[CompletionRequest, ChatQuestion]:
+            parsed = parse_request(body)
+            return parsed, read_question(parsed, offer)
+
+        try:
+            body = await request.body()
+            parsed, (run, history) = await runs.in_thread(lambda: parse(body))  # pictures make it long
+        except InvalidRequest as invalid:
+            return error_response(invalid)
+        summary = await runs.start(run, client=getattr(request.state, "client", ""), history=history)
+        url = f"{request.base_url}#/runs/{summary.id}"
+        answer = StartedAnswer(summary.id, parsed.model, int(time.time()), url)
+        if parsed.stream:
+            with_usage = parsed.stream_options is not None and bool(parsed.stream_options.include_usage)
+            return ChunkStream(chunk_frames(runs, answer, with_usage=with_usage))
+        return await _complete_response(runs, answer, request)
+
+    return router
+
+
+@dataclass(frozen=True, slots=True)
+class StartedAnswer:
+    """A run that was started for a request, and the common fields of its response."""
+
+    run: str
+    model: str
+    """The name in the request."""
+    created: int
+    """Seconds since 1970."""
+    url: str
+    """Address of the run on this server's page."""
+
+    @property
+    def id(self) -> str:
+        """The id of the response."""
+        return f"chatcmpl-{self.run}"
+
+    def delta_frame(self, delta: ChunkDelta, finish: str | None = None) -> bytes:
+        """Encode a chunk that adds content."""
+        choice = ChunkChoice.model_validate({"delta": delta, "finish_reason": finish})
+        return _frame(self._chunk(choice))
+
+    def usage_frame(self, outline: RunResult) -> bytes:
+        """Encode the chunk with the usage, and nothing else."""
+        return _frame(self._chunk().model_copy(update={"usage": usage_of(outline)}))
+
+    def _chunk(self, *choices: ChunkChoice) -> Chunk:
+        return Chunk(id=self.id, created=self.created, model=self.model, choices=choices)
+
+
+async def _complete_response(runs: RunManager, answer: StartedAnswer, request: Request) -> Response:
+    """Build the response when the run has ended; the run is stopped if the client leaves.
+
+    Raises:
+        ClientLeft: If the client left first.
+        Refusal: If the run never began.
+    """
+    reasoning, parts = Reasoning(), list[str]()
+
+    async def collect(event: Event) -> None:
+        parts.append(reasoning.add(event))
+
+    following = asyncio.ensure_future(runs.follow_to_end(answer.run, collect))
+    try:
+        outline = await wait_for_client(request, following, math.inf)
+    except BaseException:
+        await runs.stop(answer.run)
+        raise
+    try:
+        reply = build_reply(answer.run, outline, answer.url)
+    except Refusal as refusal:
+        return error_response(refusal, _NO_RETRY)
+    message = CompletionMessage(
+        content=reply.content,
+        annotations=reply.annotations,
+        reasoning_content="".join(parts).strip(),
+        vrag=reply.vrag,
+    )
+    completion = Completion(
+        id=answer.id,
+        created=answer.created,
+        model=answer.model,
+        choices=(CompletionChoice(message=message, finish_reason="length" if reply.is_cut else "stop"),),
+        usage=usage_of(outline),
+    )
+    return Response(completion.model_dump_json(), media_type="application/json")
+
+
+class ChunkStream(StreamingResponse):
+    """A streamed response; its frames are closed with it, however it ends."""
+
+    def __init__(self, frames: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(frames, 200, STREAM_HEADERS, "text/event-stream")
+        self._frames = frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, until it ends or the client leaves."""
+        async with aclosing(self._frames):
+            await super().__call__(scope, receive, send)
+
+
+async def chunk_frames(
+    runs: RunManager, answer: StartedAnswer, *, with_usage: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield a run as chunks: thoughts and steps as they come, then the answer, its evidence and the usage.
+
+    Closed before the run has ended, it stops the run: nobody else waits for it.
+    """
+    outline: RunResult | None = None
+    try:
+        yield answer.delta_frame(ChunkDelta(role="assistant", content=""))
+        reasoning = Reasoning()
+        async with aclosing(with_beats(runs.follow(answer.run))) as events:
+            async for event in events:
+                if event is None:
+                    yield BEAT
+                    continue
+                outline = RunResult.of([event]) if outline is None else outline.plus(event)
+                if text := reasoning.add(event):
+                    yield answer.delta_frame(ChunkDelta(reasoning_content=text))
+        if outline is None:
+            raise broken_off()
+        reply = build_reply(answer.run, outline, answer.url)
+        yield answer.delta_frame(ChunkDelta(content=reply.answer))
+        if reply.sources:
+            yield answer.delta_frame(ChunkDelta(content=reply.sources))
+        last = ChunkDelta(annotations=reply.annotations, vrag=reply.vrag)
+        yield answer.delta_frame(last, "length" if reply.is_cut else "stop")
+        if with_usage:
+            yield answer.usage_frame(outline)
+    except Refusal as refusal:
+        yield _frame(error_body(refusal.status, str(refusal)))
+    finally:
+        if outline is None or outline.end is None:
+            await runs.stop(answer.run)
+    yield _DONE
+
+
+def _frame(content: Chunk | ErrorBody) -> bytes:
+    return f"data: {content.model_dump_json()}\n\n".encode()
+
+
 def _errors(*statuses: int) -> Responses:
-    """What OpenAI says of these statuses, and of those that every route of this door has."""
+    """Describe these statuses, and those that every route of this interface has, for OpenAPI."""
     known = responses(408, *statuses)
     del known[422]
-    told = {400: {"description": "Something in the request cannot be used."}, **known}
-    return {status: {**answer, "model": ErrorBody} for status, answer in sorted(told.items(), key=str)}
+    described = {400: {"description": "Part of the request is invalid."}, **known}
+    return {status: {**answer, "model": ErrorBody} for status, answer in sorted(described.items(), key=str)}
 
 
-def _body() -> dict[str, Any]:
-    """What OpenAPI says of the body of a question."""
+def _request_body() -> dict[str, Any]:
+    """Describe the body of a question for OpenAPI."""
     schema = CompletionRequest.model_json_schema()
     parts: dict[str, Any] = schema.pop("$defs")
-    content = {"application/json": {"schema": _whole_schema(schema, parts)}}
+    content = {"application/json": {"schema": _inline_references(schema, parts)}}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _whole_schema(schema: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """A schema with its parts in the place of what refers to them: OpenAPI has others under these names."""
+def _inline_references(schema: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """Replace references to parts by the parts: the OpenAPI document has others under these names."""
     match schema:
         case {"$ref": str(name), **rest}:
-            return {**_whole_schema(parts[name.rpartition("/")[2]], parts), **rest}
+            return {**_inline_references(parts[name.rpartition("/")[2]], parts), **rest}
         case dict():
-            return {key: _whole_schema(value, parts) for key, value in cast("dict[str, Any]", schema).items()}
+            fields = cast("dict[str, Any]", schema)
+            return {key: _inline_references(value, parts) for key, value in fields.items()}
         case list():
-            return [_whole_schema(value, parts) for value in cast("list[Any]", schema)]
+            return [_inline_references(value, parts) for value in cast("list[Any]", schema)]
         case _:
             return schema

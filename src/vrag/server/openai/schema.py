@@ -1,6 +1,6 @@
-"""Responses of the door for OpenAI's clients, in the shapes that their types expect.
+"""Responses of the OpenAI interface, in the form that its clients expect.
 
-Fields of ours stand beside theirs: `vrag` and `reasoning_content` of a message or delta, `vrag` of usage.
+Our own fields are `vrag` and `reasoning_content` of a message or delta, `vrag` of usage.
 """
 
 from __future__ import annotations
@@ -12,25 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
 
-__all__ = [
-    "Annotation",
-    "AnswerSource",
-    "Chunk",
-    "ChunkChoice",
-    "ChunkDelta",
-    "Completion",
-    "CompletionChoice",
-    "CompletionMessage",
-    "CompletionUsage",
-    "ErrorBody",
-    "ErrorDetail",
-    "ModelCard",
-    "ModelCards",
-    "UrlCitation",
-    "VragPart",
-    "VragUsage",
-]
-
 Finish = Literal["stop", "length"]
 
 
@@ -39,7 +20,7 @@ class _FrozenResponse(BaseModel):
 
 
 class ModelCard(_FrozenResponse):
-    """A model that may be named in a request: an agent, alone or with what writes its replies."""
+    """A model that a request may name: an agent, alone or with the model that writes its replies."""
 
     id: str
     object: Literal["model"] = "model"
@@ -48,45 +29,45 @@ class ModelCard(_FrozenResponse):
 
 
 class ModelCards(_FrozenResponse):
-    """All of them."""
+    """All models."""
 
     object: Literal["list"] = "list"
     data: tuple[ModelCard, ...]
 
 
 class UrlCitation(_FrozenResponse):
-    """A marker in the text, and what it cites."""
+    """A marker in the text, and its source."""
 
-    start_index: int = Field(description="Where the marker begins in the content, in characters.")
-    end_index: int = Field(description="Where it ends.")
-    title: str = Field(description="Document and page, or stretch of a video.")
+    start_index: int = Field(description="Start of the marker in the content, in characters.")
+    end_index: int = Field(description="Its end.")
+    title: str = Field(description="Document and page, or time span of a video.")
     url: str = Field(description="The run on this server's page.")
 
 
 class Annotation(_FrozenResponse):
-    """A citation, as OpenAI's clients know them."""
+    """A citation in OpenAI's form."""
 
     type: Literal["url_citation"] = "url_citation"
     url_citation: UrlCitation
 
 
 class AnswerSource(Evidence):
-    """A place on which the answer rests."""
+    """A piece of evidence of the answer."""
 
-    number: int = Field(description="Of its marker in the content, from 1.")
+    number: int = Field(description="Number of its marker in the content, from 1.")
     url: str = Field(description="The run on this server's page.")
 
 
 class VragPart(_FrozenResponse):
-    """What OpenAI's shapes have no place for."""
+    """Fields that OpenAI's form has no place for."""
 
-    run_id: str = Field(description="Of the run: GET /runs/{id} has all of it.")
+    run_id: str = Field(description="Id of the run: GET /runs/{id} has its details.")
     stop_reason: StopReason
     evidence: tuple[AnswerSource, ...] = Field(
-        description="What the answer rests on; of an abstention, where the agent looked."
+        description="Evidence of the answer; of an abstention, where the agent looked."
     )
     looked_at: tuple[AnswerSource, ...] = Field(
-        default=(), description="What was looked at besides. Numbered on; without markers."
+        default=(), description="What else was looked at, with further numbers and without markers."
     )
 
 
@@ -97,21 +78,21 @@ class CompletionMessage(_FrozenResponse):
     content: str
     refusal: None = None
     annotations: tuple[Annotation, ...]
-    reasoning_content: str = Field(description="Thoughts and steps, as a stream has them.")
+    reasoning_content: str = Field(description="Thoughts and steps, as in a stream.")
     vrag: VragPart
 
 
 class VragUsage(_FrozenResponse):
-    """What a run took beside tokens."""
+    """The cost of a run besides tokens."""
 
-    visual_tokens: int = Field(description="Of all pictures that the model was shown.")
+    visual_tokens: int = Field(description="Visual tokens of all pictures shown to the model.")
     steps: int = Field(description="Model calls.")
     seconds: float
     cost: float | None = Field(description="In the currency of the prices; null where they are unknown.")
 
 
 class CompletionUsage(_FrozenResponse):
-    """Tokens of all model calls of the run; 0 where the model does not tell them."""
+    """Tokens of all model calls of the run; 0 if the model does not report them."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -129,18 +110,18 @@ class CompletionChoice(_FrozenResponse):
 
 
 class Completion(_FrozenResponse):
-    """A whole response."""
+    """A complete response."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
     created: int
-    model: str = Field(description="As it was asked for.")
+    model: str = Field(description="The name in the request.")
     choices: tuple[CompletionChoice]
     usage: CompletionUsage
 
 
 class ChunkDelta(_FrozenResponse):
-    """What a chunk adds. Of the fields those are sent that were set."""
+    """The content of a chunk. Only fields that were set are sent."""
 
     role: Literal["assistant"] = "assistant"
     content: str = ""
@@ -149,12 +130,12 @@ class ChunkDelta(_FrozenResponse):
     vrag: VragPart | None = None
 
     @model_serializer(mode="wrap")
-    def _what_was_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _only_set_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
 
 class ChunkChoice(_FrozenResponse):
-    """The one answer, a piece of it."""
+    """A piece of the one answer."""
 
     index: Literal[0] = 0
     delta: ChunkDelta
@@ -174,15 +155,15 @@ class Chunk(_FrozenResponse):
 
 
 class ErrorDetail(_FrozenResponse):
-    """What is wrong."""
+    """The details of an error."""
 
-    message: str = Field(description="In a sentence or two: what is wrong, and what to do.")
+    message: str = Field(description="One or two sentences: what is wrong, and what to do.")
     type: str
-    param: str | None = Field(default=None, description="The field that it concerns.")
+    param: str | None = Field(default=None, description="The field that is wrong.")
     code: str | None = None
 
 
 class ErrorBody(_FrozenResponse):
-    """An error, as OpenAI's clients know them."""
+    """An error in OpenAI's form."""
 
     error: ErrorDetail

@@ -1,4 +1,4 @@
-"""A run that is under way: its events so far, and whoever waits for the next."""
+"""A run in progress: its events so far, and the followers that wait for the next."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-__all__ = ["LiveRun"]
-
 
 @dataclass(slots=True)
 class LiveRun:
@@ -25,9 +23,9 @@ class LiveRun:
     """
 
     client: str
-    """Who started it."""
+    """The client that started it."""
     session: str = ""
-    """The conversation that it goes on with; empty where it begins one."""
+    """The conversation that it continues; empty if it begins one."""
     id: str = ""
     """Empty until it is on disk."""
     events: list[Event] = field(default_factory=list["Event"])
@@ -36,44 +34,44 @@ class LiveRun:
     """None before the first event."""
     done: bool = False
     fault: BaseException | None = None
-    """What kept it from its first event."""
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    """The error that prevented the first event."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, event: Event) -> None:
-        """Adds an event; its place in the list is its `seq`."""
+    def add(self, event: Event) -> None:
+        """Add an event; its index in the list is its `seq`."""
         self.events.append(event)
         self.outline = self.outline.plus(event) if self.outline else RunResult.of([event])
-        self._wake()
+        self._notify()
 
     def end(self, fault: BaseException | None = None) -> None:
-        """Nothing comes any more."""
+        """Mark the run as over."""
         self.done, self.fault = True, fault
-        self._wake()
+        self._notify()
 
     async def begun(self) -> RunResult:
-        """Waits for the first event.
+        """Wait for the first event.
 
         Raises:
-            BaseException: What kept it from coming.
+            BaseException: The error that prevented it.
         """
         while self.outline is None:
             if self.done:
                 raise self.fault or RuntimeError("the run ended before its first event")
-            await self._news.wait()
+            await self._changed.wait()
         return self.outline
 
     async def follow(self, after: int) -> AsyncGenerator[Event, None]:
-        """The events from one on, those to come included, until the run is over."""
+        """Yield the events after one of them, future ones included, until the run is over."""
         position = after + 1
         while True:
-            news = self._news
+            changed = self._changed
             while position < len(self.events):
                 yield self.events[position]
                 position += 1
             if self.done:
                 return
-            await news.wait()
+            await changed.wait()
 
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

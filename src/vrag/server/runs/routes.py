@@ -1,4 +1,4 @@
-"""The routes about runs."""
+"""The routes of runs: options, start, list, events, pictures, exports and reports."""
 
 from __future__ import annotations
 
@@ -23,70 +23,61 @@ from vrag.server.runs.schema import (
     RunRequest,
     RunSummary,
 )
-from vrag.server.runs.sse import BEAT, end_frame, event_frame, with_beats
+from vrag.server.runs.sse import BEAT, RETRY, STREAM_HEADERS, end_frame, event_frame, with_beats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from vrag.server.metrics import ServerMetrics
-    from vrag.server.runs.agent_provider import AgentProvider
     from vrag.server.runs.run_manager import RunManager
 
-__all__ = ["run_routes"]
-
-Run = Annotated[str, Path(pattern=RUN_ID, description="Id of a run.")]
-_MOST = 200
-_DOCUMENTS = 2
-"""That are made at one time: each keeps a processor busy, and a thread that others need."""
-_FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Headers of an event stream: proxies neither keep nor collect it."""
-_EVENTS: Responses = {200: {"content": {"text/event-stream": {}}, "description": "The events."}}
-_REPORT: Responses = {
-    200: {"content": {"text/html": {}, "text/markdown": {}}, "description": "The document."}
-}
-_EXPORT: Responses = {
-    200: {
-        "content": {"text/html": {}, "text/markdown": {}, "application/json": {}},
-        "description": "The document.",
-    }
-}
-_PICTURE: Responses = {200: {"content": {"image/jpeg": {}}, "description": "The picture."}}
-_WHOLE = re.compile(r"[0-9]{1,9}")
+RunPath = Annotated[str, Path(pattern=RUN_ID, description="Id of a run.")]
+_OPTIONAL_RUN_ID = f"{RUN_ID}|^$"
+_MAX_LISTED = 200
+_MAX_EXPORTS = 2
+"""Documents that are made at one time: each keeps a processor busy, and a thread that others need."""
+_EVENT_ID = re.compile(r"[0-9]{1,9}")
 
 
-def run_routes(host: RunManager, answering: AgentProvider, metrics: ServerMetrics) -> APIRouter:  # noqa: C901 - one per route
-    """`/options`, `/runs` and what belongs to a run, `/reports`."""
+def _document(description: str, *types: str) -> Responses:
+    return {200: {"content": {media_type: {} for media_type in types}, "description": description}}
+
+
+def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: C901 - one per route
+    """Build `/options`, `/runs` and what belongs to a run, `/reports`."""
     router = APIRouter(tags=["runs"])
-    making = asyncio.Semaphore(_DOCUMENTS)
+    exporting = asyncio.Semaphore(_MAX_EXPORTS)
 
-    @router.get("/options", summary="What can be asked for", responses=responses(408, 413, 503, 504))
+    @router.get("/options", summary="What can be requested", responses=responses(408, 413, 503, 504))
     async def options() -> Capabilities:
         """Agents, models, collections, limits."""
-        return await host.look(lambda: answering.offer)
+        return await runs.capabilities()
 
     @router.post(
         "/runs", status_code=201, summary="Ask", responses=responses(404, 408, 409, 413, 429, 502, 503, 504)
     )
-    async def start(request: Request, response: Response, asked: RunRequest) -> RunSummary:
+    async def start(request: Request, response: Response, question: RunRequest) -> RunSummary:
         """Starts a run. It goes on whether anybody follows it or not."""
-        summary = await host.start(asked, client=getattr(request.state, "client", ""))
+        summary = await runs.start(question, client=getattr(request.state, "client", ""))
         response.headers["Location"] = f"/runs/{summary.id}"
         return summary
 
     @router.get("/runs", summary="Runs, the newest first", responses=responses(408, 413, 503, 504))
-    async def listed(
-        limit: Annotated[int, Query(ge=1, le=_MOST, description="How many at most.")] = 50,
-        before: Annotated[str, Query(pattern=f"{RUN_ID}|^$", description="Id of a run: older ones.")] = "",
-        session: Annotated[str, Query(pattern=f"{RUN_ID}|^$", description="Those of one conversation.")] = "",
+    async def list_runs(
+        limit: Annotated[int, Query(ge=1, le=_MAX_LISTED, description="Maximum number.")] = 50,
+        before: Annotated[
+            str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a run: only older ones.")
+        ] = "",
+        session: Annotated[str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a conversation.")] = "",
     ) -> RunList:
-        """Those under way included."""
-        runs, more = await host.summaries(limit=limit, before=before, session=session)
-        return RunList(runs=tuple(runs), more=more)
+        """Runs in progress included."""
+        found, more = await runs.summaries(limit=limit, before=before, session=session)
+        return RunList(runs=tuple(found), more=more)
 
     @router.get("/runs/{id}", summary="A run", responses=responses(404, 408, 413, 503, 504))
-    async def detail(id: Run) -> RunDetail:
-        """How it ended, what it cost, what its answer rests on."""
-        return await host.detail(id)
+    async def detail(id: RunPath) -> RunDetail:
+        """How it ended, what it cost, and the evidence of its answer."""
+        return await runs.detail(id)
 
     @router.delete(
         "/runs/{id}",
@@ -94,9 +85,9 @@ def run_routes(host: RunManager, answering: AgentProvider, metrics: ServerMetric
         responses=responses(404, 408, 409, 413, 503, 504)
         | {202: {"model": RunSummary, "description": "It ends at the next opportunity."}},
     )
-    async def cancel(response: Response, id: Run) -> RunSummary:
-        """It ends at the next opportunity. One that is over is left as it is."""
-        summary, running = await host.cancel(id)
+    async def cancel(response: Response, id: RunPath) -> RunSummary:
+        """It ends at the next opportunity. A finished run is left as it is."""
+        summary, running = await runs.cancel(id)
         response.status_code = 202 if running else 200
         return summary
 
@@ -104,74 +95,77 @@ def run_routes(host: RunManager, answering: AgentProvider, metrics: ServerMetric
         "/runs/{id}/events",
         summary="The events of a run, as they happen",
         response_class=Response,
-        responses=_EVENTS | responses(404, 408, 413, 503, 504),
+        responses=_document("The events.", "text/event-stream") | responses(404, 408, 413, 503, 504),
     )
     async def events(
-        id: Run,
+        id: RunPath,
         after: Annotated[int, Query(ge=-1, le=10**9, description="The last `seq` known; -1 for none.")] = -1,
         last_event_id: Annotated[str, Header(max_length=20)] = "",
     ) -> Response:
         """Server-sent, resumable by `Last-Event-ID`. Before each graph its drawing; at the end `end`."""
-        await host.detail(id)
-        if _WHOLE.fullmatch(last_event_id):
+        await runs.detail(id)
+        if _EVENT_ID.fullmatch(last_event_id):
             after = int(last_event_id)
-        return StreamingResponse(_stream(host, metrics, id, after), 200, _FRESH, "text/event-stream")
+        frames = _event_frames(runs, metrics, id, after)
+        return StreamingResponse(frames, 200, STREAM_HEADERS, "text/event-stream")
 
     @router.get(
         "/runs/{id}/files/{sha256}.jpg",
         summary="A picture that an event names",
         response_class=Response,
-        responses=_PICTURE | responses(404, 408, 413, 503, 504),
+        responses=_document("The picture.", "image/jpeg") | responses(404, 408, 413, 503, 504),
     )
-    async def file(id: Run, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]) -> Response:
+    async def file(id: RunPath, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]) -> Response:
         """As the model was shown it."""
-        path = host.file(id, sha256)
+        path = runs.file(id, sha256)
         if not path.is_file():
-            raise Refusal(404, f"The run {id} has no such picture.", "Its events name those that it has.")
-        return FileResponse(
-            path, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=86400, immutable"}
-        )
+            raise Refusal(404, f"The run {id} has no such picture.", "Its events name its pictures.")
+        headers = {"Cache-Control": "private, max-age=86400, immutable"}
+        return FileResponse(path, media_type="image/jpeg", headers=headers)
 
     @router.get(
         "/runs/{id}/export",
         summary="A run as one document",
         response_class=Response,
-        responses=_EXPORT | responses(404, 408, 409, 413, 503, 504),
+        responses=_document("The document.", "text/html", "text/markdown", "application/json")
+        | responses(404, 408, 409, 413, 503, 504),
     )
-    async def export(id: Run, format: Literal["html", "markdown", "json"] = "html") -> Response:
-        """A page that stands alone, Markdown, or JSON."""
-        async with making:
-            return _attachment(await host.run_in_thread(lambda stored: export_of(stored, format), id))
+    async def export(id: RunPath, format: Literal["html", "markdown", "json"] = "html") -> Response:
+        """A self-contained page, Markdown, or JSON."""
+        async with exporting:
+            return _attachment(await runs.run_in_thread(lambda stored: export_of(stored, format), id))
 
     @router.post(
         "/reports",
         summary="Several runs as one cited document",
         response_class=Response,
-        responses=_REPORT | responses(404, 408, 413, 503, 504),
+        responses=_document("The document.", "text/html", "text/markdown")
+        | responses(404, 408, 413, 503, 504),
     )
-    async def report(asked: ReportRequest) -> Response:
-        """A page that stands alone, or Markdown with its pictures inside."""
-        async with making:
-            runs = [await host.stored(run) for run in asked.runs]
-            return _attachment(await host.look(lambda: report_document(runs, asked.title, asked.format)))
+    async def report(request: ReportRequest) -> Response:
+        """A self-contained page, or Markdown with its pictures inside."""
+        async with exporting:
+            stored = [await runs.stored(run) for run in request.runs]
+            work = runs.in_thread(lambda: report_document(stored, request.title, request.format))
+            return _attachment(await work)
 
     return router
 
 
-async def _stream(
-    host: RunManager, metrics: ServerMetrics, run: str, after: int
+async def _event_frames(
+    runs: RunManager, metrics: ServerMetrics, run: str, after: int
 ) -> AsyncGenerator[bytes, None]:
     metrics.streams.inc()
     try:
-        yield b"retry: 1000\n\n"
-        async with aclosing(with_beats(host.follow(run, after))) as events:
+        yield RETRY
+        async with aclosing(with_beats(runs.follow(run, after))) as events:
             async for event in events:
                 if event is None:
                     yield BEAT
                     continue
                 metrics.events.inc()
                 yield event_frame(event)
-        yield end_frame((await host.detail(run)).state)
+        yield end_frame((await runs.detail(run)).state)
     except (Refusal, RunError):
         return  # it was deleted meanwhile
     finally:

@@ -1,11 +1,12 @@
-"""Requests and responses of the routes about runs."""
+"""Requests and responses of the routes about runs, and the provider of the agents that answer them."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from pydantic import (
     AfterValidator,
@@ -24,28 +25,15 @@ from vrag.agent.runs.run_store import RunState
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
+    from vrag.agent.agent import Agent
     from vrag.agent.runs.run_result import RunResult
+    from vrag.agent.runs.run_store import RunStore
 
-__all__ = [
-    "AgentChoice",
-    "Capabilities",
-    "CapabilityLimits",
-    "CollectionChoice",
-    "Defaults",
-    "ModelChoice",
-    "ReportRequest",
-    "RunDetail",
-    "RunList",
-    "RunRequest",
-    "RunSummary",
-    "Thinking",
-]
-
-QUESTION_CHARS = 8000
-IMAGES, IMAGE_BYTES = 4, 8 * 1024 * 1024
+MAX_QUESTION_CHARS = 8000
+MAX_IMAGES, MAX_IMAGE_BYTES = 4, 8 * 1024 * 1024
 MAX_STEPS, MAX_HITS = 200, 100
-DOCUMENTS, RUNS = 10_000, 200
-"""That a request names."""
+MAX_DOCUMENTS, MAX_RUNS = 10_000, 200
+"""Documents and runs that a request may name."""
 RUN_ID = r"^[0-9a-f-]{1,40}$"
 RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
 DocumentId = Annotated[str, StringConstraints(max_length=100)]
@@ -58,25 +46,25 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def at_most(most: int) -> BeforeValidator:
-    """Counts before it looks at each: to say of millions what is wrong with them takes minutes."""
+def at_most(limit: int) -> BeforeValidator:
+    """Count entries before each is validated: to report what is wrong with millions takes minutes."""
 
-    def counted(given: object) -> object:
-        if isinstance(given, Sized) and not isinstance(given, str) and len(given) > most:
-            raise ValueError(f"these are {len(given):,}, of {most:,} at most")
-        return given
+    def check(value: object) -> object:
+        if isinstance(value, Sized) and not isinstance(value, str) and len(value) > limit:
+            raise ValueError(f"it has {len(value):,} entries, of {limit:,} at most")
+        return value
 
-    return BeforeValidator(counted)
+    return BeforeValidator(check)
 
 
 def _picture(text: str) -> str:
-    """Base64, with or without the head of a data URL."""
+    """Return the base64 text of a picture or data URL."""
     if text.startswith("data:"):
         head, comma, text = text.partition(",")
         if not comma or not head.startswith("data:image/") or not head.endswith(";base64"):
             raise ValueError("a data URL looks like data:image/png;base64,…")
-    if len(text) > IMAGE_BYTES * 4 // 3 + 4:
-        raise ValueError(f"it has more than {IMAGE_BYTES:,} bytes")
+    if len(text) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+        raise ValueError(f"it has more than {MAX_IMAGE_BYTES:,} bytes")
     try:
         binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
@@ -84,67 +72,67 @@ def _picture(text: str) -> str:
     return text
 
 
-class _Closed(BaseModel):
+class _ClosedModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class _RequestModel(_Closed):
-    """A request. Of one that is wrong in a million places the first few are enough: each takes its time."""
+class _RequestModel(_ClosedModel):
+    """A request. With a million wrong fields it is refused at once: to report each takes time."""
 
     @model_validator(mode="before")
     @classmethod
-    def _of_few_fields(cls, given: object) -> object:
-        if isinstance(given, Sized) and len(given) > 2 * len(cls.model_fields):
+    def _limit_fields(cls, value: object) -> object:
+        if isinstance(value, Sized) and len(value) > 2 * len(cls.model_fields):
             raise ValueError("it has too many fields")
-        return given
+        return value
 
 
 class RunRequest(_RequestModel):
-    """A question to an agent. What is left out is as the server's settings say."""
+    """A question to an agent. The server's settings are the defaults."""
 
     question: Annotated[
-        str, StringConstraints(min_length=1, max_length=QUESTION_CHARS), AfterValidator(_not_blank)
-    ] = Field(description="What to answer.")
-    agent: AgentName | None = Field(default=None, description="Which agent answers.")
+        str, StringConstraints(min_length=1, max_length=MAX_QUESTION_CHARS), AfterValidator(_not_blank)
+    ] = Field(description="The question.")
+    agent: AgentName | None = Field(default=None, description="The agent.")
     model: str | None = Field(
-        default=None, max_length=300, description="One of the models offered; empty for the offline policy."
+        default=None, max_length=300, description="One of the available models; empty for the offline policy."
     )
     collection: str | None = Field(
-        default=None, max_length=200, description="Where to look; all collections when absent."
+        default=None, max_length=200, description="The collection to search; all if absent."
     )
-    documents: Annotated[tuple[DocumentId, ...] | None, at_most(DOCUMENTS)] = Field(
+    documents: Annotated[tuple[DocumentId, ...] | None, at_most(MAX_DOCUMENTS)] = Field(
         default=None,
         min_length=1,
-        max_length=DOCUMENTS,
-        description="Ids of the documents to look at; all when absent.",
+        max_length=MAX_DOCUMENTS,
+        description="Ids of the documents to search; all if absent.",
     )
-    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, description="Model calls at most.")
-    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits of a search.")
-    thinking: Thinking | None = Field(
-        default=None, description="Whether the model thinks apart from its reply."
+    max_steps: int | None = Field(
+        default=None, ge=1, le=MAX_STEPS, description="Maximum number of model calls."
     )
+    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits per search.")
+    thinking: Thinking | None = Field(default=None, description="Whether the model thinks before its reply.")
     session: RunId | None = Field(
-        default=None, description="The conversation that this continues: id of the run that began it."
+        default=None, description="The conversation to continue: id of its first run."
     )
-    images: Annotated[tuple[Annotated[str, AfterValidator(_picture)], ...], at_most(IMAGES)] = Field(
-        default=(), max_length=IMAGES, description="Pictures, as base64 or data URLs: JPEG, PNG or WebP."
+    images: Annotated[tuple[Annotated[str, AfterValidator(_picture)], ...], at_most(MAX_IMAGES)] = Field(
+        default=(), max_length=MAX_IMAGES, description="Pictures, as base64 or data URLs: JPEG, PNG or WebP."
     )
 
     @property
     def pictures(self) -> tuple[bytes, ...]:
-        """The files of its pictures."""
+        """The decoded pictures."""
         return tuple(base64.b64decode(text) for text in self.images)
 
 
-class RunSummary(_Closed):
-    """A run, as a list shows it."""
+class RunSummary(_ClosedModel):
+    """A run as a list entry."""
 
     id: str
-    session: str = Field(description="Id of the run that began the conversation.")
+    session: str = Field(description="Id of the first run of the conversation.")
     question: str
     agent: str
-    model: str = Field(description="What wrote the replies.")
-    collection: str | None = Field(description="Where it looked; all collections when null.")
+    model: str = Field(description="The policy or model.")
+    collection: str | None = Field(description="The searched collection; null for all.")
     state: RunState
     stop_reason: StopReason | None = Field(description="Why it ended; null while it runs.")
     answer: str | None
@@ -159,7 +147,7 @@ class RunSummary(_Closed):
 
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunSummary:
-        """The summary of a run."""
+        """Summarize a run."""
         started, usage = outline.started, outline.usage
         return cls(
             id=id,
@@ -183,18 +171,18 @@ class RunSummary(_Closed):
 
 
 class RunDetail(RunSummary):
-    """A run with what its answer rests on."""
+    """A run with the evidence of its answer."""
 
     evidence: tuple[Evidence, ...] = Field(
-        default=(), description="What the answer rests on; of an abstention, where the agent looked."
+        default=(), description="Evidence of the answer; of an abstention, where the agent looked."
     )
-    looked_at: tuple[Evidence, ...] = Field(default=(), description="What was looked at besides.")
+    looked_at: tuple[Evidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
     failure: str | None = None
 
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
-        """The detail of a run."""
+        """Summarize a run with its evidence."""
         summary = dict(RunSummary.of(id, outline, state))
         match outline.end:
             case AnswerGiven() as end:
@@ -208,39 +196,39 @@ class RunDetail(RunSummary):
                 return cls(**summary)
 
 
-class RunList(_Closed):
-    """Some runs, the newest first."""
+class RunList(_ClosedModel):
+    """Runs, the newest first."""
 
     runs: tuple[RunSummary, ...]
     more: bool = Field(description="Whether there are older ones.")
 
 
 class ReportRequest(_RequestModel):
-    """Runs that become one document."""
+    """Runs to combine into one document."""
 
-    runs: Annotated[tuple[RunId, ...], at_most(RUNS)] = Field(min_length=1, max_length=RUNS)
+    runs: Annotated[tuple[RunId, ...], at_most(MAX_RUNS)] = Field(min_length=1, max_length=MAX_RUNS)
     title: str = Field(default="", max_length=300)
     format: Literal["html", "markdown"] = "html"
 
 
-class AgentChoice(_Closed):
-    """An agent that may be asked."""
+class AgentChoice(_ClosedModel):
+    """An available agent."""
 
     name: AgentName
     title: str
-    steps: int = Field(description="Model calls at most, where nothing else is said.")
-    hits: int = Field(description="Hits of a search, where nothing else is said.")
+    steps: int = Field(description="Default maximum of model calls.")
+    hits: int = Field(description="Default number of hits per search.")
 
 
-class ModelChoice(_Closed):
-    """A model that may be asked."""
+class ModelChoice(_ClosedModel):
+    """An available model."""
 
     name: str = Field(description="Empty for the offline policy.")
     title: str
 
 
-class CollectionChoice(_Closed):
-    """A collection that may be searched."""
+class CollectionChoice(_ClosedModel):
+    """A searchable collection."""
 
     name: str
     documents: int
@@ -249,8 +237,8 @@ class CollectionChoice(_Closed):
     embedder: str | None
 
 
-class Defaults(_Closed):
-    """What holds where a request says nothing."""
+class Defaults(_ClosedModel):
+    """Defaults of a request."""
 
     agent: AgentName
     model: str
@@ -260,20 +248,20 @@ class Defaults(_Closed):
     thinking: Thinking = "auto"
 
 
-class CapabilityLimits(_Closed):
-    """How much a request may ask for."""
+class CapabilityLimits(_ClosedModel):
+    """Limits of a request."""
 
-    question_chars: int = QUESTION_CHARS
-    images: int = IMAGES
-    image_bytes: int = IMAGE_BYTES
+    question_chars: int = MAX_QUESTION_CHARS
+    images: int = MAX_IMAGES
+    image_bytes: int = MAX_IMAGE_BYTES
     upload_bytes: int
     upload_types: tuple[str, ...]
     steps: int = MAX_STEPS
     top_k: int = MAX_HITS
 
 
-class Capabilities(_Closed):
-    """What a server can be asked for."""
+class Capabilities(_ClosedModel):
+    """What a server offers its clients."""
 
     agents: tuple[AgentChoice, ...]
     models: tuple[ModelChoice, ...]
@@ -282,3 +270,53 @@ class Capabilities(_Closed):
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
     version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSelection:
+    """The agent that a request selects; None stands for the server's default."""
+
+    agent: str | None = None
+    model: str | None = None
+    """Empty for the offline policy."""
+    collection: str | None = None
+    documents: frozenset[str] | None = None
+    max_steps: int | None = None
+    top_k: int | None = None
+    thinking: Thinking | None = None
+
+    @classmethod
+    def of(cls, request: RunRequest) -> AgentSelection:
+        """Read the selection of a request."""
+        return cls(
+            agent=request.agent,
+            model=request.model,
+            collection=request.collection,
+            documents=None if request.documents is None else frozenset(request.documents),
+            max_steps=request.max_steps,
+            top_k=request.top_k,
+            thinking=request.thinking,
+        )
+
+
+class AgentProvider(Protocol):
+    """Builds agents on demand, and knows where their runs are recorded. Used from several threads."""
+
+    @property
+    def offer(self) -> Capabilities:
+        """What can be requested at the moment. May block."""
+        ...
+
+    @property
+    def store(self) -> RunStore:
+        """The store in which runs are recorded."""
+        ...
+
+    def agent(self, choice: AgentSelection) -> Agent:
+        """Build or reuse the agent that a request selects. May block.
+
+        Raises:
+            SettingsError: If there is no such model or collection, or the choices contradict each other.
+            ModelError: If a checkpoint cannot be opened.
+        """
+        ...

@@ -1,4 +1,8 @@
-"""Events as server-sent events (WHATWG HTML, section 9.2)."""
+"""Events of runs as server-sent events (WHATWG HTML, section 9.2).
+
+FastAPI's `EventSourceResponse` serves only endpoints that are generators: it cannot answer one request with
+JSON and another with a stream, as the OpenAI interface does. Its wire format is used, its keep-alive is not.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from fastapi.sse import format_sse_event
 from pydantic_core import to_json
 
 from vrag.agent.events import GraphChanged
@@ -20,33 +25,35 @@ if TYPE_CHECKING:
     from vrag.agent.memory.memory_graph import Graph, RememberedItem
     from vrag.agent.runs.run_store import RunState
 
-__all__ = ["BEAT", "BEAT_SECONDS", "drawing_json", "end_frame", "event_frame", "with_beats"]
-
-BEAT = b": beat\n\n"
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Proxies neither keep nor collect an event stream."""
+BEAT = format_sse_event(comment="beat")
 """A comment, so that nothing in between takes the connection for dead."""
-BEAT_SECONDS = 15.0
-_DRAWINGS = 512
-"""That are remembered: all who follow a run are sent the same, and so are those who look at it again."""
+RETRY = format_sse_event(retry=1000)
+_BEAT_SECONDS = 15.0
+_MAX_DRAWINGS = 512
+"""Drawings that are cached: all who follow a run are sent the same, and so are those who open it again."""
 
 
 def event_frame(event: Event) -> bytes:
-    """An event under its `seq`; before one that changes the graph, the drawing of it.
+    """Encode an event under its `seq`; before one that changes the graph, the drawing of the graph.
 
     The drawing has no id and stands first: whoever resumes after an event has had its drawing, too.
     """
     drawing = b""
     if isinstance(event, GraphChanged):
-        drawing = (
-            b"event: drawing\ndata: "
-            + _drawn(_Drawn(event.run_id, event.seq, event.ts, event.graph))
-            + b"\n\n"
-        )
-    return drawing + f"id: {event.seq}\ndata: {event.model_dump_json()}\n\n".encode()
+        drawing = _drawing_frame(_GraphVersion(event.run_id, event.seq, event.ts, event.graph))
+    return drawing + format_sse_event(id=str(event.seq), data_str=event.model_dump_json())
+
+
+def end_frame(state: RunState) -> bytes:
+    """Encode the last frame: nothing comes any more."""
+    return format_sse_event(event="end", data_str=to_json({"state": state}).decode())
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A graph, known by the event that has it: events do not change."""
+class _GraphVersion:
+    """A graph, identified by its event: events do not change."""
 
     run: str
     seq: int
@@ -54,19 +61,14 @@ class _Drawn:
     graph: Graph = field(compare=False)
 
 
-@lru_cache(_DRAWINGS)
-def _drawn(of: _Drawn) -> bytes:
-    return to_json(drawing_json(of.graph))
-
-
-def end_frame(state: RunState) -> bytes:
-    """The last frame: nothing comes any more."""
-    return b"event: end\ndata: " + to_json({"state": state}) + b"\n\n"
+@lru_cache(_MAX_DRAWINGS)
+def _drawing_frame(version: _GraphVersion) -> bytes:
+    return format_sse_event(event="drawing", data_str=to_json(drawing_json(version.graph)).decode())
 
 
 def drawing_json(graph: Graph) -> dict[str, Any]:
-    """A graph as figures; see `vrag.render.graph_drawing`."""
-    thumbs = {node.id: sum(map(_is_seen, node.memory)) for node in graph.nodes}
+    """Describe the drawing of a graph by numbers; see `vrag.render.graph_drawing`."""
+    thumbs = {node.id: sum(map(_has_picture, node.memory)) for node in graph.nodes}
     drawing = drawing_of(graph, thumbs)
     nodes = [
         {
@@ -92,15 +94,15 @@ def drawing_json(graph: Graph) -> dict[str, Any]:
     return {"width": drawing.width, "height": drawing.height, "nodes": nodes, "edges": edges}
 
 
-def _is_seen(memo: RememberedItem) -> bool:
+def _has_picture(item: RememberedItem) -> bool:
     """Whether a picture of it is remembered; texts live on in the summary."""
-    return memo.useful and not memo.label.startswith("Text")
+    return item.useful and not item.label.startswith("Text")
 
 
 async def with_beats(
-    events: AsyncGenerator[Event, None], seconds: float = BEAT_SECONDS
+    events: AsyncGenerator[Event, None], seconds: float = _BEAT_SECONDS
 ) -> AsyncGenerator[Event | None, None]:
-    """The same events, and None whenever nothing came for some seconds."""
+    """Yield the same events, and None whenever nothing came for so many seconds."""
     async with aclosing(events):
         coming: asyncio.Future[Event | None] | None = None
         try:

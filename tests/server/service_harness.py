@@ -1,4 +1,4 @@
-"""A server with all its doors, over the tiny corpus and a scripted policy."""
+"""A server with all its interfaces, over the tiny corpus and a scripted policy."""
 
 from __future__ import annotations
 

@@ -1,0 +1,171 @@
+"""Files that are uploaded: the names under which they are stored, their types, and the folders of same names.
+
+Files keep the names that people gave them, as far as disks accept them. What a file system or another program
+would trip over is replaced by a character that looks alike, so that people recognise the name and two names
+stay two: it is what they see in citations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from pathlib import PurePath, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag.corpus.convert import CONVERTERS
+from vrag.corpus.formats.image import SUFFIXES as IMAGE_SUFFIXES
+from vrag.corpus.formats.office import SUFFIXES as OFFICE_SUFFIXES
+from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
+from vrag.corpus.sniff import SIGNATURES, describe_head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+MAX_NAME_BYTES = 220
+"""Length of a name in UTF-8: less than the 255 that file systems accept, for what other programs append."""
+_REPLACEMENTS = {
+    **{code: code + 0x2400 for code in range(0x20)},  # the pictures of control characters
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+    0x2028: 0x2424,
+    0x2029: 0x2424,
+    **{ord(sign): ord(sign) + 0xFEE0 for sign in '<>:"/\\|?*'},  # their full-width forms
+}
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Invisible marks that have the rest of a line read in the other direction; letters know theirs."""
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])\s*(\.|$)", re.IGNORECASE)
+"""Names of devices on Windows, whatever follows the dot."""
+HEAD_BYTES = 1024
+"""First bytes of a file that are checked: a PDF may have something before its first line."""
+SUFFIXES = tuple(sorted(CONVERTERS))
+"""Lower-case suffixes of files that become documents."""
+_IMAGE_HEADS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"BM")
+_OFFICE_HEADS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"{\\rtf")
+_ATOMS = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b"uuid"})
+"""First atoms of a QuickTime or MPEG-4 file, after four bytes of length."""
+_MIN_SIGNATURE_BYTES = 4
+"""Length of a signature that no text begins with by chance."""
+
+
+def safe_name(name: str) -> str:
+    """Make the name of a file in one folder from any text. A safe name stays as it is.
+
+    >>> safe_name("Report: Q3?.pdf"), safe_name("../../x.pdf"), safe_name("CON.pdf")
+    ('Report： Q3？.pdf', '．.／..／x.pdf', '_CON.pdf')
+    """
+    plain = unicodedata.normalize("NFC", name).encode("utf-8", "replace").decode("utf-8")
+    plain = _BIDI.sub("", plain).translate(_REPLACEMENTS).strip()
+    if plain.endswith("."):
+        plain = plain[:-1] + "．"
+    if plain.startswith("."):
+        plain = "．" + plain[1:]
+    if _RESERVED.match(plain):
+        plain = "_" + plain
+    return _shorten(plain) or "_"
+
+
+def _shorten(name: str) -> str:
+    """Cut a name to its beginning, its suffix, and a hash that tells it from similar ones."""
+    if len(name.encode()) <= MAX_NAME_BYTES:
+        return name
+    suffix = PurePosixPath(name).suffix
+    suffix = suffix if len(suffix.encode()) <= 16 else ""
+    mark = "~" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    room = MAX_NAME_BYTES - len(mark) - len(suffix.encode())
+    return name.encode()[:room].decode("utf-8", "ignore").rstrip() + mark + suffix
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of a name in lower case, with its dot; empty without one."""
+    return PurePosixPath(safe_name(name)).suffix.lower()
+
+
+def fault_of_head(suffix: str, head: bytes) -> str:
+    """Explain in a sentence why a file is not what its suffix says; empty if nothing speaks against it.
+
+    Args:
+        suffix: One of `SUFFIXES`.
+        head: The first bytes of the file, `HEAD_BYTES` or all.
+
+    >>> fault_of_head(".pdf", b"%PDF-1.7"), fault_of_head(".md", b"# Title")
+    ('', '')
+    >>> fault_of_head(".pdf", b"# Title")
+    'This is not a PDF file: it seems to be text.'
+    """
+    kind, matches = _type_rule(suffix)
+    return "" if matches(head) else f"This is not {kind}: {describe_head(head)}."
+
+
+def _type_rule(suffix: str) -> tuple[str, Callable[[bytes], bool]]:
+    """Return the type of files of this suffix, and a check of their first bytes."""
+    if suffix == ".pdf":
+        return "a PDF file", lambda head: b"%PDF-" in head
+    if suffix in IMAGE_SUFFIXES:
+        return "a picture", lambda head: head.startswith(_IMAGE_HEADS) or _is_riff(head, b"WEBP")
+    if suffix in OFFICE_SUFFIXES:
+        return "an office document", lambda head: head.startswith(_OFFICE_HEADS)
+    if suffix in VIDEO_SUFFIXES:
+        return "a video", _is_video
+    return "text", _may_be_text
+
+
+def _is_video(head: bytes) -> bool:
+    return head[4:8] in _ATOMS or head.startswith(b"\x1aE\xdf\xa3") or _is_riff(head, b"AVI ")
+
+
+def _is_riff(head: bytes, form: bytes) -> bool:
+    return head[:4] == b"RIFF" and head[8:12] == form
+
+
+def _may_be_text(head: bytes) -> bool:
+    known = tuple(signature for signature, _ in SIGNATURES if len(signature) >= _MIN_SIGNATURE_BYTES)
+    return not head.startswith(known) and not _is_video(head) and not _is_riff(head, b"WEBP")
+
+
+class DocumentSelector(NamedTuple):
+    """The files of a document that a client means; None stands for any."""
+
+    document: str
+    name: str | None = None
+    folder: str | None = None
+    """As `distinct_folders` returns it."""
+
+    def matches(self, document: str, name: str, folder: str | None) -> bool:
+        """Whether a file is one of them."""
+        return document == self.document and self.name in {None, name} and self.folder in {None, folder}
+
+
+def distinct_folders(paths: Iterable[str]) -> dict[str, str]:
+    """Find the folders that tell files of the same name apart.
+
+    Args:
+        paths: Absolute, each once.
+
+    Returns:
+        By path the shortest end of the folder that no other file of this name has, with `/` between its
+        parts: of `/srv/2023/q1/a.pdf` and `/srv/2024/q1/a.pdf` these are `2023/q1` and `2024/q1`. Files
+        whose name nothing else has are left out.
+    """
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        by_name[PurePath(path).name].append(path)
+    distinct: dict[str, str] = {}
+    for same_named in by_name.values():
+        if len(same_named) > 1:
+            parents = [PurePath(path).parent for path in same_named]
+            ends = _distinct_ends([parent.relative_to(parent.anchor).parts for parent in parents])
+            distinct.update(zip(same_named, ends, strict=True))
+    return distinct
+
+
+def _distinct_ends(folders: Sequence[tuple[str, ...]]) -> list[str]:
+    ends = [""] * len(folders)
+    left = set(range(len(folders)))
+    for length in range(1, max(map(len, folders)) + 1):
+        counts = Counter(folder[-length:] for folder in folders)
+        for index in [index for index in left if counts[folders[index][-length:]] == 1]:
+            ends[index] = "/".join(folders[index][-length:]) or "/"
+            left.remove(index)
+    return ends
