@@ -200,12 +200,6 @@ class Table:
     May be shared by threads. Each read is of the newest version at its start. Until LanceDB is needed for
     something, `version`, `read` and `find` use a copy of the newest version where there is one. All methods
     raise `CollectionError` if the table cannot be read or written.
-
-    Args:
-        store: The place where it is.
-        name: Its name there.
-        schema: Returns its schema.
-        copies: Where copies of it are kept; None for none.
     """
 
     def __init__(

@@ -128,14 +128,7 @@ class Vectors:
 
 
 class ExactDense(BatchedIndex):
-    """A `VectorIndex` that scores every vector.
-
-    Args:
-        tier: The tier that was chosen, and why.
-        ids: Ids of the items, sorted.
-        vectors: Their vectors.
-        prefilter: The same as bytes, for queries that come alone; None to multiply all of them always.
-    """
+    """A `VectorIndex` that scores every vector, or first those of a prefilter for queries that come alone."""
 
     def __init__(
         self, tier: Tier, ids: Sequence[str], vectors: Vectors, prefilter: Int8Prefilter | None = None
@@ -158,11 +151,7 @@ class ExactDense(BatchedIndex):
 
 
 class Int8Prefilter:
-    """Vectors as bytes: see the docstring of this module.
-
-    Args:
-        stored: What `build_int8` has written.
-    """
+    """Vectors as bytes, written by `build_int8`: see the docstring of this module."""
 
     def __init__(self, stored: StoredArrays) -> None:
         faiss: Any = importlib.import_module("faiss")
@@ -193,11 +182,7 @@ class Int8Prefilter:
 
 
 def build_int8(vectors: Vectors, directory: Path) -> ArrayContent:
-    """Write vectors as bytes.
-
-    Raises:
-        OSError: If they cannot be written.
-    """
+    """Write vectors as bytes; raises `OSError` if the disk refuses."""
     faiss: Any = importlib.import_module("faiss")
     count, dimension = vectors.numbers.shape
     largest = np.zeros(dimension, np.float32)

@@ -113,11 +113,7 @@ class PooledVectors:
 
 
 def build(pages: Pages, directory: Path) -> ArrayContent:
-    """Write averages of the vectors of items, and measure their recall.
-
-    Raises:
-        OSError: If they cannot be written.
-    """
+    """Write averages of the vectors and measure their recall; raises `OSError` if the disk refuses."""
     items = len(pages.lengths)
     lengths = -(-pages.lengths // FACTOR)
     starts = np.zeros(items, np.int64)
@@ -194,15 +190,7 @@ def _trial_queries(pages: Pages, rows: NDArray[np.int64]) -> Iterator[NDArray[np
 
 
 class PooledMaxSim(BatchedIndex):
-    """A `VectorIndex` that finds candidates by averages and scores them exactly.
-
-    Args:
-        tier: The tier that was chosen, and why.
-        ids: Ids of the items, sorted.
-        pages: Their vectors.
-        averages: Made from them.
-        candidates: How many items get exact scores at least.
-    """
+    """A `VectorIndex` that finds candidates by averages and scores at least so many exactly."""
 
     SHARES_MASK = False
 

@@ -59,11 +59,7 @@ class Probe(NamedTuple):
 
 
 def build(vectors: Vectors, directory: Path) -> ArrayContent:
-    """Write the index of vectors, and measure how thoroughly it has to be searched.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
+    """Write the index of vectors, and measure the necessary effort; raises `OSError` if the disk refuses."""
     faiss: Any = importlib.import_module("faiss")
     rows = np.flatnonzero(vectors.valid)
     dimension = vectors.numbers.shape[1]
@@ -136,12 +132,7 @@ def _rescore(
 class RabitqDense(BatchedIndex):
     """A `VectorIndex` that finds candidates by their codes and scores them exactly.
 
-    Args:
-        tier: The tier that was chosen, and why.
-        ids: Ids of the items, sorted.
-        vectors: Their vectors.
-        index: Made from them.
-        probe: How thoroughly to search it: lists and candidates.
+    `probe` is how thoroughly to search: lists and candidates.
     """
 
     def __init__(

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class BatchedIndex(ABC):
-    """A `VectorIndex` that searches queries in batches. Subclasses return rows; here they become ids.
-
-    Args:
-        tier: The tier that was chosen, and why.
-        ids: Ids of the items, sorted.
-    """
+    """A `VectorIndex` that searches queries in batches. Subclasses find rows, of items sorted by id."""
 
     SHARES_MASK: ClassVar[bool] = True
     """Whether all queries of a batch must have equal masks."""
