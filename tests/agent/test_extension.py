@@ -222,7 +222,7 @@ def test_a_run_with_it_is_not_replayed_without_the_package(
         agent = Agent(ScriptedPolicy(script(way)), with_next_page(), way.method)
         for event in agent.stream("?", run_id=recording.id, save=recording.save):
             recording.write(event)
-    with pytest.raises(ActionError, match="no action 'next_page'"):
+    with pytest.raises(ActionError, match="no custom tool 'next_page'"):
         replay(store.read("last"), tiny_corpus())
 
 
@@ -249,7 +249,7 @@ def test_a_sound_action_beside_broken_ones_is_loaded() -> None:
 def test_a_broken_package_is_an_error_that_names_it(name: str) -> None:
     with pytest.raises(ActionError) as raised:
         load_extensions([name])
-    assert f"The action {name} ({ENTRIES[name]})" in str(raised.value)
+    assert f"The custom tool {name} ({ENTRIES[name]})" in str(raised.value)
 
 
 @pytest.mark.usefixtures("installed")
@@ -259,5 +259,5 @@ def test_what_a_package_raises_at_import_is_said() -> None:
 
 
 def test_what_is_not_installed_is_an_error_that_says_what_is() -> None:
-    with pytest.raises(ActionError, match=r"no action 'next_page'.*Installed: "):
+    with pytest.raises(ActionError, match=r"no custom tool 'next_page'.*Installed: "):
         load_extensions(["next_page"])

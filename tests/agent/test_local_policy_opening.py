@@ -74,7 +74,7 @@ class TestOpening:
         with monkeypatch.context() as patched:
             generation: Any = importlib.import_module("transformers").GenerationMixin
             patched.setattr(generation, "generate", full)
-            with pytest.raises(ModelError, match="does not suffice") as raised:
+            with pytest.raises(ModelError, match="not enough memory") as raised:
                 ask(policy, "revenue?")
             assert raised.value.hint
         assert ask(policy, "revenue?").sampled.ids

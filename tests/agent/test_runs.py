@@ -260,10 +260,10 @@ def test_a_run_that_was_cancelled_or_ran_out_of_time_cannot_be_replayed(tmp_path
 
     run = store.read(asyncio.run(cancelled()))
     assert run.result.stop_reason is StopReason.CANCELLED
-    with pytest.raises(RunError, match="cut off"):
+    with pytest.raises(RunError, match="did not finish"):
         replay(run, tiny_corpus())
     late = Agent(ScriptedPolicy(way.script()), environment(), way.method, Limits(seconds=1e-9))
-    with pytest.raises(RunError, match="cut off"):
+    with pytest.raises(RunError, match="did not finish"):
         replay(kept(store, late), tiny_corpus())
 
 
@@ -358,7 +358,7 @@ def test_a_run_that_was_killed_keeps_all_but_its_torn_line(tmp_path: Path) -> No
     torn = store.read(run.id)
     assert torn.events == run.events[:-1]
     assert torn.result.stop_reason is None
-    with pytest.raises(RunError, match="cut off"):
+    with pytest.raises(RunError, match="did not finish"):
         replay(torn, tiny_corpus())
 
 

@@ -228,7 +228,7 @@ class TestFaults:
             raise torch().OutOfMemoryError("CUDA out of memory.")
 
         monkeypatch.setattr(batched_policy, "write", full)
-        with pytest.raises(ModelError, match="does not suffice for the rollouts") as told:
+        with pytest.raises(ModelError, match="not enough memory for the rollouts") as told:
             trained(tmp_path)
         assert "--batch" in (told.value.hint or "")
 

@@ -316,6 +316,6 @@ class TestMemory:
             raise torch().OutOfMemoryError("CUDA out of memory.")
 
         monkeypatch.setattr(update, "score", full)
-        with pytest.raises(ModelError, match="does not suffice for the update") as told:
+        with pytest.raises(ModelError, match="not enough memory for the update") as told:
             Updates(network, UpdateOptions()).learn(made, files)
         assert "--pile-tokens" in (told.value.hint or "")

@@ -40,7 +40,7 @@ ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-"""What a custom action may be called."""
+"""What a custom tool may be called."""
 _OURS = ("search", "bbox", "answer")
 _SELECT = "evidence"
 _QUOTED = "passage"
@@ -128,7 +128,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """A custom action: `<name>text</name>`; see `vrag.agent.tool_plugins`.
+    """A custom tool: `<name>text</name>`; see `vrag.agent.tool_plugins`.
 
     Raises:
         ValueError: If the name cannot be one, or the text is empty, not stripped or contains a tag.
@@ -170,7 +170,7 @@ class Invalid:
 
 
 RESERVED = frozenset({"think", *_OURS, _SELECT, "passage", "tool_call"})
-"""Names that no custom action may bear."""
+"""Names that no custom tool may bear."""
 
 Action = Search | Crop | Answer | Extend | Select
 """What `render` writes and `parse` reads."""
@@ -241,7 +241,7 @@ def parse(
 
     Args:
         reply: What the model wrote.
-        names: Of the custom actions that may be taken.
+        names: Of the custom tools that may be taken.
         selecting: Whether the model was asked which evidence counts.
         without: Tags of our actions that are none here: `bbox` of an agent that never looks closer. One is
             `Invalid`, and the reason names those that may be taken.

@@ -68,7 +68,7 @@ class Environment:
     profile: Profile
     options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     extensions: Mapping[str, ToolPlugin] = field(default_factory=dict[str, "ToolPlugin"])
-    """Custom actions that may be taken, by name."""
+    """Custom tools that may be taken, by name."""
 
     def search(self, query: str) -> list[Hit]:
         """Return the best hits among the documents that may be searched.
@@ -102,7 +102,7 @@ class Environment:
         return str(error)
 
     def extend(self, action: Extend, shown: Sequence[str]) -> tuple[ToolResult, tuple[str, ...]]:
-        """Carry out a custom action.
+        """Carry out a custom tool.
 
         Args:
             action: Name and text.
@@ -183,7 +183,7 @@ class Environment:
         whole = view.region == View.whole(view.item, view.shown).region
         image = self.searcher.image(item, least=view.shown if whole else None)
         if not whole and image.size != view.item:
-            raise CollectionError(f"The picture of {item} has another size than before.")
+            raise CollectionError(f"The picture of {item} changed its size.")
         return draw_view(image, view)
 
     def region(self, source: View, sides: tuple[float, float, float, float]) -> Box | str:

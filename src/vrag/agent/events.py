@@ -73,7 +73,7 @@ class RunSettings(_Frozen):
     memory: MemoryOptions | None = None
     """Of VimRAG; None for the others."""
     actions: tuple[str, ...] = ()
-    """Names of the custom actions that it may take."""
+    """Names of the custom tools that it may take."""
     instruction: str | None = None
     """The user's own wording of the instruction; None for ours."""
     reselect: bool = False
@@ -252,7 +252,7 @@ class CropRequested(EventBase):
 
 
 class ActionRequested(EventBase):
-    """The agent takes a custom action (AG-UI: TOOL_CALL_START)."""
+    """The agent takes a custom tool (AG-UI: TOOL_CALL_START)."""
 
     type: Literal["action_requested"] = "action_requested"
     name: str
@@ -262,7 +262,7 @@ class ActionRequested(EventBase):
 
 
 class ActionReturned(EventBase):
-    """A custom action came back (AG-UI: TOOL_CALL_RESULT)."""
+    """A custom tool came back (AG-UI: TOOL_CALL_RESULT)."""
 
     type: Literal["action_returned"] = "action_returned"
     items: tuple[str, ...]

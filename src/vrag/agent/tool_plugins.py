@@ -1,4 +1,4 @@
-"""Custom actions: tools that other packages bring, found by the entry point `vrag.actions`.
+"""Custom tools: tools that other packages bring, found by the entry point `vrag.actions`.
 
 An extension is given a line of text by the model and says which items to show, or what to tell. Showing is
 the environment's: pictures, sizes and labels are as for a search, in every agent, in serving and in training.
@@ -65,7 +65,7 @@ def _strings(values: object) -> bool:
 
 
 class ToolPlugin(Protocol):
-    """A custom action. One object serves all runs."""
+    """A custom tool. One object serves all runs."""
 
     @property
     def name(self) -> str:
@@ -107,17 +107,17 @@ def _load(name: str) -> ToolPlugin:
     if entry is None:
         known = ", ".join(installed_extensions()) or "none"
         raise ActionError(
-            f"There is no action {name!r}.", f"Installed: {known}. Install the package that has it."
+            f"There is no custom tool {name!r}.", f"Installed: {known}. Install the package that has it."
         )
     try:
         extension: ToolPlugin = entry.load()()
         called, usage = extension.name, extension.usage
     except Exception as error:  # importing code of others may raise anything; it is told which package it was
         raise ActionError(
-            f"The action {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
-            "Leave it out of VRAG_ACTIONS, or mend its package.",
+            f"The custom tool {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
+            "Remove it from VRAG_ACTIONS, or fix its package.",
         ) from error
     named = called == name and NAME.fullmatch(name) and name not in RESERVED | set(TOOLS)
     if not named or not str(usage or "").strip():
-        raise ActionError(f"The action {name} ({entry.value}) has a name or a usage that cannot be used.")
+        raise ActionError(f"The custom tool {name} ({entry.value}) has an invalid name or usage.")
     return extension

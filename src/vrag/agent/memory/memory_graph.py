@@ -33,7 +33,7 @@ class NodeKind(StrEnum):
     CROP = "crop"
     """A closer look at an item that a node before it holds."""
     TOOL = "tool"
-    """A custom action (`vrag.actions`) and what it gave."""
+    """A custom tool (`vrag.actions`) and what it gave."""
     ANSWER = "answer"
     """The answer."""
 
@@ -69,7 +69,7 @@ class Node:
     query: str = ""
     """The search query or the input of a tool; the question at the root, the answer at the end."""
     tool: str = ""
-    """Name of the custom action that it ran; empty for every other kind."""
+    """Name of the custom tool that it ran; empty for every other kind."""
     summary: str | None = None
     """The model's summary of the results; None while there is none."""
     memory: tuple[RememberedItem, ...] = ()

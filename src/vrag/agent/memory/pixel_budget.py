@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from vrag.agent.memory.energies import ForgottenItem, MemoryOptions, Remembered, select
 from vrag.agent.memory.image_fit import FittedImage, fit
@@ -18,43 +19,6 @@ from vrag.model_profiles import Profile
 
 _SLACK = 1 + 1e-9
 """Shares are real numbers; one that is a whole number but for the last bits counts as that number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """An item that is shown from memory."""
-
-    entry: Remembered
-    seconds: tuple[float, ...]
-    """Of a clip: the frames that are shown; empty for a picture."""
-    fitted: FittedImage
-    """The size of the picture, or of each frame."""
-    tokens: int
-    """Visual tokens, all frames together."""
-    pixels: int
-    """Pixels given to the model, all frames and their margins together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Allotment:
-    """The items that are shown from memory."""
-
-    shown: tuple[Placed, ...]
-    """Highest energy first."""
-    dropped: tuple[ForgottenItem, ...]
-    """Items, and frames of items that are shown."""
-    budget: int
-    """Visual tokens that memory may take."""
-
-    @property
-    def tokens(self) -> int:
-        """Visual tokens of all that is shown; at most `budget`."""
-        return sum(placed.tokens for placed in self.shown)
-
-    @property
-    def pixels(self) -> int:
-        """Pixels of all that is shown."""
-        return sum(placed.pixels for placed in self.shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +33,10 @@ class Visual:
     """Of a clip: when its frames are seen, ascending; empty for a picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """A fresh result that is shown."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The size at which something is shown."""
 
-    visual: Visual
     seconds: tuple[float, ...]
     """Of a clip: the frames that are shown; empty for a picture."""
     fitted: FittedImage
@@ -82,6 +45,20 @@ class Fresh:
     """Visual tokens, all frames together."""
     pixels: int
     """Pixels given to the model, all frames and their margins together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed(_Shown):
+    """An item that is shown from memory."""
+
+    entry: Remembered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh(_Shown):
+    """A fresh result that is shown."""
+
+    visual: Visual
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +72,36 @@ class FreshLoss:
     """Of a clip: the frames that are not shown; empty for a picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreshPlan:
-    """The results of a node that are shown."""
+S = TypeVar("S", Placed, Fresh)
+L = TypeVar("L", ForgottenItem, FreshLoss)
 
-    shown: tuple[Fresh, ...]
-    """In the order of the results."""
-    dropped: tuple[FreshLoss, ...]
+
+@dataclass(frozen=True, slots=True)
+class PixelPlan(Generic[S, L]):
+    """The distribution of a budget."""
+
+    shown: tuple[S, ...]
+    """Items of memory by energy, the highest first; fresh results in their order."""
+    dropped: tuple[L, ...]
+    """Items, and frames of items that are shown."""
     budget: int
-    """Visual tokens that fresh results may take."""
+    """Visual tokens that may be spent."""
 
     @property
     def tokens(self) -> int:
         """Visual tokens of all that is shown; at most `budget`."""
-        return sum(fresh.tokens for fresh in self.shown)
+        return sum(shown.tokens for shown in self.shown)
 
     @property
     def pixels(self) -> int:
         """Pixels of all that is shown."""
-        return sum(fresh.pixels for fresh in self.shown)
+        return sum(shown.pixels for shown in self.shown)
+
+
+Allotment = PixelPlan[Placed, ForgottenItem]
+"""The items that are shown from memory."""
+FreshPlan = PixelPlan[Fresh, FreshLoss]
+"""The results of a node that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,10 +224,14 @@ def share(
         lost.append(ForgottenItem(entry, _too_little(pixels[short[-1]], claim), entry.seconds))
     shown: list[Placed] = []
     for (entry, asked), claim, share_of_it in zip(open_to, claims, pixels, strict=True):
-        shown.append(Placed(entry, claim.seconds, *_sized(claim, share_of_it)))
+        shown.append(Placed(entry=entry, **_sized(claim, share_of_it)))
         if left_out := _without(asked.seconds, claim.seconds):
-            lost.append(ForgottenItem(entry, _too_many(asked, claim), left_out))
-    return Allotment(tuple(shown), tuple(lost), options.tokens)
+            lost.append(
+                ForgottenItem(
+                    entry, f"Its share is enough for {claim.count} of {asked.count} frames.", left_out
+                )
+            )
+    return PixelPlan(tuple(shown), tuple(lost), options.tokens)
 
 
 def _claim(entry: Remembered, size: Size, options: MemoryOptions, profile: Profile) -> _Claim:
@@ -277,24 +269,25 @@ def _thinned(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]
         claims[weakest] = claims[weakest].thinned(max(1, pixels[weakest] // claims[weakest].least))
 
 
-def _sized(claim: _Claim, pixels: int) -> tuple[FittedImage, int, int]:
-    """Return the size of a picture or of each frame, and the visual tokens and pixels of all of them."""
+def _sized(claim: _Claim, pixels: int) -> dict[str, Any]:
+    """Return the fields of `_Shown` for the pixels that a claim gets."""
     fitted = fit(claim.native, pixels // claim.count, claim.profile)
-    tokens = claim.profile.visual_tokens(fitted.canvas)
-    return fitted, tokens * claim.count, fitted.canvas.area * claim.count
+    tokens = claim.profile.visual_tokens(fitted.canvas) * claim.count
+    return {
+        "seconds": claim.seconds,
+        "fitted": fitted,
+        "tokens": tokens,
+        "pixels": fitted.canvas.area * claim.count,
+    }
 
 
-def _without(all_of_them: tuple[float, ...], some: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(second for second in all_of_them if second not in some)
+def _without(seconds: tuple[float, ...], shown: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(second for second in seconds if second not in shown)
 
 
 def _too_little(pixels: int, claim: _Claim) -> str:
-    tokens, what = pixels // claim.profile.factor**2, "frame" if claim.seconds else "picture"
-    return f"Its share of {tokens} visual tokens is under the {claim.profile.min_tokens} that a {what} takes."
-
-
-def _too_many(asked: _Claim, given: _Claim) -> str:
-    return f"Its share is enough for {given.count} of {asked.count} frames."
+    tokens, kind = pixels // claim.profile.factor**2, "frame" if claim.seconds else "picture"
+    return f"Its share of {tokens} visual tokens is under the {claim.profile.min_tokens} that a {kind} takes."
 
 
 def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profile) -> FreshPlan:
@@ -320,11 +313,11 @@ def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profil
         lost.insert(0, FreshLoss(last, reason, last.seconds))
     shown: list[Fresh] = []
     for visual, claim, share_of_it in zip(kept, claims, pixels, strict=True):
-        shown.append(Fresh(visual, claim.seconds, *_sized(claim, share_of_it)))
+        shown.append(Fresh(visual=visual, **_sized(claim, share_of_it)))
         if left_out := _without(visual.seconds, claim.seconds):
             reason = f"There is room for {claim.count} of {len(visual.seconds)} frames."
             lost.append(FreshLoss(visual, reason, left_out))
-    return FreshPlan(tuple(shown), tuple(lost), options.fresh_tokens)
+    return PixelPlan(tuple(shown), tuple(lost), options.fresh_tokens)
 
 
 def _fresh_pixels(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:

@@ -48,7 +48,7 @@ _OPENING = 40
 """Characters by which a passage is called, which has no number."""
 _PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MAX_ITEMS = 10
-"""Items of a custom action that are shown at once: as many as a search may show."""
+"""Items of a custom tool that are shown at once: as many as a search may show."""
 _MAX_TOKENS = 4096
 """Visual tokens that they may take together."""
 
@@ -87,14 +87,14 @@ class VragMethod:
 
 
 def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
-    """Return the first message: the instruction with the custom actions, and the question.
+    """Return the first message: the instruction with the custom tools, and the question.
 
     An instruction with `{question}` in it has the question there, and is the end of the message.
 
     Args:
         own: The user's wording of the instruction, or the checkpoint's; None for ours.
         file: The prompt file with ours.
-        environment: It has the custom actions, and the profile.
+        environment: It has the custom tools, and the profile.
         question: What is asked.
 
     Raises:
@@ -124,7 +124,7 @@ class VragEpisode:
     """As of the method."""
     history: list[Message] = field(default_factory=list[Message])
     seen: list[str] = field(default_factory=list[str])
-    """Ids of the items shown by searches and custom actions, in order."""
+    """Ids of the items shown by searches and custom tools, in order."""
     items: dict[str, Item] = field(default_factory=dict[str, "Item"])
     """By id, what was opened."""
     pictures: list[Picture] = field(default_factory=list[Picture])

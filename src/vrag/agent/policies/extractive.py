@@ -48,11 +48,26 @@ class Offline:
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
-        """It does not sample."""
+        """Nothing: it does not sample."""
         return {}
 
+    async def reply(
+        self,
+        history: Sequence[Message],
+        turn: int = 1,  # noqa: ARG002 - the history tells all
+    ) -> AsyncGenerator[Delta | Reply, None]:
+        """Decide from what was shown so far; the same history gives the same reply."""
+        thought, action = self._decide(history)
+        text = f"<think>{without_tags(thought)}</think>\n{action}"
+        yield Delta(text)
+        yield Reply(text)
+
+    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
+        """Return the thought and the action, rendered in the grammar."""
+        raise NotImplementedError
+
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing: no resources are held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +103,11 @@ class ExtractivePolicy(Offline):
     crops: bool = True
     """Whether it may look closer; ReAct may not."""
 
-    async def reply(
-        self,
-        history: Sequence[Message],
-        turn: int = 1,  # noqa: ARG002 - the history tells all
-    ) -> AsyncGenerator[Delta | Reply, None]:
-        """Decide from what was shown so far; the same history gives the same reply."""
-        thought, action = self._decide(_RunSummary.of(history))
-        text = f"<think>{without_tags(thought)}</think>\n{render(action)}"
-        yield Delta(text)
-        yield Reply(text)
+    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
+        thought, action = self._next_action(_RunSummary.of(history))
+        return thought, render(action)
 
-    def _decide(self, summary: _RunSummary) -> tuple[str, Action]:
+    def _next_action(self, summary: _RunSummary) -> tuple[str, Action]:
         query = without_tags(search_query(summary.question)) or summary.question
         if not summary.searches:
             return f"{summary.remark}The words worth looking for: {query}", Search(query)
@@ -124,18 +132,11 @@ class ExtractivePolicy(Offline):
 class ExtractiveReader(Offline):
     """A policy for RAG that quotes the words that answer from the pages shown with the question."""
 
-    async def reply(
-        self,
-        history: Sequence[Message],
-        turn: int = 1,  # noqa: ARG002 - the history tells all
-    ) -> AsyncGenerator[Delta | Reply, None]:
-        """Decide from what was shown; the same history gives the same reply."""
+    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
         thought, answer = _quoted(resolved.text, [self.searcher.item(item) for item in shown])
-        text = f"<think>{without_tags(resolved.remark + thought)}</think>\n{render(answer)}"
-        yield Delta(text)
-        yield Reply(text)
+        return resolved.remark + thought, render(answer)
 
 
 def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:

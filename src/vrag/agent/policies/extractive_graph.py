@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from vrag.agent.actions import ABSTENTION
 from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
 from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.policies.extractive import Offline, ResolvedQuestion, without_tags, written_box
-from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Shown, Text
+from vrag.agent.policy import Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 
@@ -33,18 +33,11 @@ class ExtractiveGraphPolicy(Offline):
     crops: bool = False
     """Whether it may look closer at what is remembered."""
 
-    async def reply(
-        self,
-        history: Sequence[Message],
-        turn: int = 1,  # noqa: ARG002 - the history tells all
-    ) -> AsyncGenerator[Delta | Reply, None]:
-        """Decide from graph and results; the same history gives the same reply."""
-        thought, call = self._decide(_GraphSummary.of(history))
-        text = f"<think>{without_tags(thought)}</think>\n{render_call(call)}"
-        yield Delta(text)
-        yield Reply(text)
+    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
+        thought, call = self._next_call(_GraphSummary.of(history))
+        return thought, render_call(call)
 
-    def _decide(self, summary: _GraphSummary) -> tuple[str, Call]:
+    def _next_call(self, summary: _GraphSummary) -> tuple[str, Call]:
         if summary.results is not None and not summary.must_answer:
             return self._summarise(summary)
         found = next((node for node in summary.nodes if _QUOTE.match(node.get("summary") or "")), None)

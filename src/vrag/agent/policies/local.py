@@ -58,13 +58,13 @@ class LocalOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
-            raise SettingsError(f"A temperature of {self.temperature} cannot be sampled at.")
+            raise SettingsError(f"The temperature {self.temperature} is invalid: it must be a number from 0.")
         if not 0 < self.top_p <= 1:
-            raise SettingsError(f"top_p is {self.top_p}, and a probability above 0 up to 1 is needed.")
+            raise SettingsError(f"top_p is {self.top_p}: it must be above 0 and at most 1.")
         if self.max_tokens < 1:
-            raise SettingsError(f"A reply of {self.max_tokens} tokens says nothing.")
+            raise SettingsError(f"max_tokens is {self.max_tokens}: it must be at least 1.")
         if not all(self.stop):
-            raise SettingsError("An empty string stops every reply.")
+            raise SettingsError("stop holds an empty string, which would stop every reply.")
 
 
 def open_local(

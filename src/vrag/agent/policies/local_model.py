@@ -189,7 +189,7 @@ def within_memory(name: str, hint: str) -> Generator[None, None, None]:
     torch = library("torch")  # outside of `except`: the traceback holds the tensors that filled the memory
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    raise ModelError(f"The memory of this machine or its device does not suffice for {name}.", hint)
+    raise ModelError(f"There is not enough memory for {name} on this machine or device.", hint)
 
 
 class TextDecoder:

@@ -44,7 +44,7 @@ def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str
     Args:
         own: The user's; its `$actions` and `$box` are filled in, every other `$` stays as it is.
         file: That of ours.
-        actions: The lines about custom actions; added at the end of the user's, where it has
+        actions: The lines about custom tools; added at the end of the user's, where it has
             no place for them.
         profile: It says how boxes are written.
     """

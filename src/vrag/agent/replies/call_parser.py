@@ -198,7 +198,7 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
 
     Args:
         reply: The text that the model wrote.
-        tools: Names of the custom actions.
+        tools: Names of the custom tools.
         crop: Whether `add_crop_node` is offered.
 
     >>> parse_call("no idea").action

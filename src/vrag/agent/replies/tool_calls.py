@@ -38,7 +38,7 @@ T = TypeVar("T")
 SEARCH, MEMORIZE = "add_search_node", "summarize_and_memorize"
 ANSWER, CROP = "add_answer_node", "add_crop_node"
 TOOLS = (SEARCH, MEMORIZE, CROP, ANSWER)
-"""Names of the tools of VimRAG; no custom action may have one of them."""
+"""Names of the tools of VimRAG; no custom tool may have one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class CropNode:
 
 @dataclass(frozen=True, slots=True)
 class ToolNode:
-    """Make a node with what a custom action gives (`vrag.actions`).
+    """Make a node with what a custom tool gives (`vrag.actions`).
 
     Raises:
         ValueError: As for `SearchNode`, and if the name cannot be that of an action.
@@ -271,7 +271,7 @@ def schemas(
 
     Args:
         crop: Whether `add_crop_node` is offered.
-        tools: Usage of the custom actions, by name.
+        tools: Usage of the custom tools, by name.
         profile: It says how boxes are written; None to leave that to the instruction.
     """
     offered = [_search_schema(), _memorize_schema(), *([_crop_schema(profile)] if crop else [])]

@@ -154,14 +154,14 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
     Raises:
         RunError: If the run never ended or was stopped from outside, the collection has changed since, its
             profile is not known, or a picture that came with its question is gone.
-        ActionError: If it took a custom action that is not installed.
+        ActionError: If it took a custom tool that is not installed.
     """
     started = run.started
     if run.result.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
-        raise RunError(f"The run {run.id} was cut off before its end; there is nothing to compare with.")
+        raise RunError(f"The run {run.id} did not finish, so there is nothing to compare with.")
     if started.collection != searcher.version:
         raise RunError(
-            f"The collection has changed since the run {run.id}: what it would find now is another matter.",
+            f"The collection has changed since the run {run.id}: a replay would find other pages.",
             "Ask the question again instead, or restore the documents as they were.",
         )
     settings = started.settings

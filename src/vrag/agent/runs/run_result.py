@@ -74,11 +74,11 @@ class RunStep:
     number: int
     thought: str | None = None
     query: str | None = None
-    """The text of the search or of the custom action."""
+    """The text of the search or of the custom tool."""
     crop: BoxSides | None = None
     """The box of a crop as the model wrote it."""
     action: str | None = None
-    """Name of the custom action that was taken."""
+    """Name of the custom tool that was taken."""
     node: str | None = None
     """The node of the memory graph that it made."""
     invalid: str | None = None

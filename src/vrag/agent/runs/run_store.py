@@ -252,7 +252,7 @@ class RunStore:
             RunError: If it is gone.
         """
         if self.within is not None and not self.within.is_dir():
-            raise RunError(f"The collection {self.within} is gone.", "Bring it back to its place.")
+            raise RunError(f"The collection {self.within} is gone.", "Move it back.")
 
     def _resolve(self, run: str) -> str:
         if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
@@ -296,7 +296,7 @@ def _writing(directory: Path) -> Generator[None]:
     except OSError as error:
         raise RunError(
             f"Runs cannot be written to {directory}: {error.strerror}.",
-            "Make room, or choose another place with --collection.",
+            "Free some disk space or fix the permissions, or choose another folder with --collection.",
         ) from error
 
 
