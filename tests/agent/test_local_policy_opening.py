@@ -58,7 +58,7 @@ class TestOpening:
     def test_what_is_not_there_is_told(self, checkpoints: Path) -> None:
         with pytest.raises(ModelError, match="no folder"):
             open_local("./nowhere")
-        with pytest.raises(ModelError, match="no device"):
+        with pytest.raises(ModelError, match="Unknown device"):
             open_local(str(checkpoints / "qwen3_vl"), device="abacus")
 
     def test_memory_that_does_not_suffice_is_told_and_the_next_run_goes_on(
