@@ -171,15 +171,15 @@ def joined(parts: Iterable[tuple[str, Sequence[CaseRecord]]]) -> dict[str, list[
     """
     found: dict[str, dict[Key, CaseRecord]] = {}
     for name, records in parts:
-        held = found.setdefault(name, {})
+        known = found.setdefault(name, {})
         for record in records:
-            if record.key in held:
+            if record.key in known:
                 raise CaseError(
                     f"Two runs that are called {name} both have {record.subject.uid}.",
                     "Runs of one name are joined: give those of the same questions other names.",
                 )
-            held[record.key] = record
-    return {name: list(held.values()) for name, held in found.items()}
+            known[record.key] = record
+    return {name: list(records.values()) for name, records in found.items()}
 
 
 def lay_out(
@@ -209,7 +209,7 @@ def lay_out(
         for name, found in sorted_out.items()
     }
     if not any(cell.n for row in rows.values() for cell in row):
-        known = sorted({name for held in runs.values() for record in held for name in record.measures})
+        known = sorted({name for records in runs.values() for record in records for name in record.measures})
         raise CaseError(
             f"{measure} is not a measure of single questions in any of the runs.",
             f"They have: {', '.join(dict.fromkeys((ACCURACY, *known)))}.",
@@ -257,8 +257,8 @@ def _row(
         if name is not None:
             parts[name].append(record)
     cells = [_cell(filter(column.holds, parts[column.benchmark]), measure) for column in columns]
-    every = _cell((record for held in parts.values() for record in held), measure)
-    whole = all(_cell(held, measure).n for held in parts.values())
+    every = _cell((record for records in parts.values() for record in records), measure)
+    whole = all(_cell(records, measure).n for records in parts.values())
     return (*cells, every if whole else PaperCell(None, 0))
 
 
@@ -270,10 +270,10 @@ def _columns(records: Iterable[CaseRecord], by: str) -> dict[tuple[str, str], li
 
     benchmarks = grouped(records, {"benchmark": lambda record: [record.subject.benchmark or "–"]})
     return {
-        (benchmark, label): [record for record in held if label in labels(record)]
-        for benchmark, held in benchmarks.get("benchmark", {}).items()
+        (benchmark, label): [record for record in records if label in labels(record)]
+        for benchmark, records in benchmarks.get("benchmark", {}).items()
         for label in sorted(
-            {label for record in held for label in labels(record) if label or by == "benchmark"}
+            {label for record in records for label in labels(record) if label or by == "benchmark"}
         )
     }
 

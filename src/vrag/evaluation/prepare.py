@@ -134,7 +134,7 @@ class _PreparedDocuments:
     def _free(self, name: str, benchmark: str) -> str:
         path = PurePosixPath(name)
         tries = (f"{path.stem}--{benchmark}{'-' * n}{path.suffix}" for n in range(1000))
-        return next(one for one in tries if one.lower() not in self.taken)
+        return next(free for free in tries if free.lower() not in self.taken)
 
     def case(self, case: Case, benchmark: str) -> Case:
         """Return a case with the new names of its documents."""

@@ -77,7 +77,7 @@ class WordLocator:
         first = hits[: self._pages]
         pages = [self._layout(hit.item) for hit in first]
         by_item = {hit.item: hit for hit in first}
-        found = [(by_item[one.item], one.box) for one in ranked_regions(question, pages, self._most)]
+        found = [(by_item[region.item], region.box) for region in ranked_regions(question, pages, self._most)]
         silent = {page.item.id for page in pages if not page.lines}
         return _with_whole(found, first, silent)[: self._most]
 
@@ -115,13 +115,15 @@ class MatchLocator:
         """
         first = hits[: self._pages]
         silent = {hit.item for hit in first if self._searcher.item(hit.item).size is None}
-        scored = [one for hit in first if hit.item not in silent for one in self._matched(question, hit)]
-        scored.sort(key=lambda one: -one[0])
+        scored = [
+            region for hit in first if hit.item not in silent for region in self._matched(question, hit)
+        ]
+        scored.sort(key=lambda region: -region[0])
         return _with_whole([(hit, box) for _, hit, box in scored], first, silent)[: self._most]
 
     def _matched(self, question: str, hit: Hit) -> list[Scored]:
         found = self._matcher.match_map(self._searcher.image(hit.item), question)
-        return [(_maxsim(found, one.box), hit, one.box) for one in regions(found)]
+        return [(_maxsim(found, region.box), hit, region.box) for region in regions(found)]
 
 
 def _maxsim(found: MatchMap, box: Box) -> float:

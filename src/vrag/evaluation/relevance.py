@@ -170,7 +170,7 @@ def _stated(case: Case) -> dict[Spot, int]:
     """Return the gold by the names in the case; pages of a document that is gold as a whole are in it."""
     entire = gold_documents(case)
     whole: dict[Spot, int] = {
-        (one.document, "whole", 0): one.relevance for one in case.gold if one.page is None
+        (gold.document, "whole", 0): gold.relevance for gold in case.gold if gold.page is None
     }
     pages: dict[Spot, int] = {
         (name, "page", page): grade

@@ -76,13 +76,13 @@ class RetrievalReport:
     def groups(self) -> dict[str, dict[str, dict[str, float]]]:
         """Means and `questions` by kind of group and label (`vrag.evaluation.statistics.summary`)."""
         return {
-            kind: {label: {"questions": len(held), **_means(held)} for label, held in those.items()}
-            for kind, those in self._grouped().items()
+            kind: {label: {"questions": len(scores), **_means(scores)} for label, scores in labels.items()}
+            for kind, labels in self._grouped().items()
         }
 
     def estimates_by(self, kind: str) -> dict[str, dict[str, Estimate]]:
         """`estimates` of each group of a kind (`vrag.evaluation.statistics.summary.GROUPS`)."""
-        return {label: _estimates(held) for label, held in self._grouped().get(kind, {}).items()}
+        return {label: _estimates(scores) for label, scores in self._grouped().get(kind, {}).items()}
 
     def as_dict(self) -> dict[str, object]:
         """For JSON: means, `questions`, `pages`, `seconds`, `skipped`, `missing`, `groups`, `estimates`.
@@ -197,7 +197,9 @@ def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: DocumentNam
 
 def _values(scores: Sequence[QuestionScore]) -> dict[str, list[tuple[QuestionScore, float]]]:
     """Return the scores and values of each measure."""
-    found = {name: [(one, one.measures[name]) for one in scores if name in one.measures] for name in _NAMES}
+    found = {
+        name: [(score, score.measures[name]) for score in scores if name in score.measures] for name in _NAMES
+    }
     return {name: pairs for name, pairs in found.items() if pairs}
 
 
