@@ -119,7 +119,7 @@ def test_documents_that_are_not_searched_are_told_before_anything_is_paid(place:
     with ChatServer(reply, models=None) as server:
         Path("experts.toml").write_text(EXPERTS.format(url=server.url))
         done = vrag(*"sample questions.json --docs docs --out samples --experts experts.toml".split())
-    message = "ask about documents that could not be read or are not searched: gone.pdf"
+    message = "questions are about documents that could not be read or are not searched: gone.pdf"
     assert message in " ".join(done.stderr.split())
 
 
