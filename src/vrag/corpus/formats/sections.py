@@ -167,8 +167,8 @@ class _HtmlPage:
     def read(self, text: str) -> None:
         """Walk the tree without recursion, since elements may be nested by the thousands.
 
-        lexbor takes a second for a depth of 16,000, and four times as long for twice the depth: the time limit
-        of the worker bounds it.
+        lexbor takes a second for a depth of 16,000, and four times as long for twice the depth: the time
+        limit of the worker bounds it.
         """
         from selectolax.lexbor import LexborHTMLParser
 
