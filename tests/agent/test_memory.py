@@ -25,7 +25,9 @@ BLOCKED = PLAIN.model_copy(update={"propagation": Propagation.BLOCKED})
 
 def totals(graph: Graph, options: MemoryOptions) -> dict[str, float]:
     """Ω by node and label."""
-    return {f"{energy.node.id} {energy.memo.label}": energy.total for energy in energies(graph, options)}
+    return {
+        f"{energy.node.id} {energy.memory_item.label}": energy.total for energy in energies(graph, options)
+    }
 
 
 def test_a_chain_with_the_defaults() -> None:
@@ -200,7 +202,9 @@ def test_energies_are_those_of_the_definition(
     graph: Graph, propagation: Propagation, feedback: float, decay: float
 ) -> None:
     options = MemoryOptions(propagation=propagation, feedback=feedback, decay=decay)
-    found = {(energy.node.id, energy.memo.position): energy.total for energy in energies(graph, options)}
+    found = {
+        (energy.node.id, energy.memory_item.position): energy.total for energy in energies(graph, options)
+    }
     assert found == pytest.approx(by_definition(graph, options), rel=1e-9)
 
 

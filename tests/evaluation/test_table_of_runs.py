@@ -88,7 +88,7 @@ def test_amounts_are_told_as_they_are_and_no_best() -> None:
 )
 def test_small_and_large_amounts_keep_the_digits_that_count(measure: str, value: float, told: str) -> None:
     made = lay_out({"x": [record("1", "right", "a", "single", **{measure: value})]}, measure=measure)
-    assert made.told(made.rows["x"][0]) == told
+    assert made.cell_text(made.rows["x"][0]) == told
 
 
 def test_unknown_columns_and_measures_are_refused() -> None:

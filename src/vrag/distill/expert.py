@@ -144,8 +144,8 @@ async def consult(
             reason = str(error)
         tally.faults += 1
         quote = ChatText(text[:MAX_QUOTED_CHARACTERS].strip() or "(nothing)")
-        complaint = ChatText(prompt("again.md", reason=reason))
-        conversation = [*messages, ChatMessage("assistant", (quote,)), ChatMessage("user", (complaint,))]
+        correction = ChatText(prompt("again.md", reason=reason))
+        conversation = [*messages, ChatMessage("assistant", (quote,)), ChatMessage("user", (correction,))]
         if number < expert.tries:
             report(Retry(f"The {expert.role} is asked again: {reason}"))
     raise ModelError(

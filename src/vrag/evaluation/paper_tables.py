@@ -136,12 +136,12 @@ class PaperLayout:
         return table(
             heads,
             (
-                [inline(name), *(self._told(cell, best[at]) for at, cell in enumerate(row))]
+                [inline(name), *(self._marked_text(cell, best[at]) for at, cell in enumerate(row))]
                 for name, row in self.rows.items()
             ),
         )
 
-    def told(self, cell: PaperCell) -> str:
+    def cell_text(self, cell: PaperCell) -> str:
         """Return the text of a cell: a share in percent, an amount as it is."""
         if cell.mean is None or self.measure in COUNTS:
             return value_text(self.measure, cell.mean)
@@ -157,8 +157,8 @@ class PaperLayout:
             },
         }
 
-    def _told(self, cell: PaperCell, best: float | None) -> str:
-        text = self.told(cell)
+    def _marked_text(self, cell: PaperCell, best: float | None) -> str:
+        text = self.cell_text(cell)
         marked = best is not None and len(self.rows) > 1 and self.measure not in COUNTS
         return f"**{text}**" if marked and cell.mean == best else text
 

@@ -307,8 +307,8 @@ class _Addition:
             reason = "Its hash begins like that of another file."
             self._record(_row(source, DocumentStatus.FAILED, reason=reason), 0)
         elif content in self._complete:
-            twin = self._complete[content].document
-            row = _row(source, twin.status, twin.items, twin.reason)
+            duplicate = self._complete[content].document
+            row = _row(source, duplicate.status, duplicate.items, duplicate.reason)
             self._record(row, self._complete[content].rows)
         elif content in self._open:
             self._open[content].duplicates.append(source)

@@ -64,7 +64,7 @@ class Energy:
     """The energy of an item of a node."""
 
     node: Node
-    memo: RememberedItem
+    memory_item: RememberedItem
     own: float
     """E: priority, what followed from its node, and age."""
     feedback: float
@@ -144,7 +144,9 @@ def energies(graph: Graph, options: MemoryOptions) -> tuple[Energy, ...]:
         age = steps[-1].order - node.order
         grown = (1 + len(followed)) * math.exp(-options.decay * age)
         useful = [
-            Energy(node, memo, memo.priority / 5 * grown, feedback) for memo in node.memory if memo.useful
+            Energy(node, memory_item, memory_item.priority / 5 * grown, feedback)
+            for memory_item in node.memory
+            if memory_item.useful
         ]
         found += useful
         if not node.pending:
@@ -169,7 +171,7 @@ def select(graph: Graph, options: MemoryOptions) -> MemorySelection:
     """
     memories: defaultdict[tuple[object, ...], list[Energy]] = defaultdict(list)
     for energy in energies(graph, options):
-        memories[energy.memo.item, energy.memo.region].append(energy)
+        memories[energy.memory_item.item, energy.memory_item.region].append(energy)
     ranked = sorted(
         map(_united, memories.values()), key=lambda entry: (-entry.energy, -entry.order, entry.position)
     )
@@ -183,12 +185,12 @@ def _united(same: Sequence[Energy]) -> Remembered:
     newest = same[0]
     return Remembered(
         node=newest.node.id,
-        label=newest.memo.label,
+        label=newest.memory_item.label,
         order=newest.node.order,
-        position=newest.memo.position,
+        position=newest.memory_item.position,
         nodes=tuple(dict.fromkeys(energy.node.id for energy in reversed(same))),
-        item=newest.memo.item,
-        region=newest.memo.region,
-        seconds=tuple(sorted({second for energy in same for second in energy.memo.seconds})),
+        item=newest.memory_item.item,
+        region=newest.memory_item.region,
+        seconds=tuple(sorted({second for energy in same for second in energy.memory_item.seconds})),
         energy=max(energy.total for energy in same),
     )

@@ -151,10 +151,12 @@ class Graph:
             ValueError: If no parent remembers such a result.
         """
         holders = [self.node(parent) for parent in parents]
-        useful = [(node, memo) for node in holders for memo in node.memory if memo.useful]
+        useful = [
+            (node, memory_item) for node in holders for memory_item in node.memory if memory_item.useful
+        ]
         if found := next((pair for pair in useful if pair[1].label == label), None):
             return found
-        kept = ", ".join(f"{memo.label} of {node.id}" for node, memo in useful) or "nothing"
+        kept = ", ".join(f"{memory_item.label} of {node.id}" for node, memory_item in useful) or "nothing"
         raise ValueError(f"No parent remembers {label}; the parents named remember {kept}.")
 
     def fault_of(self, call: Call, labels: Sequence[str] = ()) -> str | None:
@@ -222,7 +224,9 @@ class Graph:
 
         A summary of null means that the results are still to be summarised. Equal graphs give equal texts.
         """
-        lines = [json.dumps(_told(node), ensure_ascii=False, separators=(",", ":")) for node in self.nodes]
+        lines = [
+            json.dumps(_node_fields(node), ensure_ascii=False, separators=(",", ":")) for node in self.nodes
+        ]
         return "[" + ",\n".join(lines) + "]"
 
     def _fault_of_node(
@@ -306,7 +310,7 @@ def _words(query: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", plain)) or frozenset(plain.split())
 
 
-def _told(node: Node) -> dict[str, Any]:
+def _node_fields(node: Node) -> dict[str, Any]:
     """Return a node, without what is empty."""
     fields: dict[str, Any] = {
         "id": node.id,
@@ -315,6 +319,6 @@ def _told(node: Node) -> dict[str, Any]:
         "query": node.query,
         "tool": node.tool,
         "summary": node.summary,
-        "remembered": [memo.label for memo in node.memory if memo.useful],
+        "remembered": [memory_item.label for memory_item in node.memory if memory_item.useful],
     }
     return {name: value for name, value in fields.items() if value or value is None}

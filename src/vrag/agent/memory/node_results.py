@@ -245,7 +245,7 @@ class Results:
             if result.label in self.texts:
                 log.add_passage(item, label=result.label, node=self.node)
 
-    def seen(self, label: str, memo: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
+    def seen(self, label: str, memory_item: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
         """One of the results as evidence; nothing for a text that is no item."""
         result = next(result for result in self.listed if result.label == label)
         if not result.item:
@@ -254,7 +254,7 @@ class Results:
         if label in self.texts:
             return (passage_evidence(item, name, node=self.node),)
         pictures = self.shown[label]
-        kept = memo.seconds if memo and memo.reviewed else ()
+        kept = memory_item.seconds if memory_item and memory_item.reviewed else ()
         first = next((p for p in pictures if p.seconds in kept), pictures[0])
         sampling = None if first.seconds is None else (self.options.fps, self.options.frames)
         span = (min(kept), max(kept)) if kept else None

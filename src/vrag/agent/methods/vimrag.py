@@ -300,18 +300,18 @@ class VimragEpisode:
         self._grow(call, NodeKind.TOOL, call.text, results, log, tool=call.name)
 
     def _crop(self, call: CropNode, log: EventLog) -> None:
-        _, memo = self.graph.remembered(call.parents, call.information)
-        shown = self.remembered.get((memo.item, memo.region), ())
+        _, memory_item = self.graph.remembered(call.parents, call.information)
+        shown = self.remembered.get((memory_item.item, memory_item.region), ())
         if not shown:
             raise ActionRejected(f"{call.information} is not in sight: memory has no room for it")
-        if memo.seconds:
+        if memory_item.seconds:
             raise ActionRejected("only pictures can be enlarged, not videos")
         region = self.environment.region(shown[0].view, call.box)
         if isinstance(region, str):
             raise ActionRejected(region)
         results = Results(self.environment, self.options)
         try:
-            results.enlarge(call.id, memo.item, shown[0].view, region)
+            results.enlarge(call.id, memory_item.item, shown[0].view, region)
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
             raise ActionRejected(f"{call.information} can no longer be opened") from error
@@ -380,15 +380,15 @@ class VimragEpisode:
     def _keep(self, memory: tuple[RememberedItem, ...], texts: set[str]) -> None:
         """Keep of the results what is useful: for evidence, and to be shown from memory."""
         results = self.results
-        useful = {memo.label: memo for memo in memory if memo.useful}
+        useful = {memory_item.label: memory_item for memory_item in memory if memory_item.useful}
         for label in results.labels:
             if label in useful or label in texts:
                 self.found[results.node, label] = results.seen(label, useful.get(label))
-        for memo in useful.values():
-            self.natives[memo.item] = results.natives[memo.item]
-            frames = results.frames.get(memo.item, {})
-            kept = self.frames.setdefault(memo.item, {}) if frames else {}
-            kept |= {at: _smaller(frames[at], self.options.frame_pixels) for at in memo.seconds}
+        for memory_item in useful.values():
+            self.natives[memory_item.item] = results.natives[memory_item.item]
+            frames = results.frames.get(memory_item.item, {})
+            kept = self.frames.setdefault(memory_item.item, {}) if frames else {}
+            kept |= {at: _smaller(frames[at], self.options.frame_pixels) for at in memory_item.seconds}
 
     def _candidates(self, parents: Sequence[str] | None) -> list[EvidenceCandidate]:
         """Return all that could be evidence, of the newest node first, there by what it is worth."""
@@ -400,7 +400,7 @@ class VimragEpisode:
             for label in self.results.labels:
                 yield from self.results.seen(label, None)
             return
-        worth = {memo.label: memo.priority for memo in node.memory}
+        worth = {memory_item.label: memory_item.priority for memory_item in node.memory}
         labels = [label for id, label in tuple(self.found) if id == node.id]
         for label in sorted(labels, key=lambda label: -worth.get(label, _TEXT_WORTH)):
             yield from self.found[node.id, label]

@@ -1,6 +1,6 @@
 """Replies in the grammar of tool calls that break it, read where their meaning is clear.
 
-Nothing that `vrag.agent.replies.tool_calls.parse_call` reads and the graph takes is read otherwise here.
+Nothing that `vrag.agent.replies.call_parser.parse_call` reads and the graph takes is read otherwise here.
 What is repaired is flagged. Whether parents exist and ids are new is the graph's to say.
 """
 
