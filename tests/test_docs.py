@@ -136,6 +136,15 @@ def test_every_setting_stands_in_its_page() -> None:
     assert listed == list(Settings.model_fields)
 
 
+def test_the_page_describes_each_setting_as_the_program_does() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \|[^|]*\| (.+) \|$", page, re.MULTILINE))
+    described = {name: field.description or "" for name, field in Settings.model_fields.items()}
+    assert {name: text.replace("`", "") for name, text in listed.items()} == {
+        name: text.replace("`", "") for name, text in described.items()
+    }
+
+
 def test_the_settings_file_shown_is_valid() -> None:
     import tomllib
 

@@ -101,174 +101,179 @@ class Settings(BaseSettings):
     )
 
     collection: Address = Field(default_factory=_default_collection, min_length=1)
-    """Directory of the collection: index, pictures, runs; or the URL it is published under."""
+    """Directory of the collection (index, pictures, runs), or the URL where it is published."""
     collections: Addresses = ()
-    """Collections that are searched together; none for `collection` alone."""
+    """Collections that are searched together; empty to use only `collection`."""
     embedder: str = ""
-    """Embedder of items and queries; empty for the collection's own, or for none."""
+    """Embedding model of items and queries; empty for the collection's own, or for none."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$")
     """Device of models and vectors: cpu, cuda, cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Precision of models: float32, bfloat16, float16."""
     embed_pixels: int = Field(default=0, ge=0)
-    """Maximum of pixels of a picture for an embedder; 0 for its own."""
+    """Maximum pixels of a picture for the embedder; 0 for its own limit."""
     embed_frames: int = Field(default=0, ge=0)
-    """Maximum of frames of a video for an embedder; 0 for its own."""
+    """Maximum frames of a video for the embedder; 0 for its own limit."""
     embed_query_instruction: str = ""
-    """Instruction to Qwen3-VL-Embedding for queries; empty for its own."""
+    """Instruction for queries, for Qwen3-VL-Embedding; empty for its default."""
     embed_document_instruction: str = ""
-    """Instruction for items; a collection keeps it, since their vectors depend on it."""
+    """Instruction for documents; stored in the collection, since it changes the vectors."""
     visual_tokens: int = Field(default=768, ge=0)
-    """Maximum of visual tokens of a picture, for models of many vectors; 0 for the model's own."""
+    """Maximum visual tokens per picture for multi-vector embedders; 0 for the model's limit."""
     embed_key: SecretStr = SecretStr("")
-    """Key for an embedder that is a server; sent as a bearer token."""
+    """Key of a remote embedder; sent as a bearer token."""
     batch: int = Field(default=8, ge=1, le=1024)
-    """Maximum of items in a batch of a model."""
+    """Maximum items per batch of a model."""
     ranking: Literal["auto", "lexical", "vector"] = "auto"
-    """Ranking of items: lexical (words), vector, or auto: both where available."""
-    tier: Literal["auto", "exact", "rabitq", "pooled", "cuda"] = "auto"
-    """Method of vector search; `vrag index status` shows the choice and the reason."""
+    """Ranking of items: lexical (words), vector, or auto (both where available, fused)."""
+    tier: Literal["auto", "exact", "rabitq", "pooled", "cuda"] = Field(
+        default="auto",
+        description="Vector search method (exact, rabitq, pooled, cuda); `vrag index status` shows the "
+        "choice and the reason.",
+    )
     reranker: str = ""
-    """Model that ranks the best hits again; empty for none."""
+    """Model that reranks the best hits; empty for none."""
     rerank_depth: int = Field(default=30, ge=1, le=1000)
-    """Number of hits that the reranker scores."""
+    """Number of hits that the reranker sees."""
     dpi: float = Field(default=144.0, ge=36, le=600)
-    """Resolution of rendered pages, per inch."""
+    """Resolution of rendered pages, in dots per inch."""
     ocr: bool = True
     """Read pages and pictures without text by OCR."""
     page_seconds: float = Field(default=60.0, gt=0)
     """Time limit per page, in seconds of processor time."""
     max_pixels: int = Field(default=50_000_000, ge=1_000_000)
-    """Maximum of pixels of a picture; larger ones are refused."""
+    """Maximum pixels of a picture; larger ones are refused."""
     passage_chars: int = Field(default=1200, ge=100, le=20_000)
     """Length of the passages of text files, in characters."""
     qdrant: str = ""
-    """Server of vector search: qdrant://host:port/name; empty for this machine."""
+    """Qdrant collection of the vectors, qdrant://host:port/name; empty to search on this machine."""
     ray_address: str = ""
     """Ray cluster for indexing: auto or ray://host:port; empty for this machine."""
     ray_embedders: int = Field(default=1, ge=1)
-    """Number of models that a Ray cluster runs."""
+    """Embedding models that a Ray cluster runs at a time."""
     ray_gpus: float = Field(default=0.0, ge=0)
-    """Number of GPUs of each model on a Ray cluster."""
+    """GPUs per embedding model on Ray."""
     clip_seconds: float = Field(default=60.0, ge=1, le=3600)
-    """Length of the clips of videos."""
+    """Length of video clips, in seconds."""
     office_seconds: float = Field(default=180.0, gt=0)
-    """Time limit for turning an office document into pages, as page_seconds."""
+    """Time limit for converting an office document, in seconds of processor time."""
     workers: int = Field(default=0, ge=0)
-    """Processes that read files; 0 for one per core."""
+    """Number of processes that read files; 0 for one per core."""
     agent: AgentName = Field(
         default="vrag",
-        description="How questions are answered: vrag; vimrag, with a memory graph; the baselines rag, one "
-        "search and one model call, and react, search alone.",
+        description="Agent: vrag; vimrag, with a memory graph; or a baseline: rag (one search and one "
+        "model call), react (search only).",
     )
     model: str = Field(
         default="",
-        description="Name of a served model, with its provider where it has a word (ollama:qwen3-vl:8b, "
+        description="Name of a served model, with a prefix for its provider (ollama:qwen3-vl:8b, "
         "openrouter:…), or local:PATH of a checkpoint; empty for the offline policy.",
     )
     models: Names = Field(
         default=(),
-        description="Further models of the same server that users of a server may choose; in the "
-        "environment with commas between them.",
+        description="Further models on the same server that users of `vrag serve` may choose.",
     )
     base_url: str = ""
-    """Address of the model's server, OpenAI-compatible: http://localhost:8002/v1"""
+    """URL of the model server, OpenAI-compatible: http://localhost:8002/v1"""
     model_key: SecretStr = SecretStr("")
-    """Key for the model's server; sent as a bearer token."""
+    """Key of the model server; sent as a bearer token."""
     profile: str = Field(
         default="auto",
-        description="Model family: picture sizes, coordinate space; auto by the model's name, server or "
-        "checkpoint, or by measuring.",
+        description="Model family: picture sizes and box coordinates; auto detects it by the model's "
+        "name, server or checkpoint, or measures it.",
     )
-    probe: bool = True
-    """Measure how a model of no known family writes boxes, at its first use: 8 to 12 small questions."""
+    probe: bool = Field(
+        default=True,
+        description="Measure the box coordinates of a model of an unknown family at its first use: 8 to "
+        "12 small questions.",
+    )
     thinking: Literal["auto", "on", "off"] = "auto"
-    """Whether the model thinks apart from its reply; auto asks for neither."""
+    """Whether the model thinks before its reply; auto uses the server's default."""
     thinking_switch: Literal["top", "template", "both", "effort", "reasoning"] = Field(
         default="top",
-        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), both of them, "
-        "effort (OpenAI, Gemini, Ollama) or reasoning (OpenRouter).",
+        description="Request field that switches thinking: top (DashScope), template (vLLM, SGLang), "
+        "both, effort (OpenAI, Gemini, Ollama) or reasoning (OpenRouter).",
     )
     native_tools: bool = False
-    """Offer VimRAG's tools to the server as tools, beside the instruction."""
+    """Also send the tools of VimRAG to the server as native tools."""
     temperature: float | None = Field(default=None, ge=0, le=2)
-    """Sampling temperature; none for 0, or 0.6 when the model thinks."""
+    """Sampling temperature; none for 0, or 0.6 with thinking."""
     top_p: float | None = Field(default=None, gt=0, le=1)
-    """Sampling top-p; none for 1, or 0.95 when the model thinks."""
+    """Sampling top-p; none for 1, or 0.95 with thinking."""
     seed: int | None = None
-    """Sampling seed, where the server takes one."""
+    """Sampling seed, if the server supports one."""
     max_tokens: int = Field(default=4096, ge=1)
-    """Maximum of tokens of a reply."""
+    """Maximum tokens per reply."""
     token_details: bool = False
-    """Ask the server for token ids and log-probabilities, for training."""
+    """Request token ids and log-probabilities, for training."""
     connect_seconds: float = Field(default=10.0, gt=0)
-    """Time limit for reaching the model's server."""
+    """Time limit for connecting to the model server."""
     first_token_seconds: float = Field(default=120.0, gt=0)
-    """Time limit from a call to the first token of the reply."""
+    """Time limit until the first token of a reply."""
     token_seconds: float = Field(default=60.0, gt=0)
-    """Time limit from one token to the next."""
+    """Time limit between two tokens."""
     call_seconds: float = Field(default=600.0, gt=0)
-    """Time limit for a whole reply."""
+    """Time limit of a reply."""
     model_retries: int = Field(default=5, ge=0, le=100)
-    """Number of retries of a failed call."""
+    """Maximum retries of a failed call."""
     model_requests: int = Field(default=64, ge=1)
-    """Maximum of concurrent calls of the model's server."""
+    """Maximum concurrent calls to the model server."""
     price_prompt: float | None = Field(default=None, ge=0)
-    """Price of a million tokens of prompts, in any currency."""
+    """Price per million prompt tokens, in any currency."""
     price_completion: float | None = Field(default=None, ge=0)
-    """Price of a million tokens of replies."""
+    """Price per million reply tokens."""
     price_cached: float | None = Field(default=None, ge=0)
-    """Price of a million cached prompt tokens."""
+    """Price per million cached prompt tokens."""
     max_steps: int = Field(default=0, ge=0, le=200)
-    """Model calls of a run; 0 for the agent's own: 10 (vrag, react), 20 (vimrag), 1 (rag)."""
+    """Maximum model calls per run; 0 for the agent's own: 10 (vrag, react), 20 (vimrag), 1 (rag)."""
     budget_tokens: int | None = Field(default=None, ge=1)
-    """Maximum of tokens of a run, prompts and replies."""
+    """Maximum tokens per run, prompts and replies."""
     budget_visual_tokens: int | None = Field(default=None, ge=1)
-    """Maximum of visual tokens of a run, in all prompts together."""
+    """Maximum visual tokens per run, in all prompts together."""
     budget_seconds: float | None = Field(default=None, gt=0)
-    """Maximum of seconds of a run."""
+    """Maximum seconds per run."""
     budget_cost: float | None = Field(default=None, gt=0)
-    """Maximum of the cost of a run, by the prices."""
+    """Maximum cost per run, by the prices."""
     hits: int = Field(default=0, ge=0, le=1000)
-    """Hits an agent's search returns; 0 for its own: 10 (vrag, react), 3 (vimrag, rag)."""
+    """Hits per search of the agent; 0 for its own: 10 (vrag, react), 3 (vimrag, rag)."""
     show: int = Field(default=1, ge=1, le=10)
     """Items that a search of vrag or react shows."""
     padding: float = Field(default=0.0, ge=0, le=1000)
-    """Item pixels added around a crop."""
+    """Pixels of the item added around a crop."""
     memory_tokens: int = Field(default=1280, ge=256)
-    """Visual tokens of vimrag's memory, in each call."""
+    """Visual tokens of vimrag's memory in each call."""
     memory_items: int = Field(default=5, ge=1)
-    """Number of items that vimrag is shown from memory."""
+    """Items that vimrag is shown from memory."""
     memory_rule: Literal["through", "blocked"] = "through"
     """Whether energy passes through nodes without pictures."""
     fresh_tokens: int = Field(default=4096, ge=256)
     """Visual tokens of the results of a search of vimrag."""
     frame_tokens: int = Field(default=96, ge=1)
-    """Visual tokens of a frame of a video at least: below that frames are left out."""
+    """Minimum visual tokens per video frame; with less room, frames are left out."""
     crop_nodes: bool = False
-    """Let vimrag crop items in its memory."""
+    """Let vimrag zoom into pictures from memory."""
     reselect: bool = False
-    """Ask the model to select its evidence before the answer."""
+    """Ask the model to select its evidence before it answers."""
     repair: bool = True
-    """Read replies that break the grammar where their meaning is clear."""
+    """Accept replies with a broken grammar if their meaning is clear."""
     actions: Names = ()
-    """Actions of installed packages that the agent may take."""
+    """Custom tools from installed packages that the agent may use."""
     instruction: str = ""
-    """File with an instruction that replaces the built-in one; empty for that."""
+    """File of a custom instruction; empty for the built-in one."""
     search_url: str = ""
-    """Search server in place of a collection: http://localhost:8001/search"""
+    """Search server to use instead of a collection: http://localhost:8001/search"""
     search_key: SecretStr = SecretStr("")
-    """Token that the search server asks for."""
+    """Key of the search server; sent as a bearer token."""
     image_root: str = ""
-    """Folder of the pictures that a search server of the reference names by path."""
+    """Directory of the images that a search server of the reference implementation names."""
     judge_model: str = ""
-    """Model that judges answers, in training and evaluation; empty for rules."""
+    """Model that judges answers in training and evaluation; empty for rules."""
     judge_url: str = ""
-    """Address of the judge's server, OpenAI-compatible."""
+    """URL of the judge's server, OpenAI-compatible."""
     judge_key: SecretStr = SecretStr("")
-    """Key for the judge's server; sent as a bearer token."""
+    """Key of the judge's server; sent as a bearer token."""
     judge_cache: str = ""
-    """File that caches verdicts; empty for memory alone."""
+    """File of cached verdicts; empty to cache in memory only."""
 
     _withheld: dict[Key, tuple[str, str]] = PrivateAttr(default_factory=dict[Key, tuple[str, str]])
     """Message and hint for keys that are missing or not sent."""
