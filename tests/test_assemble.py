@@ -130,7 +130,7 @@ class TestAnswering:
             ({"base_url": "http://localhost:1/v1"}, "Which model of"),
             ({"profile": "nobody's"}, "Unknown model profile"),
             ({"instruction": "no/such/file.md"}, "cannot be read"),
-            ({"actions": "no_such_action"}, "no action 'no_such_action'"),
+            ({"actions": "no_such_action"}, "no custom tool 'no_such_action'"),
             ({"model": "m", "base_url": "http://user:secret@localhost/v1"}, "user name"),
             ({"base_url": "http://user:secret@localhost/v1"}, "user name"),
             ({"model": "local:no/such/checkpoint"}, "no/such/checkpoint"),

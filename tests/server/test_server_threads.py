@@ -87,7 +87,7 @@ def test_closing_leaves_behind_what_hangs_and_gives_up_what_waits(
     held: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def some() -> float:
-        threads = Threads(1, "hanging-desk")
+        threads = Threads(1, "hanging-pool")
         first = threads.run(lambda: held.wait(30))
         second = threads.run(lambda: None)
         await asyncio.sleep(0.05)
@@ -100,5 +100,5 @@ def test_closing_leaves_behind_what_hangs_and_gives_up_what_waits(
         return took
 
     assert asyncio.run(some()) < 2
-    assert "hanging-desk is still at work" in caplog.text
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("hanging-desk"))
+    assert "hanging-pool is still busy" in caplog.text
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("hanging-pool"))

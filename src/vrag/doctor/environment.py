@@ -45,9 +45,10 @@ _OTEL = {
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
 }
+_TRAIN = {"matplotlib": "matplotlib", "torch": "torch", "transformers": "transformers"}
 EXTRAS = (
     Extra("models", _MODELS, "embedders, rerankers and language models run only on servers"),
-    Extra("train", {"torch": "torch", "transformers": "transformers"}, "no training in this process"),
+    Extra("train", _TRAIN, "no training in this process, and no curves"),
     Extra("verl", {"verl": "verl"}, "no training with verl, which needs its own environment"),
     Extra("video", {"av": "av"}, "videos cannot be read"),
     Extra("faiss", {"faiss": "faiss-cpu"}, "search with single vectors is slow beyond a million"),
