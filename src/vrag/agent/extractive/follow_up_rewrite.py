@@ -27,7 +27,7 @@ _ASKS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Words that make a question one of its own."""
-_BACK = re.compile(
+_BACK_REFERENCE = re.compile(
     r"""\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|these|those)\b
     | \b(?:did|does|is|was)\s+that\b | \bthat(?=\s*(?:[?.!,;]|$))
     | \bthe\ (?:same|latter|former)\b""",
@@ -61,68 +61,95 @@ def completed(question: str, earlier: Sequence[str]) -> str:
     """
     whole = ""
     for asked in (*earlier, question):
-        whole = _after(whole, asked.strip()) if whole else asked.strip()
+        whole = _complete_one(whole, asked.strip()) if whole else asked.strip()
     return whole
 
 
-def _after(before: str, question: str) -> str:
-    """Return a question, once it is known what was asked before it."""
+def _complete_one(previous: str, question: str) -> str:
+    """Complete a question from the previous one.
+
+    >>> _complete_one("When was the Fulmar launched?", "And the Little Auk?")
+    'When was the Little Auk launched?'
+    >>> _complete_one("When was the Fulmar launched?", "Who built it?")
+    'Who built it? Fulmar launched'
+    """
     lead = _LEAD.match(question)
     rest = question[lead.end() if lead else 0 :].strip(" \t\n?!.,;")
     if not rest:
-        return before
+        return previous
     if not _ASKS.search(rest):
-        leans = lead or _PARTS.match(rest) or re.fullmatch(_NUMBER, rest)
-        return _changed(before, rest) if leans else question
+        is_fragment = lead or _PARTS.match(rest) or re.fullmatch(_NUMBER, rest)
+        return _substitute_parts(previous, rest) if is_fragment else question
     named = any(term.key and not is_number(term.text) for term in parse(question).terms)
-    return question if named or not _BACK.search(rest) else _with_words(question, before)
+    return question if named or not _BACK_REFERENCE.search(rest) else _with_words(question, previous)
 
 
-def _with_words(question: str, before: str) -> str:
+def _with_words(question: str, previous: str) -> str:
     """Add to a question that names nothing the words of the one before that ask for nothing else."""
     own = {token.term for token in tokens(question)}
     ask = ask_of(question)
-    words = [word for word in search_query(before).split() if ask_of(f"{question} {word}") is ask]
+    words = [word for word in search_query(previous).split() if ask_of(f"{question} {word}") is ask]
     new = [word for word in words if own.isdisjoint(token.term for token in tokens(word))]
     return " ".join([question, *new])
 
 
-def _changed(before: str, rest: str) -> str:
-    """Return the question before, with parts of it put in the places where it has others of their kind."""
+def _substitute_parts(previous: str, rest: str) -> str:
+    """Return the previous question with its names, numbers or words replaced by those of the follow-up.
+
+    >>> _substitute_parts("How many sailed to Saltby in 2024?", "to Orla in 2023")
+    'How many sailed to Orla in 2023?'
+    >>> _substitute_parts("How many sailed in 2024?", "on Sundays")
+    'How many sailed in 2024 on Sundays?'
+    """
     head, *phrases = _PARTS.split(rest)
-    whole = _without_preposition(before, head.strip()) if head.strip() else before
+    whole = _substitute_head(previous, head.strip()) if head.strip() else previous
     for preposition, thing in zip(phrases[::2], phrases[1::2], strict=True):
-        place = _place(thing.strip(), rf"\b(?i:{preposition})\s+")
-        found = place.search(whole) if place else None
+        pattern = _same_kind_pattern(thing.strip(), rf"\b(?i:{preposition})\s+")
+        found = pattern.search(whole) if pattern else None
         if found:
             whole = whole[: found.start("thing")] + thing.strip() + whole[found.end("thing") :]
         else:
-            whole = _longer(whole, f"{preposition.lower()} {thing.strip()}")
+            whole = _append_words(whole, f"{preposition.lower()} {thing.strip()}")
     return whole
 
 
-def _without_preposition(before: str, head: str) -> str:
-    """Return the question before, with something that takes the place of the only name or number in it."""
-    known = {token.term for token in tokens(before)}
+def _substitute_head(previous: str, head: str) -> str:
+    """Return the previous question with its only name or number replaced by words without a preposition.
+
+    >>> _substitute_head("When was the Fulmar launched?", "the Little Auk")
+    'When was the Little Auk launched?'
+    >>> _substitute_head("When was the Fulmar launched?", "bicycles")
+    'When was the Fulmar launched bicycles?'
+    """
+    known = {token.term for token in tokens(previous)}
     if known.issuperset(token.term for token in tokens(head)):
-        return before
-    place = _place(head, "")
-    found = [match for match in place.finditer(before) if match.start("thing")] if place else []
+        return previous
+    pattern = _same_kind_pattern(head, "")
+    found = [match for match in pattern.finditer(previous) if match.start("thing")] if pattern else []
     if len(found) != 1 or _WORD_ALONE.fullmatch(head):
-        return _longer(before, head)
-    return before[: found[0].start("thing")] + head + before[found[0].end("thing") :]
+        return _append_words(previous, head)
+    return previous[: found[0].start("thing")] + head + previous[found[0].end("thing") :]
 
 
-def _place(thing: str, before: str) -> re.Pattern[str] | None:
-    """Return the pattern of things of the same kind, a number, a name or a word; None for no kind."""
+def _same_kind_pattern(thing: str, prefix: str) -> re.Pattern[str] | None:
+    """Compile a pattern of things of the same kind, a number, a name or a word; None for no kind.
+
+    >>> pattern = _same_kind_pattern("2023", "in ")
+    >>> pattern.search("How many sailed to Saltby in 2024?")["thing"]
+    '2024'
+    """
     bare = _ARTICLE.sub("", thing, count=1) if _ARTICLE.match(thing) else thing
     for kind, end in ((_NUMBER, ""), (_NAME, ""), (_WORD, _END)):
         if re.fullmatch(kind, bare):
-            return re.compile(rf"{before}(?P<thing>(?:(?:the|an|a)\s+)?\b{kind}){end}")
+            return re.compile(rf"{prefix}(?P<thing>(?:(?:the|an|a)\s+)?\b{kind}){end}")
     return None
 
 
-def _longer(question: str, words: str) -> str:
-    """Return a question with words added before its question mark."""
+def _append_words(question: str, words: str) -> str:
+    """Append words to a question, before its question mark.
+
+    >>> _append_words("How many sailed in 2024?", "on Sundays")
+    'How many sailed in 2024 on Sundays?'
+    """
     body = question.rstrip(" ?!.")
     return f"{body} {words}{question[len(body) :].strip()}"

@@ -1,7 +1,7 @@
 """A question in its conversation: the message for the model, and the questions that follow on a run.
 
-A run that follows on another knows of it the question and the answer, and nothing else: neither its pictures
-nor its graph. Earlier answers may quote documents, so they are sanitized like these.
+A follow-up run is given only the earlier questions and answers. Earlier answers may quote documents, so they
+are sanitized like these.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def asked_again(run: StoredRun) -> Question:
     """Return the question of a run as it was asked, with its history and its pictures.
 
     Raises:
-        RunError: If a picture that came with it does not lie with it any more, or is damaged.
+        RunError: If a picture that came with it is missing from the files of the run, or is damaged.
     """
     started = run.started
-    images = tuple(_kept(run, sha256) for sha256 in started.attached)
+    images = tuple(_load_question_image(run, sha256) for sha256 in started.attached)
     return Question(started.question, started.history, images, started.session)
 
 
@@ -96,7 +96,7 @@ def _enclosed(attached: QuestionImage, profile: Profile) -> EnclosedImage:
     return EnclosedImage(attached.sha256, shown, jpeg, hashlib.sha256(jpeg).hexdigest())
 
 
-def _kept(run: StoredRun, sha256: str) -> QuestionImage:
+def _load_question_image(run: StoredRun, sha256: str) -> QuestionImage:
     """Return a picture that came with the question of a run, from its files."""
     from vrag.corpus.formats.image import open_picture
 

@@ -92,7 +92,7 @@ class ChatPolicy:
             ModelError: If no reply can be had, or the server withholds it.
         """
         messages = [self._message(message) for message in history]
-        written = _Written()
+        written = _ReplyText()
         async with aclosing(self._model.stream(messages, self._options)) as parts:
             async for part in parts:
                 match part:
@@ -101,7 +101,7 @@ class ChatPolicy:
                     case ChatDelta(text):
                         pieces = written.say(text)
                     case ChatRetry(reason, seconds):
-                        written = _Written()
+                        written = _ReplyText()
                         yield Retry(reason, seconds)
                         continue
                     case whole:
@@ -159,7 +159,7 @@ class _DataUrls:
         return url
 
 
-class _Written:
+class _ReplyText:
     """The text of a reply so far, with its thought in front."""
 
     def __init__(self) -> None:
@@ -168,9 +168,9 @@ class _Written:
         self._held = ""
         """The end of the thought, where it may be the beginning of a tag."""
         self._blanks = ""
-        """What came of the reply proper before it began."""
+        """White space before the text after the thought."""
         self._begun = False
-        """Whether it has."""
+        """Whether the text after the thought has begun."""
         self._said: list[str] = []
         """The reply proper."""
 
@@ -186,7 +186,7 @@ class _Written:
         opening = "" if self._thinking else "<think>"
         self._thinking = True
         thought, self._held = _without_open_tag(self._held + text)
-        return self._added(opening + _harmless(thought))
+        return self._append(opening + _escape_think_tags(thought))
 
     def say(self, text: str) -> list[str]:
         """Return a piece of the reply proper. Blanks do not begin it: templates put them around thoughts."""
@@ -196,14 +196,15 @@ class _Written:
         opening = "" if self._begun else self._opening()
         self._begun = True
         self._said.append(text)
-        return self._added(opening + text)
+        return self._append(opening + text)
 
     def end(self, whole: ChatReply) -> list[str]:
         """Return the pieces that are still to come when the model has ended."""
         calls = "" if self._holds_call() else "\n".join(map(_call, whole.tool_calls))
         if self._begun or calls or whole.finish != "length":
-            return self._added("" if self._begun else self._opening()) + self._added(calls)
-        return self._added(_harmless(self._held))  # cut off while it thought: the thought stays open
+            return self._append("" if self._begun else self._opening()) + self._append(calls)
+        # cut off while it thought: the thought stays open
+        return self._append(_escape_think_tags(self._held))
 
     def _holds_call(self) -> bool:
         """Return whether a tool call is written after all thought; a thought may mention one."""
@@ -212,9 +213,9 @@ class _Written:
     def _opening(self) -> str:
         """Return the text before the reply proper."""
         rest, self._held = self._held, ""
-        return f"{_harmless(rest)}</think>\n" if self._thinking else self._blanks
+        return f"{_escape_think_tags(rest)}</think>\n" if self._thinking else self._blanks
 
-    def _added(self, text: str) -> list[str]:
+    def _append(self, text: str) -> list[str]:
         self._pieces.append(text)
         return [text] if text else []
 
@@ -225,8 +226,8 @@ def _without_open_tag(text: str) -> tuple[str, str]:
     return (text, "") if at < 0 or ">" in text[at:] else (text[:at], text[at:])
 
 
-def _harmless(thought: str) -> str:
-    """Return a thought that mentions the tags it stands between does not end there."""
+def _escape_think_tags(thought: str) -> str:
+    """Replace the brackets of think tags in a thought, so that it cannot close its own block."""
     return _THINK.sub(r"‹\1›", thought)
 
 

@@ -75,9 +75,10 @@ class ResolvedQuestion:
     """A question as the policies without a model take it."""
 
     text: str
-    """With what it takes from the questions before it; answers are not looked at."""
+    """The question, completed from earlier questions; earlier answers are not used."""
     remark: str
-    """The first thought's remark on that and on what cannot be done; empty, or a sentence and a blank."""
+    """Remark for the first thought about the completion and about ignored images; empty, or sentences that
+    end with a space."""
 
     @classmethod
     def of(cls, history: Sequence[Message]) -> ResolvedQuestion:
@@ -143,9 +144,10 @@ def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
     """Quote the words of some items that answer best, or abstain; returns a thought and the answer."""
     quote = best_quote(question, items)
     if quote is None:
-        return "Nothing on the pages shown answers this well enough to stand behind.", Answer(ABSTENTION)
+        return "No text on the pages shown answers the question well enough to quote.", Answer(ABSTENTION)
     if not quote.literal:
-        return "This takes counting, looking or calculating; words alone do not say it.", Answer(ABSTENTION)
+        thought = "The question needs counting, looking or calculating; a quotation cannot answer it."
+        return thought, Answer(ABSTENTION)
     return "These words answer it best.", Answer(without_tags(quote.text) or ABSTENTION)
 
 

@@ -46,7 +46,7 @@ class ExtractiveGraphPolicy(Offline):
         query = _next_query(summary)
         if query is None or summary.must_answer:
             parents = (summary.nodes[-1]["id"],) if summary.nodes else (ROOT,)
-            return "Nothing found answers this well enough to stand behind.", AnswerNode(parents, ABSTENTION)
+            return "No text found answers the question well enough to quote.", AnswerNode(parents, ABSTENTION)
         number = 1 + sum(node["kind"] == "search" for node in summary.nodes)
         thought = f"{'' if summary.nodes else summary.remark}The words worth looking for: {query}"
         return thought, SearchNode(f"search_{number}", (ROOT,), query)

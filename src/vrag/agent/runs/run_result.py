@@ -31,8 +31,8 @@ from vrag.types import Hit
 __all__ = ["OUTLINED", "RunResult", "RunStep", "RunUsage"]
 
 OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
-"""Types of the events that everything but the steps and the graph of a result is made of; of the others only
-the last one's time matters."""
+"""Event types from which all fields except `steps` and `graph` are computed. Of other events, only the time
+of the last matters."""
 
 N = TypeVar("N", int, float)
 
