@@ -67,7 +67,7 @@ class Session:
         """
         if not self.collections:
             raise SettingsError(
-                f"{self.settings.search_url} searches; there is no collection here.",
+                f"Searches go to {self.settings.search_url}; this session has no local collection.",
                 "Leave out VRAG_SEARCH_URL.",
             )
         return next(iter(self.collections.values()))
@@ -254,7 +254,7 @@ def open_documents(
 
     settings = report.settings
     if paths and settings.search_url:
-        raise SettingsError("A search server has its own documents.", "Name no paths, or no server.")
+        raise SettingsError("A search server has its own documents.", "Leave out the paths or the server.")
     check_agent(settings)
     if not paths:
         return open_session(settings)

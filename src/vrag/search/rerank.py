@@ -92,8 +92,8 @@ class CrossEncoderReranker:
                 )
             except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
                 raise EmbedError(f"{model} cannot be loaded: {error}") from error
-        if self._model.num_labels != 1:
-            raise EmbedError(f"{model} sorts pairs into {self._model.num_labels} classes and scores none.")
+        if (classes := self._model.num_labels) != 1:
+            raise EmbedError(f"{model} is a classifier with {classes} classes, not a reranker.")
         set_pixels(self._model[0].processor, options)
         sees = layout.sees and self._model.supports("image")
         self.modalities = frozenset({Modality.TEXT, Modality.IMAGE} if sees else {Modality.TEXT})
@@ -191,8 +191,8 @@ class Reranked(ForwardedItems):
             SearchError: If a query is empty, `top_k` not within 1 to 1000, or an item cannot be compared
                 with the query.
         """
-        deep = top_k if top_k < 1 else max(top_k, self._depth)
-        found = self._searcher.search(queries, deep)
+        depth = top_k if top_k < 1 else max(top_k, self._depth)
+        found = self._searcher.search(queries, depth)
         items = self._items(dict.fromkeys(hit.item for hits in found for hit in hits))
         return [self._ordered(query, hits, items)[:top_k] for query, hits in zip(queries, found, strict=True)]
 
@@ -215,10 +215,10 @@ class Reranked(ForwardedItems):
         return items
 
     def _ordered(self, query: Query, hits: Sequence[Hit], items: Mapping[str, Item]) -> list[Hit]:
-        here = [hit for hit in hits if hit.item in items]
-        scores = self._scores(query.text, here, [items[hit.item] for hit in here])
-        order = sorted(range(len(here)), key=lambda place: -scores[place])  # stable: ties as they came
-        best = [replace(here[place], score=scores[place]) for place in order]
+        loaded_hits = [hit for hit in hits if hit.item in items]
+        scores = self._scores(query.text, loaded_hits, [items[hit.item] for hit in loaded_hits])
+        order = sorted(range(len(loaded_hits)), key=lambda place: -scores[place])  # stable: ties as they came
+        best = [replace(loaded_hits[place], score=scores[place]) for place in order]
         last = best[-1].score if best else 0.0
         rest = [replace(hit, score=last) for hit in hits if hit.item not in items]
         return [replace(hit, rank=rank) for rank, hit in enumerate((*best, *rest), start=1)]

@@ -212,10 +212,12 @@ class McpTools:
 
     async def choices(self) -> dict[str, str]:
         """Describe the current values of arguments in sentences, by the name of the tool."""
-        offer = await self.runs.capabilities()
-        names = ", ".join(repr(collection.name) for collection in offer.collections)
+        capabilities = await self.runs.capabilities()
+        names = ", ".join(repr(collection.name) for collection in capabilities.collections)
         collections = f" Collections: {names}." if names else ""
-        models = ", ".join(repr(model.name) if model.name else "'' (offline)" for model in offer.models)
+        models = ", ".join(
+            repr(model.name) if model.name else "'' (offline)" for model in capabilities.models
+        )
         return {"search": collections, "ask": f" Models: {models}.{collections}"}
 
     def _search(self, arguments: SearchArguments) -> ToolOutput:
@@ -284,7 +286,8 @@ class McpTools:
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
         )
         places = [
-            _place(number, item, list(pictures)) for number, item in enumerate(cited.rests + cited.besides, 1)
+            _describe_evidence(number, item, list(pictures))
+            for number, item in enumerate(cited.rests + cited.besides, 1)
         ]
         note = {}
         if end.text is not None and settings.policy == OFFLINE:
@@ -304,7 +307,7 @@ class McpTools:
         """Do work in a thread.
 
         Raises:
-            Refusal: If it takes longer than so many seconds (504), or too much waits (503).
+            Refusal: If it takes longer than `seconds` (504), or the queue is full (503).
         """
         try:
             async with asyncio.timeout(seconds):
@@ -313,7 +316,7 @@ class McpTools:
             raise Refusal(504, f"The tool took longer than {seconds:g} s.", "Try again later.") from None
 
 
-def _place(number: int, evidence: Evidence, pictures: list[str]) -> dict[str, Any]:
+def _describe_evidence(number: int, evidence: Evidence, pictures: list[str]) -> dict[str, Any]:
     """Describe a piece of evidence, with the number of the enclosed picture that shows it, from 1."""
     picture = (
         {"picture": pictures.index(evidence.crop_sha256) + 1} if evidence.crop_sha256 in pictures else {}
