@@ -153,7 +153,7 @@ def stretch(reference: object, seconds: float = math.inf) -> tuple[float, float]
         seconds: Length of the video.
 
     Returns:
-        Start and end. A moment lasts the second that it names. None where the text is no such reference,
+        Start and end. A moment lasts the second that it names. None where the text is not a time reference,
         its end comes before its start, or it begins a minute or more after the video ends.
 
     >>> stretch("02:10-1:00:05"), stretch("00:07-00:07"), stretch("00:00-end", 90.0), stretch("3:00-2:00")

@@ -7,8 +7,8 @@ answerable". Two things differ:
 - Lists are read as literals, where the script evaluates whatever stands in brackets, so that a model's
   answer would run as a program. `[1+1, 3]` is therefore a text here, and `[2, 3]` for the script.
 - Where the script breaks off, this one goes on. A text in brackets that is not a list is one element. Two
-  empty lists are the same: 1. A gold number that is none ("1.5 million") is compared as text, and only its
-  equal counts.
+  empty lists are the same: 1. A gold number that is not written as one ("1.5 million") is compared as text,
+  and only its equal counts.
 
 The authors have a model extract a short answer first; see `vrag.datasets.protocols.Rule`.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vrag.types import Case
 
 EDITIONS = {1_091: "the first edition, as on the hub", 1_082: "the edition of the paper"}
-"""By their number of questions: the authors took nine out, in the repository and not on the hub."""
+"""Editions by their number of questions: the authors took nine out, in the repository and not on the hub."""
 
 HUB = Hub(
     repo="yubo2333/MMLongBench-Doc",
@@ -251,7 +251,7 @@ def _mark_list(gold: list[str], answer: list[str]) -> float:
 
 
 def _elements(text: str) -> list[str]:
-    """Return the elements of a list that is written as Python; the text itself where it is none."""
+    """Return the elements of a list that is written as Python; the text itself where it is not a list."""
     if not text.startswith("[") or len(text) > MAX_LIST_CHARACTERS:
         return [text]
     with warnings.catch_warnings(), suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _START = re.compile(r"[{\[]")
 _ACTIONS = ("search", "bbox", "answer")
 MAX_STARTS = 200
-"""Places at which reading is tried: a reply full of brackets is no JSON."""
+"""Places at which reading is tried: a reply full of brackets is not JSON."""
 
 
 class UnusableReplyError(ValueError):

@@ -171,7 +171,7 @@ def conversation_of(run: StoredRun, target: Profile) -> Conversation:
     calls = [event for event in run.events if isinstance(event, ModelCalled)]
     steps = trace(run)
     if not calls or run.started.settings.agent != "vrag" or steps.refused:
-        raise SampleError(f"The run {run.id} is no whole run of vrag with every turn carried out.")
+        raise SampleError(f"The run {run.id} is not a complete run of vrag with every turn carried out.")
     turns = [conversion.user(name, first=number == 0) for number, name in enumerate(calls[-1].messages[::2])]
     images = tuple(conversion.image(image) for image in steps.images)
     messages: list[tuple[str, str]] = []

@@ -23,7 +23,7 @@ QWEN3_INSTRUCTION = "Represent the user's input."
 _OWN = "sentence_transformers."
 _TOKEN_MODULES = {"MultiVectorMask", "HierarchicalTokenPooling"}
 _PROJECTION_TOLERANCE = 1e-2
-"""Of the greatest weight: half precision rounds by less, other base models differ by more."""
+"""Fraction of the greatest weight: half precision rounds by less, other base models differ by more."""
 
 
 class EmbedderRole(StrEnum):

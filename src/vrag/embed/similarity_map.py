@@ -42,7 +42,7 @@ class MatchRegion:
     """A part of an image that matches."""
 
     box: Box
-    """In `Space.UNIT`."""
+    """Its box in `Space.UNIT`."""
     score: float
     """Greatest heat within it, from 0 to 1: 1 for the best match of the picture."""
 

@@ -109,7 +109,7 @@ def needs_verdict(rollout: Rollout) -> bool:
 
 
 def needs_extraction(rollout: Rollout) -> bool:
-    """Return whether there is an answer from which a short one can be extracted; an empty one is none."""
+    """Return whether there is an answer to extract a short one from; an empty one does not count."""
     return not _failed(rollout) and bool((rollout.trajectory.answer or "").strip())
 
 

@@ -40,7 +40,7 @@ class Rectangle:
 
     color: str
     box: Box
-    """In pixels of the page, which is shown as it is; whole numbers."""
+    """Its sides in pixels of the page, which is shown as it is; whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _BLAMELESS = frozenset(
 """Ends of a run that say nothing about the model; None: it was interrupted."""
 
 _WRONG = Verdict(correct=False, score=0.0)
-"""Of an answer that was not given, or that the gate withholds from the judge."""
+"""Verdict on an answer that was not given, or that the gate withholds from the judge."""
 
 log = logging.getLogger("vrag.reward")
 
@@ -49,7 +49,7 @@ class Weights:
     answer: float = 0.7
     pattern: float = 0.1
     extras: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Of parts of others, by their names."""
+    """Weights of custom parts, by their names."""
 
     def __post_init__(self) -> None:
         if taken := sorted(set(self.extras) & set(OWN_PARTS)):

@@ -77,7 +77,7 @@ class Verdict:
     score: float | None = None
     """How right it is, 0 to 1, where the judge grades; None where it only decides."""
     why: str = ""
-    """For people; empty where the judge gave no reason."""
+    """Reason, for people; empty where the judge gave none."""
 
 
 class Judge(Protocol):

@@ -71,7 +71,7 @@ class BatchedSearcher:
         self._max_queries, self._wait = queries, wait
         self._waiting: deque[_PendingSearch] = deque()
         self._lock = threading.Lock()
-        """Of the queue and the caches."""
+        """Lock of the queue and the caches."""
         self._calling = threading.Lock()
         """Held by the thread that makes a call."""
         self._items: LRUCache[Hashable, Item] = LRUCache(items)

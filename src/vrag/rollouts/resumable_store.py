@@ -6,8 +6,8 @@
     <records>.jsonl   one record a line, appended whole and forced to disk
     lock              held by the one process that writes
 
-A process that dies leaves at worst half a line at the end, which is no record: reading leaves it out, and the
-next writer removes it. Records made with other settings are refused, since a folder would mix them.
+A process that dies leaves at worst half a line at the end, which is not a record: reading leaves it out, and
+the next writer removes it. Records made with other settings are refused, since a folder would mix them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LOCK = "lock"
 SCHEMA_VERSION = 1
 MAX_VALUE_CHARACTERS = 40
-"""Of a value in a message; longer ones, such as digests, tell nobody anything."""
+"""Maximum length of a value in a message; longer ones, such as digests, are not readable."""
 
 M = TypeVar("M", bound=BaseModel)
 

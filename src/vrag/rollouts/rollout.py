@@ -33,9 +33,9 @@ log = logging.getLogger("vrag.rollouts")
 DEADLINE = "Deadline"
 """Kind of the failure of a rollout that took too long."""
 GRACE_SECONDS = 5.0
-"""For a rollout past its deadline to end by itself; after that it is cancelled."""
+"""Time for a rollout past its deadline to end by itself; after that it is cancelled."""
 MAX_SHARED_BYTES = 64 * 1024 * 1024
-"""Of the latest files: rollouts that show the same page share one copy."""
+"""Maximum total size of the latest files: rollouts that show the same page share one copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,17 @@ class Rollout:
 
     attempt: RolloutAttempt
     events: tuple[Event, ...]
-    """Of the run, in order; of a failed one those before it failed, at worst none."""
+    """Events of the run, in order; of a failed run those before it failed, at worst none."""
     files: Mapping[str, bytes]
     """The files that the events name: `<sha256>.jpg` and `<sha256>.json`."""
     failure: str | None
     """Why it says nothing about the model, as `kind: what happened`; None where it came to its end.
 
     The kind is the class of the error, or `Deadline`. Running out of steps, of tokens
-    or of the model's context is no failure: it is what the policy did.
+    or of the model's context is not a failure: it is what the policy did.
     """
     seconds: float
-    """From its start to its end, without waiting for a slot."""
+    """Time from its start to its end, without waiting for a slot."""
 
     @property
     def trajectory(self) -> RunResult:

@@ -47,7 +47,7 @@ class Timeline:
     tick: Fraction
     """Seconds."""
     pts: Sequence[int]
-    """Of every packet, in the order of decoding."""
+    """Time of every packet, in the order of decoding."""
     keys: bytes
     """For every packet 1 where decoding can begin, else 0."""
     first: int
@@ -66,7 +66,7 @@ class Timeline:
 
     @property
     def duration(self) -> float:
-        """In seconds."""
+        """Length in seconds."""
         return self.seconds(self.end)
 
     @property

@@ -31,7 +31,7 @@ BLOCKS = frozenset(
 """HTML elements that begin and end a line."""
 HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section table ul".split())
-"""Those after which comes an empty line."""
+"""HTML elements that an empty line follows."""
 
 
 class Section(NamedTuple):

@@ -80,7 +80,7 @@ class ClipPlan:
     open: frozenset[int]
     """The cuts that frames reach across."""
     suffix: str
-    """Of the stored clips, with the dot."""
+    """File name suffix of the stored clips, with the dot."""
 
 
 class VideoFile:

@@ -47,7 +47,7 @@ class BeirPage:
     document: str
     """File name."""
     number: int
-    """From 1."""
+    """Page number, from 1."""
     spot: Spot
 
 

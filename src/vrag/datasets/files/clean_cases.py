@@ -35,7 +35,7 @@ class Remarks:
     _examples: dict[str, tuple[int, dict[str, None]]] = field(
         default_factory=dict[str, tuple[int, dict[str, None]]]
     )
-    """By kind: the index of its sentence in `notes`, and all its cases."""
+    """Index of the sentence in `notes`, and all its cases, by kind."""
 
     def say(self, sentence: str) -> None:
         """Add a sentence as it is, once."""

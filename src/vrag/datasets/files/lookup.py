@@ -144,7 +144,7 @@ def check_name(name: str, where: str, *, own: bool = False) -> str:
         own: The user's own file, who can change it.
 
     Raises:
-        CaseError: If it leads to another folder, or is no file name on some system.
+        CaseError: If it leads to another folder, or is not a file name on some system.
     """
     bad = not name.isprintable() or bool(FORBIDDEN & set(name)) or name.startswith(".") or not name.strip()
     if bad or len(name.encode(errors="replace")) > MAX_NAME_BYTES:

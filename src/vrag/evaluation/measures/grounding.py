@@ -55,7 +55,7 @@ def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, flo
       gold are compared, the mean where they are several; where there is none, of the pages of the evidence.
     - `iou` is the best of any page: of one box or all of the evidence there together, and one gold box or
       all of them together, so that a table may be one box or a box for each of its rows, and boxes that
-      several annotators drew of the same thing are no fault of the answer's.
+      several annotators drew of the same thing are not the fault of the answer.
 
     Args:
         case: Its gold.

@@ -80,7 +80,7 @@ def thumbnails_of(wanted: str) -> Thumbnails:
         wanted: `all`, `evidence` (pages of evidence only), `none`, or a size: `8 MB`, `500k`.
 
     Raises:
-        ValueError: If it is none of these.
+        ValueError: If it is not one of these.
 
     >>> thumbnails_of("8 MB").most_bytes, thumbnails_of("none").most_bytes
     (8000000, 0)

@@ -344,7 +344,7 @@ def contrast(
 def _adjust(contrasts: Sequence[MetricComparison]) -> tuple[MetricComparison, ...]:
     """Correct p for the number of contrasts in which anything differs.
 
-    What is equal on every question could not have been significant, and is no test: leaving it out loses
+    What is equal on every question could not have been significant, and is not a test: leaving it out loses
     nothing (Tarone 1990, "A modified Bonferroni method for discrete data", Biometrics 46:515). Such are all
     measures of the search where two agents are given the same one.
     """

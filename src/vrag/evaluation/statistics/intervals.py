@@ -152,7 +152,7 @@ class ClusteredSample:
     parts: NDArray[np.float64]
     """Numerator and denominator of each document, shape (documents, 2); for a mean, sum and count."""
     cases: int
-    """Different questions, used where drawing documents is no use."""
+    """Different questions, used where drawing documents is not informative."""
     limits: tuple[float, float] | None
     """Least and greatest possible value; None without limits."""
     only: float | None = None
@@ -219,8 +219,8 @@ def mean_interval(
     teachers should know about the bootstrap", The American Statistician 69:371), which is not too narrow
     when the G documents are few. It stays within the range of what was measured.
 
-    Where drawing is no use, questions take the place of documents: of one document, Wilson's interval; of
-    values that are all the same, see `_undrawn`.
+    Where drawing is not informative, questions take the place of documents: of one document, Wilson's
+    interval; of values that are all the same, see `_undrawn`.
 
     Args:
         values: One for each question, shape (n,).
@@ -232,7 +232,7 @@ def mean_interval(
         seed: Seed of the draws.
 
     Returns:
-        None without a value; and where drawing is no use for values without limits.
+        None without a value; and where drawing is not informative for values without limits.
 
     Raises:
         ValueError: If the two are not equally long, or a value is not finite or beyond the limits.
@@ -306,7 +306,7 @@ def _expanded(
 
 
 def _undrawn(sample: ClusteredSample) -> Interval | None:
-    """Return the interval where drawing documents is no use; None without limits.
+    """Return the interval where drawing documents is not informative; None without limits.
 
     Of one document it is Wilson's interval, stretched over the limits. Of values that are all the same, some
     share of others may have gone unseen, and have any value. That share is at most what Wilson's interval

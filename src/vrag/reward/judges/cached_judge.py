@@ -38,13 +38,13 @@ class VerdictTable(Generic[T]):
     """The SQLite table of a kind of values."""
 
     name: str
-    """In the plural, for people too: `verdicts`."""
+    """Name in the plural, for people too: `verdicts`."""
     columns: tuple[str, ...]
-    """As SQL declares them, their names first."""
+    """SQL column definitions, each beginning with the name."""
     row: Callable[[T], tuple[Any, ...]]
-    """Of a value, in the order of the columns."""
+    """Convert a value to a row, in the order of the columns."""
     value: Callable[[tuple[Any, ...]], T]
-    """Of a row. A ValueError means that it holds nothing usable."""
+    """Convert a row to a value. A ValueError means that the row holds nothing usable."""
 
     @property
     def create_sql(self) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OPTIONS = ChatOptions(temperature=0.0, max_tokens=1024)
 PROMPTS = "vrag.reward.prompts"
 MAX_REPLY_CHARACTERS, MAX_WHY_CHARACTERS = 4000, 500
-"""Of a reply that the model is shown again, and of a reason that is kept."""
+"""Maximum lengths of a reply that the model is shown again, and of a reason that is kept."""
 _THOUGHT = re.compile(r"<think\b", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
 _VERDICT = re.compile(r"<judge>\s*(true|false)\s*</judge>[\s.*`]*\Z", re.IGNORECASE)

@@ -19,9 +19,9 @@ from vrag.metrics import anls, exact_match, normalised
 from vrag.reward.reward import Verdict
 
 TOLERANCE = 0.01
-"""Of the reference, by which a number with a decimal point or in per cent may differ."""
+"""Fraction of the reference by which a number with a decimal point or in per cent may differ."""
 MAX_LIST_CHARACTERS = 10_000
-"""Of a text that is read as a list."""
+"""Maximum length of a text that is read as a list."""
 MAX_LIST_ELEMENTS = 300
 """Each is compared with each. A longer list is compared as text."""
 _DIGITS = r"(?:\d{1,3}(?:[,\u2009\u202f]\d{3})+|\d+)(?:\.\d+)?|\.\d+"
