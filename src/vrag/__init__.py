@@ -13,7 +13,6 @@ Importing this package is light: no model, index engine or network is loaded bef
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.types import Document, Hit, Item, ItemKind, Query
@@ -45,6 +44,8 @@ def open(*paths: str | PathLike[str], **settings: Any) -> Session:  # noqa: A001
         EmbedError: If the embedder of the collection cannot be loaded.
         ModelError: If the checkpoint of a local model cannot be opened.
     """
+    from pathlib import Path
+
     from vrag.factory.session import open_documents
     from vrag.settings import load_settings
 
