@@ -41,7 +41,7 @@ ABSTENTION = "Not answerable"
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """What a custom tool may be called."""
-_OURS = ("search", "bbox", "answer")
+_BUILT_IN_TAGS = ("search", "bbox", "answer")
 _SELECT = "evidence"
 _QUOTED = "passage"
 """The element in which a model is shown text of documents; what it repeats of that is no action."""
@@ -54,7 +54,7 @@ class ActionRejected(ValueError):
 @cache
 def tag_pattern(names: frozenset[str]) -> re.Pattern[str]:
     """Return the pattern of a tag with these further names; its groups are `close`, `name`, `rest`."""
-    words = "|".join(["think", *_OURS, *sorted(names)])
+    words = "|".join(["think", *_BUILT_IN_TAGS, *sorted(names)])
     return re.compile(rf"<(?P<close>/?)(?P<name>{words})\b(?P<rest>[^<>]*)>", re.IGNORECASE)
 
 
@@ -169,7 +169,7 @@ class Invalid:
     """One sentence the model can act on."""
 
 
-RESERVED = frozenset({"think", *_OURS, _SELECT, "passage", "tool_call"})
+RESERVED = frozenset({"think", *_BUILT_IN_TAGS, _SELECT, "passage", "tool_call"})
 """Names that no custom tool may bear."""
 
 Action = Search | Crop | Answer | Extend | Select
@@ -243,8 +243,8 @@ def parse(
         reply: What the model wrote.
         names: Of the custom tools that may be taken.
         selecting: Whether the model was asked which evidence counts.
-        without: Tags of our actions that are none here: `bbox` of an agent that never looks closer. One is
-            `Invalid`, and the reason names those that may be taken.
+        without: Tags of built-in actions that this agent does not offer, such as `bbox` for one that never
+            looks closer. Such an action is `Invalid`, and the reason names those that may be taken.
 
     >>> parse("<think>It needs looking up.</think><search>ferry prices</search>").action
     Search(query='ferry prices')
@@ -304,7 +304,7 @@ def first_element(reply: str, names: frozenset[str]) -> Element:
 
 def absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
     """Return the error for an action that this agent does not offer."""
-    allowed = [tag for tag in (*_OURS, *sorted(names)) if tag not in without]
+    allowed = [tag for tag in (*_BUILT_IN_TAGS, *sorted(names)) if tag not in without]
     return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
 
 

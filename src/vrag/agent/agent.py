@@ -128,13 +128,13 @@ class Agent:
             events = self.astream(question, run_id=run_id, save=save, cancel=cancel)
             try:
                 while True:
-                    coming = thread.submit(runner.run, _next(events))
+                    pending_event = thread.submit(runner.run, _next(events))
                     try:
-                        event = coming.result()
+                        event = pending_event.result()
                     except KeyboardInterrupt as error:
                         interrupt = error
                         loop.call_soon_threadsafe(cancel.set)
-                        event = coming.result()
+                        event = pending_event.result()
                     if event is None:
                         break
                     yield event

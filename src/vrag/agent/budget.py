@@ -34,7 +34,7 @@ class StopReason(StrEnum):
 
 
 class Limits(BaseModel):
-    """The point at which a run ends at the latest. None is no limit."""
+    """The limits of a run; None means no limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,7 +60,7 @@ class Prices(BaseModel):
     prompt: float | None = Field(default=None, ge=0)
     completion: float | None = Field(default=None, ge=0)
     cached: float | None = Field(default=None, ge=0)
-    """Of prompt tokens that the server had computed before; as the others where it is None."""
+    """Of prompt tokens that the server had computed before; None charges them like other prompt tokens."""
 
     def cost(self, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:
         """Return the cost of a call; None when prices or counts are not known.
@@ -75,9 +75,10 @@ class Prices(BaseModel):
         """
         if self.prompt is None or self.completion is None or prompt is None or completion is None:
             return None
-        known = min(cached or 0, prompt)
-        cheap = self.prompt if self.cached is None else self.cached
-        return ((prompt - known) * self.prompt + known * cheap + completion * self.completion) / 1e6
+        cached_tokens = min(cached or 0, prompt)
+        cached_price = self.prompt if self.cached is None else self.cached
+        uncached = (prompt - cached_tokens) * self.prompt
+        return (uncached + cached_tokens * cached_price + completion * self.completion) / 1e6
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Spending:
         self.cost += cost
 
     def allows(self, limits: Limits, visual_tokens: int) -> bool:
-        """Return whether another call may be made, whose pictures have so many visual tokens.
+        """Return whether the limits allow another call with this many visual tokens.
 
         Pictures are counted before the call, so that their limit is never exceeded. The cost of a call
         in tokens and money is known only after it: the last one may go over.

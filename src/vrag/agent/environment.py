@@ -93,10 +93,10 @@ class Environment:
         return self.searcher.item(id)
 
     def unopened(self, error: VragError) -> str:
-        """Return why one item cannot be shown, told to people: the search itself still works.
+        """Return the message about an item that cannot be opened, after checking the collection.
 
         Raises:
-            SearchError, CollectionError: If it does not: then no other item can be opened either.
+            SearchError, CollectionError: If the collection is not available, so that no item can be opened.
         """
         _ = self.searcher.version
         return str(error)
@@ -118,8 +118,8 @@ class Environment:
         extension = self.extensions.get(action.name)
         if extension is None:
             raise ActionRejected(f"there is no action {action.name}")
-        scene = ToolContext(self.searcher, tuple(dict.fromkeys(shown)), self.options.documents)
-        found = _run(extension, action, scene)
+        context = ToolContext(self.searcher, tuple(dict.fromkeys(shown)), self.options.documents)
+        found = _run(extension, action, context)
         kept: list[str] = []
         damaged: list[str] = []
         for id in dict.fromkeys(map(encodable, found.items)):
@@ -240,14 +240,14 @@ class Environment:
         return again.sha256 == picture.sha256
 
 
-def _run(extension: ToolPlugin, action: Extend, scene: ToolContext) -> ToolResult:
+def _run(extension: ToolPlugin, action: Extend, context: ToolContext) -> ToolResult:
     """Run a tool.
 
     Raises:
         ActionRejected: If the tool rejects the text, or fails; the model is given no details of a fault.
     """
     try:
-        found = extension.run(action.text, scene)
+        found = extension.run(action.text, context)
         if not isinstance(found, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - others may give anything
             raise TypeError(f"it returned no ToolResult: {found!r:.200}")  # noqa: TRY301
     except (SearchError, CollectionError) as error:

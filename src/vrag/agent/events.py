@@ -98,7 +98,7 @@ class EventBase(_Frozen):
 
 
 class RunStarted(EventBase):
-    """A question was taken up (AG-UI: RUN_STARTED)."""
+    """A run started (AG-UI: RUN_STARTED)."""
 
     type: Literal["run_started"] = "run_started"
     schema_version: int = SCHEMA_VERSION
@@ -113,8 +113,7 @@ class RunStarted(EventBase):
     session: str = ""
     """Id of the run that began the conversation; empty for that run itself."""
     notices: tuple[str, ...] = ()
-    """What people must know about how the run was set up, in sentences: that the family of the model is not
-Sentences that people must know about the setup of the run: that the family of the model is not known,"""
+    """Sentences for the user about the setup of the run, such as that the model family is unknown."""
 
 
 class ThoughtDelta(EventBase):
@@ -138,7 +137,7 @@ class ModelCalled(EventBase):
     messages: tuple[str, ...]
     """SHA-256 of each message's JSON, in order; the files lie with the run."""
     reply: str
-    """As it came, nothing dropped."""
+    """The complete, unmodified reply."""
     executed: int = Field(ge=0)
     """Characters of the reply up to the end of the action that ran."""
     chunks: tuple[int, ...]
@@ -149,11 +148,11 @@ class ModelCalled(EventBase):
     repairs: tuple[str, ...] = ()
     """For a reply with the flag `repaired`, short phrases on what breaks the grammar and how it was read."""
     prompt_ids: tuple[int, ...] = ()
-    """The prompt in tokens, where the policy tells."""
+    """The prompt in tokens, if the policy reports them."""
     ids: tuple[int, ...] = ()
-    """The sampled tokens, where the policy tells."""
+    """The sampled tokens, if the policy reports them."""
     logprobs: tuple[float, ...] = ()
-    """Natural logarithms of their probabilities, where the policy tells."""
+    """Natural logarithms of their probabilities, if the policy reports them."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
 
 
@@ -171,7 +170,7 @@ class ModelRetried(EventBase):
 
 
 class ContextShortened(EventBase):
-    """The model was told more than it can take; pictures were taken out, and it is asked again."""
+    """The context was too long for the model; pictures were removed and the call is repeated."""
 
     type: Literal["context_shortened"] = "context_shortened"
     reason: str
@@ -212,7 +211,7 @@ class ImageShown(EventBase):
     document: str
     page: int
     seconds: float | None = None
-    """When it is seen in its video; None for what is no frame of one."""
+    """Position of the frame in its video, in seconds; None for other pictures."""
     region: BoxSides
     """The part shown, in item pixels."""
     box: BoxSides

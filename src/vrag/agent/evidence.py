@@ -97,7 +97,7 @@ def select_evidence(
 ) -> tuple[EvidenceCandidate, ...] | None:
     """Return the entries of a list that the model chose by numbers from 1; None when none is in the list.
 
-    No numbers at all choose nothing: then none of it holds the answer.
+    An empty `numbers` selects nothing: the model found no entry that supports the answer.
     """
     chosen = tuple(listed[number - 1] for number in numbers if number <= len(listed))
     return chosen if chosen or not numbers else None
@@ -112,11 +112,11 @@ def check_evidence(
     model was shown. A clip is sampled again as it was then, once for all its frames.
     """
     seen = tuple(seen)
-    moving = _frames_again(seen, environment)
+    frame_matches = _frames_again(seen, environment)
     kept: dict[Evidence, None] = {}
     faults: dict[str, None] = {}
     for candidate in seen:
-        if fault := _fault(candidate, environment, moving):
+        if fault := _fault(candidate, environment, frame_matches):
             faults[
                 f"{candidate.label} ({candidate.evidence.document}, {candidate.evidence.page}): {fault}"
             ] = None
@@ -138,7 +138,7 @@ def _frames_again(seen: Iterable[EvidenceCandidate], environment: Environment) -
     }
 
 
-def _fault(seen: EvidenceCandidate, environment: Environment, moving: Mapping[Picture, bool]) -> str:
+def _fault(seen: EvidenceCandidate, environment: Environment, frame_matches: Mapping[Picture, bool]) -> str:
     evidence = seen.evidence
     try:
         item = environment.item(evidence.item)
@@ -151,7 +151,7 @@ def _fault(seen: EvidenceCandidate, environment: Environment, moving: Mapping[Pi
     picture = seen.picture
     if picture is None:
         return ""
-    same = environment.same_again(picture) if picture.seconds is None else moving.get(picture, False)
+    same = environment.same_again(picture) if picture.seconds is None else frame_matches.get(picture, False)
     return "" if same else "it no longer looks as it was shown"
 
 

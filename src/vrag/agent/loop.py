@@ -69,7 +69,7 @@ class _ModelCall:
     """One call of the model: its context and the reply."""
 
     context: Context
-    more: bool
+    may_continue: bool
     """Whether the model may be asked again after it."""
     stream: ReplyStream = field(default_factory=ReplyStream)
 
@@ -192,8 +192,8 @@ class Run:
         began = time.perf_counter()
         if not self.log.step:
             await self._prepare(episode)
-        more = self.log.step + 1 < self.settings.limits.steps
-        call = _ModelCall(episode.context(last=not more), more)
+        may_continue = self.log.step + 1 < self.settings.limits.steps
+        call = _ModelCall(episode.context(last=not may_continue), may_continue)
         if not self.spent.allows(self.settings.limits, self._visual_tokens(call.context.pictures)):
             self.stop = StopReason.OUT_OF_BUDGET
             return
@@ -204,7 +204,7 @@ class Run:
             async for event in events:
                 yield event
         reply, model_seconds = call.stream.done(self.policy.name), call.stream.seconds
-        turn = episode.parse(reply.text, last=not call.more, cut=reply.finish is FinishReason.LENGTH)
+        turn = episode.parse(reply.text, last=not call.may_continue, cut=reply.finish is FinishReason.LENGTH)
         try:
             await self._add_call(call, reply, turn)
             if turn.thought:
@@ -212,14 +212,14 @@ class Run:
             episode.announce(turn, self.log)
             for event in self.log.drain():
                 yield event
-            acting = run_in_thread(lambda: episode.step(turn, self.log, more=call.more))
+            acting = run_in_thread(lambda: episode.step(turn, self.log, more=call.may_continue))
             outcome = await self._interruptible(acting)
-        finally:  # it was paid for, whatever comes of it
+        finally:  # the call has a cost even if its action fails
             self._add_usage(call, reply, time.perf_counter() - began, model_seconds)
         for event in self.log.drain():
             yield event
         yield outcome
-        self.stop = _stop_after(outcome, turn, reply, call.more)
+        self.stop = _stop_after(outcome, turn, reply, call.may_continue)
 
     async def _prepare(self, episode: Episode) -> None:
         """Prepare the first call; its events belong to step 1, also where no budget is left for the call."""
@@ -255,11 +255,11 @@ class Run:
         if not self.method.repair:
             raise error
         self.too_long.add(self.log.step)
-        call.more = call.more and len(self.too_long) < _MAX_SHORTENED_STEPS
-        dropped = episode.shorten(last=not call.more)
+        call.may_continue = call.may_continue and len(self.too_long) < _MAX_SHORTENED_STEPS
+        dropped = episode.shorten(last=not call.may_continue)
         if dropped:
             self.log.add(ContextShortened, reason=error.message, dropped=dropped)
-            call.context = episode.context(last=not call.more)
+            call.context = episode.context(last=not call.may_continue)
         elif _TOO_LONG_ALONE in error.message:  # as a recorded one says already
             raise error
         else:
@@ -292,7 +292,7 @@ class Run:
                     yield event
 
     async def _interruptible(self, work: Awaitable[T], *, grace: float = 0.0) -> T:
-        """Wait for some work, but no longer than the run may go on.
+        """Await `work` until it is done, the run is cancelled, or its time is up.
 
         Args:
             work: Cancelled when it is no longer waited for; work in a thread is left behind.
@@ -393,9 +393,11 @@ def _answer_reason(answer: Answer | AnswerNode | None) -> StopReason | None:
     return StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED
 
 
-def _stop_after(outcome: ActionOutcome, turn: Turn[Any], reply: Reply, more: bool) -> StopReason | None:
+def _stop_after(
+    outcome: ActionOutcome, turn: Turn[Any], reply: Reply, may_continue: bool
+) -> StopReason | None:
     if (reason := _answer_reason(outcome.answer)) is not None:
         return reason
     if reply.finish is FinishReason.LENGTH and isinstance(turn.action, Invalid):
         return StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action
-    return None if more else StopReason.OUT_OF_STEPS
+    return None if may_continue else StopReason.OUT_OF_STEPS

@@ -15,11 +15,16 @@ from vrag.agent.extractive.tokens import STOP_WORDS, is_cjk, tokens
 from vrag.geometry import Box
 from vrag.types import Item
 
-LONGEST = 300
+THRESHOLD = 0.3
+"""Score under which nothing is quoted: the best mean of true and of avoided false abstention on the
+development questions, each document judged by the others."""
+MISSING_FACTOR = 0.3
+"""Factor on the score for each kind of thing that the question names and no item contains."""
+MAX_QUOTE_CHARS = 300
 """Characters that a quote grows to at most; one line may be longer."""
-PROSE = 0.2
+MIN_PROSE_SHARE = 0.2
 """Share of words such as "the" and "of" from which a block is prose and not rows or labels."""
-FOLLOWING = 2
+MAX_FOLLOWING_LINES = 2
 """Lines added after a heading that says no more than the question."""
 
 _STOP = re.compile(r"[.!?;](?=[\s\"”')\]]|$)|[。！？；]")
@@ -31,8 +36,11 @@ def span(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, in
         return _sentence(page, number, asked)
     first, last = _row_around(page, number)
     start, end = page.lines[first].start, page.lines[last].end
-    for following in range(last + 1, min(last + 1 + FOLLOWING, len(page.lines))):
-        if _says_more(page.item.text[start:end], asked) or page.lines[following].end - start > LONGEST:
+    for following in range(last + 1, min(last + 1 + MAX_FOLLOWING_LINES, len(page.lines))):
+        if (
+            _says_more(page.item.text[start:end], asked)
+            or page.lines[following].end - start > MAX_QUOTE_CHARS
+        ):
             break
         end = max(end, page.lines[following].end)
     return start, end
@@ -44,13 +52,13 @@ def _row_around(page: PageLayout, number: int) -> tuple[int, int]:
     while (
         first > 0
         and _same_row(page, first - 1, number)
-        and page.lines[last].end - page.lines[first - 1].start <= LONGEST
+        and page.lines[last].end - page.lines[first - 1].start <= MAX_QUOTE_CHARS
     ):
         first -= 1
     while (
         last + 1 < len(page.lines)
         and _same_row(page, last + 1, number)
-        and page.lines[last + 1].end - page.lines[first].start <= LONGEST
+        and page.lines[last + 1].end - page.lines[first].start <= MAX_QUOTE_CHARS
     ):
         last += 1
     return first, last
@@ -72,7 +80,7 @@ def _is_prose(page: PageLayout, number: int) -> bool:
     block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
     words = [word for line in block for word in _folded(page.item.text[line.start : line.end])]
     empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
-    return len(words) >= 8 and empty >= PROSE * len(words)
+    return len(words) >= 8 and empty >= MIN_PROSE_SHARE * len(words)
 
 
 def _folded(text: str) -> list[str]:
@@ -84,39 +92,33 @@ def _sentence(page: PageLayout, number: int, asked: Collection[str]) -> tuple[in
     """Return the sentence on a line that holds most of the question, over the lines of text around it."""
     text = page.item.text
     line = page.lines[number]
-    low, high = page.lines[_stretch(page, number, -1)].start, page.lines[_stretch(page, number, +1)].end
+    low = page.lines[_find_block_end(page, number, -1)].start
+    high = page.lines[_find_block_end(page, number, +1)].end
     ends = [low, *(match.end() for match in _STOP.finditer(text, low, high)), high]
     pieces = [(a, b) for a, b in pairwise(ends) if a < line.end and b > line.start and text[a:b].strip()]
     start, end = max(
-        pieces, key=lambda piece: _worth(text[slice(*piece)], asked), default=(line.start, line.end)
+        pieces, key=lambda piece: _score_sentence(text[slice(*piece)], asked), default=(line.start, line.end)
     )
-    start, end = max(start, line.end - LONGEST), min(end, line.start + LONGEST)
+    start, end = max(start, line.end - MAX_QUOTE_CHARS), min(end, line.start + MAX_QUOTE_CHARS)
     quoted = text[start:end].strip()
     start = text.index(quoted, start)
     return start, start + len(quoted)
 
 
-def _worth(text: str, asked: Collection[str]) -> tuple[int, int]:
+def _score_sentence(text: str, asked: Collection[str]) -> tuple[int, int]:
     """Return the number of terms of the question in a sentence, then its length."""
     return len({token.term for token in tokens(text)} & set(asked)), len(text)
 
 
-def _stretch(page: PageLayout, number: int, step: int) -> int:
+def _find_block_end(page: PageLayout, number: int, step: int) -> int:
     """Return the last line in one direction, in the order of the text, that is of the same block."""
     block = page.lines[number].block
     at = number
     while 0 <= at + step < len(page.lines) and page.lines[at + step].block == block:
         at += step
-        if abs(page.lines[at].start - page.lines[number].start) > LONGEST:
+        if abs(page.lines[at].start - page.lines[number].start) > MAX_QUOTE_CHARS:
             break
     return at
-
-
-THRESHOLD = 0.3
-"""Score under which nothing is quoted: the best mean of true and of avoided false abstention on the
-development questions, each document judged by the others."""
-ABSENT = 0.3
-"""What remains of the score for each thing that the question names and that stands nowhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ def best_quote(
     if not places:
         return None
     _, page, line = max(places, key=lambda place: place[0])
-    score = float(page.support[line]) * ABSENT ** _absences(asked, found)
+    score = float(page.support[line]) * MISSING_FACTOR ** _absences(asked, found)
     return _quote(asked, page, line, min(max(score, 0.0), 1.0)) if score >= threshold else None
 
 

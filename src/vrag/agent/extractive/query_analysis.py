@@ -33,7 +33,7 @@ class AnswerType(StrEnum):
 
 
 def ask_of(question: str) -> AnswerType:
-    """Return the first kind of answer whose words of asking stand in the question.
+    """Return the first answer type whose pattern matches the question.
 
     >>> ask_of("How many pages contain tables?"), ask_of("How many stores were open in 2023?")
     (<AnswerType.COUNT: 'count'>, <AnswerType.NUMBER: 'number'>)
@@ -79,7 +79,7 @@ class Term:
     """One word of the question that a page may hold."""
 
     text: str
-    """Folded as `terms.tokens` folds it."""
+    """Normalised by `tokens.tokens`."""
     key: bool
     """Whether it is a name, a number, a colour or quoted: pages without it hardly answer the question."""
 
@@ -149,9 +149,9 @@ _ASKING = re.compile(
     | 무엇입니까 | 무엇 | 얼마 | 언제 | 어디 | 누구""",
     re.VERBOSE,
 )
-"""Words of asking in scripts that do not separate words."""
-_JOINT = re.compile(r"(?<=[\u4e00-\u9fff])[是在有和与由中为了](?=[\u4e00-\u9fff\s]|$)")
-"""Single Chinese characters at which words mostly part."""
+"""Question words in scripts that do not separate words."""
+_CHINESE_BREAKS = re.compile(r"(?<=[\u4e00-\u9fff])[是在有和与由中为了](?=[\u4e00-\u9fff\s]|$)")
+"""Single Chinese characters that usually separate words."""
 
 
 def parse(question: str) -> QuestionAnalysis:
@@ -163,7 +163,7 @@ def parse(question: str) -> QuestionAnalysis:
 def search_query(question: str) -> str:
     """Return the words of a question worth searching, in their order.
 
-    Instructions about the form of the answer and words of asking are dropped; names, numbers and
+    Instructions about the form of the answer and question words are dropped; names, numbers and
     quoted strings stay. Where nothing would remain, the question itself is returned.
 
     >>> search_query("What is the USCA case number? Answer in int format.")
@@ -189,7 +189,7 @@ def _content_words(core: str) -> list[str]:
 
 
 def _is_stop(text: str, token: Token) -> bool:
-    """Return whether a token of a text is a word of asking."""
+    """Return whether a token of a text is a question word."""
     word = text[token.start : token.end]
     empty = word.casefold() in STOP_WORDS or token.term in STOP_WORDS
     return empty and word not in _NAMES_LIKE_STOP_WORDS
@@ -198,7 +198,7 @@ def _is_stop(text: str, token: Token) -> bool:
 def _terms(core: str) -> tuple[Term, ...]:
     """Return the distinct terms of the core; a term that is a key anywhere is one."""
     plain = core
-    for pattern in (_POINTER, _ASKING, _JOINT):
+    for pattern in (_POINTER, _ASKING, _CHINESE_BREAKS):
         plain = pattern.sub(_blank, plain)
     quoted = [match.span() for match in _QUOTED.finditer(core)]
     found: dict[str, bool] = {}

@@ -44,12 +44,12 @@ from vrag.types import Item
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
-_OPENING = 40
-"""Characters by which a passage is called, which has no number."""
+_PASSAGE_LABEL_CHARS = 40
+"""Characters of a passage that serve as its label, since it has no number."""
 _PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MAX_ITEMS = 10
 """Items of a custom tool that are shown at once: as many as a search may show."""
-_MAX_TOKENS = 4096
+_MAX_TOOL_RESULT_TOKENS = 4096
 """Visual tokens that they may take together."""
 
 __all__ = ["VragEpisode", "VragMethod", "opening"]
@@ -133,7 +133,7 @@ class VragEpisode:
     """Ids of the pages of the last search, where the model selects one of them."""
     standing: Answer | None = None
     """The answer given last; it is that of the run, unless another takes its place."""
-    seen_then: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
+    candidates_at_answer: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
     """All that could be its evidence when it was given."""
     asking: bool = False
     """Whether the model is being asked which evidence counts."""
@@ -148,8 +148,8 @@ class VragEpisode:
         if self.pending:
             *observed, end = self.pending
             urge = self._urge(last)
-            opening = not self.history
-            parts = [*observed, *urge, end] if opening else [*observed, end, *urge]
+            is_first_message = not self.history
+            parts = [*observed, *urge, end] if is_first_message else [*observed, end, *urge]
             self.history.append(Message(Role.USER, tuple(parts)))
             self.fresh = tuple(part for part in parts if isinstance(part, Picture))
             self.pending = []
@@ -202,7 +202,7 @@ class VragEpisode:
             case Answer() as answer:
                 return self._answer(answer, ask=more and not asking)
             case Select(numbers) if asking:
-                self.chosen = select_evidence(self.seen_then, numbers)
+                self.chosen = select_evidence(self.candidates_at_answer, numbers)
                 return ActionOutcome(self.standing)
             case Invalid() if asking:
                 return ActionOutcome(self.standing)
@@ -228,7 +228,7 @@ class VragEpisode:
         """Return crops, the last first, then pages and passages, those with the literal answer first."""
         if self.chosen is not None:
             return self.chosen
-        seen = self._candidates() if self.standing is None else self.seen_then
+        seen = self._candidates() if self.standing is None else self.candidates_at_answer
         text = {candidate.evidence.item: self.items[candidate.evidence.item].text for candidate in seen}
         whole = [candidate for candidate in seen if not (candidate.picture and candidate.picture.crop)]
         whole.sort(key=lambda candidate: answer is None or answer not in text[candidate.evidence.item])
@@ -236,7 +236,7 @@ class VragEpisode:
 
     def _answer(self, answer: Answer, *, ask: bool) -> ActionOutcome:
         listed = self._candidates()
-        self.standing, self.seen_then = answer, listed
+        self.standing, self.candidates_at_answer = answer, listed
         if not (ask and self.reselect and len(listed) > 1 and not answer.abstains):
             return ActionOutcome(answer)
         self.asking = True
@@ -302,7 +302,7 @@ class VragEpisode:
 
     def _extend(self, action: Extend, log: EventLog) -> None:
         found, unknown = self.environment.extend(action, self.seen)
-        shown, damaged = self._bounded(found.items)
+        shown, damaged = self._open_within_limits(found.items)
         log.add(ActionReturned, items=found.items, texts=found.texts, damaged=(*unknown, *damaged))
         shown_parts: list[Part] = [self._passage(text) for text in found.texts]
         self.pending = shown_parts + self._tell(shown, log) or [Text(prompt("nothing_found.md"))]
@@ -324,11 +324,11 @@ class VragEpisode:
             raise ActionRejected("that picture can no longer be opened") from error
         self.pending = self._tell([picture], log)
 
-    def _bounded(self, items: Sequence[str]) -> tuple[list[Shown], list[str]]:
+    def _open_within_limits(self, items: Sequence[str]) -> tuple[list[Shown], list[str]]:
         """Return the items, shown before or not, as far as there is room, and why others are not shown."""
         shown: list[Shown] = []
         damaged: list[str] = []
-        room = _MAX_TOKENS
+        room = _MAX_TOOL_RESULT_TOKENS
         for id in items:
             try:
                 tokens = 0 if len(shown) == _MAX_ITEMS else self._cost(id)
@@ -404,7 +404,8 @@ class VragEpisode:
             picture_evidence(pages[id], items[id], f"Image {pages[id].number}")
             if id in pages
             else passage_evidence(
-                items[id], f"The passage “{self.environment.material(items[id].text[:_OPENING])} …”"
+                items[id],
+                f"The passage “{self.environment.material(items[id].text[:_PASSAGE_LABEL_CHARS])} …”",
             )
             for id in self.seen
         ]

@@ -111,7 +111,7 @@ def family_of(folder: Path) -> Profile:
     """Return the profile that a checkpoint brings along, or that of its family.
 
     Raises:
-        ModelError: If it is of no family that is known, or its files are damaged.
+        ModelError: If it belongs to an unknown model family, or its files are damaged.
     """
     try:
         own = read_profile(folder)

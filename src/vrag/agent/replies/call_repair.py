@@ -24,7 +24,7 @@ def read_call(
     last: bool = False,
     cut: bool = False,
 ) -> Turn[Call]:
-    """Take any text apart, like `parse_call`, and reads what breaks the grammar where it is clear.
+    """Parse any text like `parse_call`, and repair replies that break the grammar but are unambiguous.
 
     It never raises.
 

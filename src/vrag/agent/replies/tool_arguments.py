@@ -49,7 +49,7 @@ class Arguments:
         self,
         name: str,
         read: Callable[[object], T],
-        mend: Callable[[object], T] | None = None,
+        repair: Callable[[object], T] | None = None,
         aliases: tuple[str, ...] = (),
     ) -> T:
         """Return an argument that must be there.
@@ -57,7 +57,7 @@ class Arguments:
         Args:
             name: Of the argument.
             read: Reads it by the schema.
-            mend: Reads it where `read` refuses; without one, it is refused.
+            repair: Reads it where `read` refuses; without one, it is refused.
             aliases: Other names under which models write it.
 
         Raises:
@@ -66,14 +66,14 @@ class Arguments:
         found = self._found(name, aliases)
         if found is None:
             raise ValueError(f"{name} is missing")
-        return self._read(name, read, mend, self._left.pop(found))
+        return self._read(name, read, repair, self._left.pop(found))
 
     def maybe(
         self,
         name: str,
         read: Callable[[object], T],
         default: T,
-        mend: Callable[[object], T] | None = None,
+        repair: Callable[[object], T] | None = None,
         aliases: tuple[str, ...] = (),
     ) -> T:
         """Return an argument that may be missing or null; see `take`.
@@ -83,10 +83,10 @@ class Arguments:
         """
         found = self._found(name, aliases)
         value = None if found is None else self._left.pop(found)
-        return default if value is None else self._read(name, read, mend, value)
+        return default if value is None else self._read(name, read, repair, value)
 
     def ignore(self, *names: str) -> None:
-        """Arguments that say nothing here, whatever they are."""
+        """Discard arguments that have no meaning here."""
         for name in names:
             self._left.pop(name, None)
 
@@ -96,7 +96,7 @@ class Arguments:
             self.repairs.append(repair)
 
     def finish(self) -> None:
-        """Nothing may be left, or it is left out where repairs are made.
+        """Reject arguments that were not read, or discard them where repairs are made.
 
         Raises:
             ValueError: If there are arguments that nobody asked for; the message names the first.
@@ -116,20 +116,20 @@ class Arguments:
         return found
 
     def _read(
-        self, name: str, read: Callable[[object], T], mend: Callable[[object], T] | None, value: object
+        self, name: str, read: Callable[[object], T], repair: Callable[[object], T] | None, value: object
     ) -> T:
         try:
             return read(value)
         except ValueError as error:
-            if self.repairs is None or mend is None:
+            if self.repairs is None or repair is None:
                 raise ValueError(f"{name} {error}") from None
             fault = str(error)
         try:
-            mended = mend(value)
+            repaired = repair(value)
         except ValueError:
             raise ValueError(f"{name} {fault}") from None
-        self.repairs.append(f"{name} {fault}; read as {_brief(mended)}")
-        return mended
+        self.repairs.append(f"{name} {fault}; read as {_brief(repaired)}")
+        return repaired
 
 
 def _brief(value: object) -> str:
@@ -161,7 +161,7 @@ def mapping(value: object) -> dict[str, object]:
 
 
 def text(value: object) -> str:
-    """Text that says something; half a surrogate pair becomes U+FFFD, since no file can hold one."""
+    """Return non-empty text; lone surrogates become U+FFFD, since no file can hold one."""
     if not isinstance(value, str) or not (stripped := _SURROGATE.sub("\ufffd", value).strip()):
         raise ValueError("must be a text that is not empty")
     return stripped
@@ -248,7 +248,7 @@ def times(value: object) -> tuple[float, ...]:
 
 
 def seconds(value: object) -> tuple[float, ...]:
-    """Times from 0 on."""
+    """Return non-negative times in seconds."""
     read = times(value)
     if any(time < 0 for time in read):
         raise ValueError("must hold seconds from 0")
@@ -265,7 +265,7 @@ def sides(value: object) -> tuple[float, float, float, float]:
 
 
 def flag(value: object) -> bool:
-    """Yes or no."""
+    """Return a boolean."""
     word = str(value).strip().casefold() if isinstance(value, str | bool | int) else ""
     if word not in _YES | _NO:
         raise ValueError("must be true or false")

@@ -1,8 +1,8 @@
 """Replay: the recorded replies go through the environment once more.
 
-On the same version of the collection this gives the same events except `run_id`, `ts` and seconds: failed
-attempts of the model and the pieces of its replies included. Where it does not, something changed: the
-collection, the environment or this code.
+On the same version of the collection this gives the same events, except run id, times and setup notices:
+failed attempts of the model and the pieces of its replies included. Where it does not, something changed:
+the collection, the environment or this code.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class RecordedPolicy:
     failure: ModelError
     """The error to raise when the record ends without an answer."""
     sampling: Mapping[str, float | int | str | bool]
-    given: dict[int, int] = field(default_factory=dict[int, int])
-    """Parts of a call that were given before its context was too long: the call is made again then."""
+    parts_replayed: dict[int, int] = field(default_factory=dict[int, int])
+    """Number of parts replayed per call before its context was too long; the repeated call continues
+    there."""
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> RecordedPolicy:
@@ -86,12 +87,12 @@ class RecordedPolicy:
         if isinstance(last, RunFailed):
             kind = ContextTooLong if last.boundary == ContextTooLong.__name__ else ModelError
             failure = kind(last.message)
-        given = {number: tuple(parts) for number, parts in calls.items()}
-        return cls(started.settings.policy, given, failure, started.settings.sampling)
+        parts_by_call = {number: tuple(parts) for number, parts in calls.items()}
+        return cls(started.settings.policy, parts_by_call, failure, started.settings.sampling)
 
     async def reply(
         self,
-        history: Sequence[Message],  # noqa: ARG002 - a record does not listen
+        history: Sequence[Message],  # noqa: ARG002 - recorded replies ignore the history
         turn: int = 1,
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
         """Repeat the recorded reply of a turn.
@@ -99,10 +100,10 @@ class RecordedPolicy:
         Raises:
             ModelError: If the record ends before it.
         """
-        begun = self.given.pop(turn, 0)
+        begun = self.parts_replayed.pop(turn, 0)
         for place, part in enumerate(self.calls.get(turn, ())[begun:], begun):
             if isinstance(part, ContextShortened):
-                self.given[turn] = place + 1
+                self.parts_replayed[turn] = place + 1
                 raise ContextTooLong(part.reason)
             yield part
             if isinstance(part, Reply):
@@ -110,7 +111,7 @@ class RecordedPolicy:
         raise self.failure
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing: no resources are held."""
 
 
 def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
@@ -200,13 +201,17 @@ def _timed_out(run: StoredRun) -> bool:
 
 
 def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[ReplayDifference]:
-    """Return pairs of events that differ in more than run and time."""
+    """Return pairs of events that differ in more than run id, times and setup notices."""
     pairs = zip_longest(recorded, replayed)
-    return [ReplayDifference(a, b) for a, b in pairs if a is None or b is None or _lasting(a) != _lasting(b)]
+    return [
+        ReplayDifference(a, b)
+        for a, b in pairs
+        if a is None or b is None or _comparable_fields(a) != _comparable_fields(b)
+    ]
 
 
-def _lasting(event: Event) -> dict[str, Any]:
-    """Return the part of an event that a replay must reproduce: all but run id, time and durations."""
+def _comparable_fields(event: Event) -> dict[str, Any]:
+    """Return the part of an event that a replay must reproduce: all but run id, times and setup notices."""
     kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
     if isinstance(event, UsageReported):
         del kept["seconds"]

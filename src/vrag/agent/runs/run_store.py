@@ -33,10 +33,10 @@ if sys.platform != "win32":
 __all__ = ["RunLog", "RunState", "RunStore", "StoredRun", "is_held"]
 
 EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
-ASK_SECONDS = 0.2
-"""How long a lock is tried where asking takes it: another one who asks has it for less."""
+LOCK_PROBE_SECONDS = 0.2
+"""Timeout of a lock probe on Windows, where probing takes the lock briefly: for less than this."""
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
-"""How a line begins that was written here."""
+"""Prefix of a line that `RunLog` wrote."""
 
 
 class RunState(StrEnum):
@@ -165,7 +165,7 @@ class RunStore:
         return StoredRun(directory.name, directory, events)
 
     def settled(self, run: str) -> tuple[StoredRun, RunState]:
-        """Return a run and whether it is over, both of one moment; the run is named as for `read`.
+        """Read a run and its state consistently; the run is named as for `read`.
 
         Raises:
             RunError: If there is no such run or its file is damaged.
@@ -178,7 +178,7 @@ class RunStore:
         return stored, state
 
     def outline(self, run: str) -> RunResult:
-        """Return what a list tells of a run, by its whole id. Reads no more of its file than that takes.
+        """Return the result of a run without its steps, for lists; the run is named by its whole id.
 
         Raises:
             RunError: If there is no such run or its file is damaged.
@@ -187,14 +187,14 @@ class RunStore:
         lines = _whole_lines(directory)
         if not lines:
             raise self._without_events(directory.name)
-        telling = (
+        relevant = (
             (number, line)
             for number, line in enumerate(lines, 1)
             if number in {1, len(lines)}
             or (begin := _TYPE.match(line)) is None
             or begin[1].decode() in OUTLINED
         )
-        return RunResult.of(_event(line, number, directory) for number, line in telling)
+        return RunResult.of(_event(line, number, directory) for number, line in relevant)
 
     def started(self, run: str) -> RunStarted:
         """Return how a run began, by its whole id.
@@ -277,7 +277,12 @@ def is_held(lock: Path) -> bool:
     try:
         if sys.platform == "win32":
             if lock.exists():
-                with FileLock(lock, timeout=ASK_SECONDS, poll_interval=ASK_SECONDS / 20, is_singleton=False):
+                with FileLock(
+                    lock,
+                    timeout=LOCK_PROBE_SECONDS,
+                    poll_interval=LOCK_PROBE_SECONDS / 20,
+                    is_singleton=False,
+                ):
                     return False
         else:
             with lock.open("rb") as file:
