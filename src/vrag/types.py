@@ -250,7 +250,7 @@ class Case:
     regions: tuple[Region, ...] = field(default=())
     """Gold rectangles, where annotated."""
     gold: tuple[GoldPage, ...] = ()
-    """Gold pages where `reference_page` cannot tell them, and then in its place. See `vrag.cases.gold`."""
+    """Gold pages that `reference_page` cannot express; if set, they replace it. See `vrag.cases.gold`."""
     spans: tuple[tuple[float, float], ...] = ()
     """Gold parts of its video, in seconds from the beginning."""
     alternatives: tuple[str, ...] = ()

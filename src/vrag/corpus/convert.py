@@ -196,7 +196,7 @@ class _Scheduler:
                 job.tasks -= 1
 
     def _fail(self, job: _ConversionJob, ordinals: tuple[int, ...], reason: str) -> Iterator[Conversion]:
-        """Report a file that cannot be opened: at all, or by the worker that had some of its items."""
+        """Report a file that cannot be opened, or the items of one worker that could not open it."""
         if job.opening:
             job.opening = False
             yield Failed(job.source, None, reason)

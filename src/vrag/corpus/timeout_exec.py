@@ -4,8 +4,8 @@ Usage: `timeout_exec.py SECONDS FOLDER PROGRAM ARGUMENT…`.
 The limit is one of processor time, for each process of the program; what is blocked is ended after ten times
 as long. Where the system has no such limit (Windows) it is one of the time that passes.
 
-A process of its own between the two, because a worker is killed without warning when its time is up,
-and could then end nothing. The end of file on standard input is the sign that the worker is gone: all
+It runs as a separate process because a worker is killed without warning at its time limit and could not
+stop the program itself. The end of file on standard input is the sign that the worker is gone: all
 that the program started is killed and FOLDER removed. Imports nothing of vrag: it starts in some
 twenty milliseconds.
 """

@@ -6,8 +6,8 @@ the user's main script again in every worker, which never ends well when that sc
 page, so that a crash or a hang costs the one page it happened on and nothing is done twice.
 
 Time limits count processor time, and each worker has the system enforce them: on a busy machine a page
-takes longer, and not more of it. What is blocked uses none, so the parent bounds the time that passes as
-well, far more generously.
+takes longer but uses no more CPU time. A blocked worker uses none, so the parent also limits wall-clock
+time, far more generously.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ START_CODE = (
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
 _LIMITS_PROCESSOR = sys.platform != "win32"
-"""Whether workers limit their own processor time; else the parent takes the time that passes for it."""
+"""Whether workers limit their own processor time; otherwise (Windows) the parent applies the limit to
+wall-clock time."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The processes are the parallelism."""
 

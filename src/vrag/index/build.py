@@ -205,8 +205,8 @@ def _run(
 def _lock_if_needed(collection: Collection, plan: IndexPlan, stack: ExitStack) -> bool:
     """Take the lock if there is anything to do; return whether it is held.
 
-    What others began and left is done as well if the lock is free, and waits otherwise: a process that is
-    doing it right now holds the lock, and a collection may be read-only.
+    Work left by interrupted runs is finished if the lock is free, and left for later otherwise: a process
+    that is doing it right now holds the lock, and a collection may be read-only.
     """
     has_changes = plan.unchanged < len(plan.found)
     if not has_changes and not plan.todo and is_settled(collection):
@@ -238,23 +238,23 @@ class _Addition:
             if e.document.status is DocumentStatus.READY
             or (e.document.status.served and not work.retry_failed)
         }
-        self._contents = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
+        self._hash_by_prefix = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
         self._partial: dict[str, list[str]] = {}
         """Paths of partial contents."""
         for path, entry in known.items():
             if entry.document.status is DocumentStatus.PARTIAL:
                 self._partial.setdefault(entry.document.id, []).append(path)
-        self._present: dict[str, frozenset[int]] = {}
+        self._ordinals_by_document: dict[str, frozenset[int]] = {}
         self._open: dict[str, OpenDocument] = {}
-        self._again: list[SourceFile] = []
+        self._retry_sources: list[SourceFile] = []
 
     def run(self, todo: Sequence[Path | SourceFile]) -> None:
         """Make all items of the files, and commit them."""
-        self._present = _present(self._collection, self._complete)
+        self._ordinals_by_document = _load_existing_ordinals(self._collection, self._complete)
         try:
             self._convert(self._read(todo))
-            while self._again:  # files with the bytes of one that failed under another suffix
-                waiting, self._again = self._again, []
+            while self._retry_sources:  # files with the bytes of one that failed under another suffix
+                waiting, self._retry_sources = self._retry_sources, []
                 self._convert(self._begin(filter(self._is_new, waiting)))
         except KeyboardInterrupt:
             self._writer.flush()
@@ -272,9 +272,9 @@ class _Addition:
 
     def _convert(self, sources: Iterator[SourceFile]) -> None:
         work, folder = self._work, self._collection.items_dir
-        with closing(work.producer(sources, folder, work.options, self._have)) as made:
+        with closing(work.producer(sources, folder, work.options, self._existing_ordinals)) as made:
             for result in made:
-                self._take(result)
+                self._handle_result(result)
 
     def _read(self, todo: Iterable[Path | SourceFile]) -> Iterator[SourceFile]:
         """Hash files; yield those whose content has to be made, once they are marked as begun."""
@@ -303,7 +303,7 @@ class _Addition:
     def _is_new(self, source: SourceFile) -> bool:
         """Whether the content has to be made; if not, the file is recorded here or with its duplicate."""
         content = source.document
-        if self._contents.setdefault(content[:16], content) != content:
+        if self._hash_by_prefix.setdefault(content[:16], content) != content:
             reason = "Its hash begins like that of another file."
             self._record(_row(source, DocumentStatus.FAILED, reason=reason), 0)
         elif content in self._complete:
@@ -326,15 +326,15 @@ class _Addition:
         self._writer.begin(_row(source, DocumentStatus.PENDING) for source in fresh)
         yield from batch
 
-    def _have(self, source: SourceFile) -> frozenset[int]:
-        return self._present.get(source.document, frozenset())
+    def _existing_ordinals(self, source: SourceFile) -> frozenset[int]:
+        return self._ordinals_by_document.get(source.document, frozenset())
 
-    def _take(self, made: Made) -> None:
+    def _handle_result(self, made: Made) -> None:
         source = made.source
         document = self._open[source.document]
         match made:
             case ItemCount(items=items):
-                present = len(self._have(source))
+                present = len(self._existing_ordinals(source))
                 document.count(items, present)
                 self._meter.counted(source.name, items, present)
             case Converted(item=item):
@@ -356,15 +356,15 @@ class _Addition:
     def _finish(self, document: OpenDocument) -> None:
         """Record a document that is complete, for each file that has this content."""
         del self._open[document.source.document]
-        spoiled = not _is_same(document.source)
-        if spoiled:
+        changed_meanwhile = not _is_same(document.source)
+        if changed_meanwhile:
             self._writer.discard(document.source.document)
             document.spoil("It changed while it was being read. Add it again.")
         status, reason = document.outcome()
         for source in (document.source, *document.duplicates):
-            is_another = document.differs(source) or (spoiled and source is not document.source)
+            is_another = document.differs(source) or (changed_meanwhile and source is not document.source)
             if status is DocumentStatus.FAILED and is_another:
-                self._again.append(source)
+                self._retry_sources.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)
         self._update_partial(document.source.document, status)
@@ -414,8 +414,10 @@ def _row(source: SourceFile, status: DocumentStatus, items: int = 0, reason: str
     )
 
 
-def _present(collection: Collection, complete: Mapping[str, Known]) -> dict[str, frozenset[int]]:
-    """The ordinals that are there of each document that is not complete."""
+def _load_existing_ordinals(
+    collection: Collection, complete: Mapping[str, Known]
+) -> dict[str, frozenset[int]]:
+    """Return the ordinals of the existing items of each document that is not complete."""
     pa = arrow()
     rows = collection.scan(["document", "ordinal"]).data
     known = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(complete), pa.string()))

@@ -163,7 +163,7 @@ class Collection:
 
     @property
     def home(self) -> Path | None:
-        """The directory that has all of it; None for a published collection."""
+        """The local directory of the collection; None for a published one."""
         return self.directory if isinstance(self.location, LocalLocation) else None
 
     def check_present(self) -> None:
@@ -303,7 +303,7 @@ class Collection:
 
 
 def _creation_hint(path: Path) -> str:
-    """What to do where a collection was expected: often somebody names the documents themselves."""
+    """Return a hint for a path that is not a collection; often it is the folder of the documents."""
     from vrag.index.reference.index_files import is_reference_index
 
     if is_reference_index(path):

@@ -1,4 +1,4 @@
-"""The search engine of a collection: lexical search always, vectors where the collection has them, fused."""
+"""The search engine of one collection: ranks items by words, by vectors, or by both, fused."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ class Engine(ForwardedItems):
     PATIENCE = 4.0
     """While files are being added, a snapshot serves for this many times as long as loading took."""
     BLINK = 2.0
-    """Seconds that a query waits for a newer version; after that the one before serves meanwhile."""
+    """Seconds that a query waits for a newer version; after that, the previous snapshot is used until loading
+    ends."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class Engine(ForwardedItems):
 
     @property
     def tier(self) -> Tier | None:
-        """The way vectors are searched now; None where they are not.
+        """The current vector search tier; None without vectors.
 
         Raises:
             CollectionError: If the collection cannot be read.

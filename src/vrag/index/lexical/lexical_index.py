@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PHRASE = 0.2
-"""Weight of phrases; from 0.1 to 0.3 nothing changes much."""
+"""Weight of phrases; quality is stable from 0.1 to 0.3."""
 DOCUMENT = 1.0
-"""Weight of the document; from 0.5 to 2 nothing changes much."""
+"""Weight of the document; quality is stable from 0.5 to 2."""
 
 _FORMAT = 2
 """Version of the format that `save` writes and of the tokenizer; an index of another version is rebuilt."""
@@ -157,7 +157,7 @@ class Lexical:
     ) -> NDArray[np.float32]:
         """Return the score of every item, (rows,) in the order of `ids`; 0 where nothing is found.
 
-        A query of stop words alone is searched with those. The statistics are those of all collections that
+        If a query has only stop words, they are searched. The statistics are those of all collections that
         are searched with this query, None where these items are all; `phrase` and `document` are weights.
         """
         matches = self._matches(query)

@@ -41,8 +41,8 @@ RECORD = "published.json"
 _SCHEMA = 1
 """Version of the layout. A higher one is refused."""
 _MAX_READS = 5
-"""Reads until it is whole: the library requests the size of an object first and then so many bytes, which are
-too few when a longer one has been written in between."""
+"""Maximum attempts to read a complete record: the library requests the size of an object first and then so
+many bytes, which are too few when a longer one has been written in between."""
 FRESH_SECONDS = 1.0
 """Interval at which readers check whether something newer was published."""
 _BUFFER_BYTES = 2**19
@@ -122,7 +122,7 @@ class PublishedRecord:
 class PublishedTables:
     """The tables of a published collection: a read-only `TableStore`.
 
-    With a record it stays with those versions, otherwise it follows what is published.
+    With `record`, it reads those versions; otherwise the newest published ones.
     """
 
     def __init__(self, objects: Objects, record: PublishedRecord | None = None) -> None:

@@ -30,7 +30,7 @@ _PREFIX = "table-"
 _FILE = "rows"
 _MANIFEST = re.compile(r"(\d{20})\.manifest")
 """Lance's second naming scheme: 2^64 - 1 minus the version, so that the newest comes first."""
-_LAST = 2**64 - 1
+_MAX_VERSION = 2**64 - 1
 
 
 class Manifest(NamedTuple):
@@ -66,14 +66,14 @@ def newest_manifest(table: Path) -> Manifest | None:
         content = (table / "_versions" / f"{min(numbers)}.manifest").read_bytes()
     except OSError:
         return None
-    return Manifest(table, _LAST - int(min(numbers)), hashlib.sha256(content).hexdigest()[:32])
+    return Manifest(table, _MAX_VERSION - int(min(numbers)), hashlib.sha256(content).hexdigest()[:32])
 
 
 class TableCopies:
     """The copies of one table, by its name, in a directory of caches."""
 
-    def __init__(self, home: Path, name: str) -> None:
-        self._home = home
+    def __init__(self, cache_dir: Path, name: str) -> None:
+        self._cache_dir = cache_dir
         self._prefix = f"{_PREFIX}{name}-"
 
     def read(self, manifest: Manifest) -> ArrowTable | None:
@@ -98,8 +98,8 @@ class TableCopies:
             return ArrayContent({_FILE: (np.uint8, (size,))}, {"rows": rows.num_rows})
 
         with suppress(OSError):
-            make(self._home, self._path(manifest), build)
-            sweep(self._home, self._prefix, self._path(manifest).name)
+            make(self._cache_dir, self._path(manifest), build)
+            sweep(self._cache_dir, self._prefix, self._path(manifest).name)
 
     def _path(self, manifest: Manifest) -> Path:
-        return self._home / f"{self._prefix}{manifest.hash}"
+        return self._cache_dir / f"{self._prefix}{manifest.hash}"

@@ -6,11 +6,11 @@ comes first is a product in float32, of which all that rounding could have moved
 
 Single queries over many vectors read a quarter of the bytes first (`Int8Prefilter`). A product with all
 vectors takes as long as reading them. There each number is one byte, with a scale per dimension; the query
-is made bytes too, and FAISS finds the best by integers. By Cauchy and Schwarz no vector scores more than
+is quantised too, and FAISS finds the best by integers. By Cauchy and Schwarz no vector scores more than
 its bytes do, plus |q| times the greatest distance of a vector from its bytes, plus the distance of the
 query from its bytes times the length of the longest vector in bytes. So once the last candidate, with that
 much added, stays below the worst of the `top_k` that are found, no other vector can be among the best; if
-it does not, more candidates are taken, and in the end all.
+it does not, more candidates are taken, and finally all vectors are scored.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _INDEX, _SCALES = "index", "scales"
 _BYTES_BLOCK_SIZE = 4096
 _FIRST_CANDIDATES = 200
 """Candidates at first: their exact scores cost a fiftieth of the product that is saved."""
-_MAX_SHARE = 8
-"""Share of the vectors, one in so many, from which scoring all costs no more."""
+_MIN_VECTORS_PER_CANDIDATE = 8
+"""Below this many vectors per candidate, scoring all vectors is no slower."""
 
 
 class Vectors:
@@ -121,8 +121,8 @@ class Vectors:
         scores = self.approximate(queries, allowed if few else None)
         hits: list[list[tuple[int, float]]] = []
         for query, row_scores in zip(queries, scores, strict=True):
-            among = row_scores if few else row_scores[allowed]
-            rows = allowed[shortlist(among, top_k, self.margin(query))]
+            allowed_scores = row_scores if few else row_scores[allowed]
+            rows = allowed[shortlist(allowed_scores, top_k, self.margin(query))]
             hits.append(best(rows, self.exact(query, rows), top_k))
         return hits
 
@@ -171,7 +171,7 @@ class Int8Prefilter:
         rounding = float(np.linalg.norm(weighted - step * steps)) * self._longest
         reach = float(np.linalg.norm(query)) * self._distance + rounding + vectors.margin(query)
         wanted = max(_FIRST_CANDIDATES, 2 * top_k) / max(allowed.mean(), 1e-9)
-        while wanted * _MAX_SHARE <= len(mask):
+        while wanted * _MIN_VECTORS_PER_CANDIDATE <= len(mask):
             scores, found = self._index.search(steps[None], int(wanted))
             rows = np.sort(found[0][allowed[found[0]]])
             hits = best(rows, vectors.exact(query, rows), top_k)
