@@ -21,7 +21,7 @@ def main() -> None:
 
     try:
         handle_sigterm()
-        from vrag.cli.root import run  # imported here, since it takes time in which Ctrl-C may be pressed
+        from vrag.cli.root import run  # slow import: Ctrl-C during it must be handled
 
         run()
     except KeyboardInterrupt:

@@ -65,7 +65,7 @@ def open_agent(
         MissingExtra: If that needs the extra `models`.
     """
     family = open_family(settings)
-    profile = _with_words(settings, family.profile)
+    profile = _apply_wording(settings, family.profile)
     environment = open_environment(settings, searcher, profile, documents, collection)
     agent = agent_of(settings, environment, open_policy(settings, environment))
     return replace(agent, notices=(family.notice,)) if family.notice else agent
@@ -115,12 +115,12 @@ def open_profile(settings: Settings) -> Profile:
 
     Raises:
         SettingsError: If there is no profile of the name that is set, or the instruction cannot be read.
-        ModelError: If the checkpoint is of no family that is known.
+        ModelError: If the checkpoint belongs to an unknown model family.
     """
-    return _with_words(settings, open_family(settings).profile)
+    return _apply_wording(settings, open_family(settings).profile)
 
 
-def _with_words(settings: Settings, profile: Profile) -> Profile:
+def _apply_wording(settings: Settings, profile: Profile) -> Profile:
     """Return the profile with the user's texts; warn if a released checkpoint lacks its own instruction."""
     if settings.agent != "vrag":
         return profile
@@ -181,7 +181,7 @@ def _memory(settings: Settings) -> MemoryOptions:
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:
-    """Return what writes the replies: a served model, a local checkpoint, or the offline policy.
+    """Build the policy: a served model, a local checkpoint, or the offline policy.
 
     Raises:
         SettingsError: If there is a model without a server, or a server without a model.

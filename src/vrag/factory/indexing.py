@@ -161,7 +161,7 @@ def unreadable_error(paths: Sequence[Path]) -> CorpusError:
 
 
 def corpus_options(settings: Settings) -> CorpusOptions:
-    """Return how files become items under these settings."""
+    """Return the conversion options from the settings."""
     return CorpusOptions(**{name: getattr(settings, name) for name in CORPUS_SETTINGS})
 
 
@@ -176,22 +176,24 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
         EmbedError: If its embedder cannot be loaded.
     """
     settings = report.settings
-    asked = corpus_options(settings)
+    requested = corpus_options(settings)
     if not _exists(settings.collection):
         embedder = load_embedder(settings, settings.embedder) if settings.embedder else None
-        return IndexJob(Collection.create(settings.collection, asked, embedder=embedder), asked, embedder)
+        return IndexJob(
+            Collection.create(settings.collection, requested, embedder=embedder), requested, embedder
+        )
     collection = Collection.open(settings.collection)
-    chosen = {name: getattr(asked, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
-    mark = collection.header.embedder
-    if mark is None and report.origins["embedder"] == "flag":
+    chosen = {name: getattr(requested, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
+    embedder_record = collection.header.embedder
+    if embedder_record is None and report.origins["embedder"] == "flag":
         collection.header.check_embedder(load_embedder(settings, settings.embedder))
-    if mark is None:
+    if embedder_record is None:
         _refuse_embedder_flags(report)
-    elif mark.imported:
+    elif embedder_record.imported:
         collection.header.check_embedder(None)  # says what to do, before a model is loaded
     elif any(report.origins[name] == "flag" for name in EMBEDDER_FLAGS):
-        collection.header.check_embedder(open_marked(settings, mark))  # also where no file is new
-    embedder = embedder_of(settings, mark) if mark else None
+        collection.header.check_embedder(open_marked(settings, embedder_record))  # also where no file is new
+    embedder = embedder_of(settings, embedder_record) if embedder_record else None
     return IndexJob(collection, replace(collection.header.options, **chosen), embedder)
 
 
@@ -239,7 +241,7 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
     ]
 
 
-def open_marked(settings: Settings, mark: EmbedderInfo) -> Embedder:
+def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:
     """Open the embedder that a collection records, from its recorded place or that of the settings.
 
     A server is used only if the user names it: a collection from somebody else must not decide where queries,
@@ -248,13 +250,13 @@ def open_marked(settings: Settings, mark: EmbedderInfo) -> Embedder:
     Raises:
         EmbedError: If it cannot be opened, or is a server that the settings do not name.
     """
-    if not settings.embedder and "://" in mark.name:
+    if not settings.embedder and "://" in embedder_record.name:
         raise EmbedError(
-            f"The collection was built with {mark.name}, a server.",
-            f"To send it queries and pages, set VRAG_EMBEDDER={mark.name}",
+            f"The collection was built with {embedder_record.name}, a server.",
+            f"To send it queries and pages, set VRAG_EMBEDDER={embedder_record.name}",
         )
     try:
-        return load_embedder(settings, settings.embedder or mark.name, mark.settings)
+        return load_embedder(settings, settings.embedder or embedder_record.name, embedder_record.settings)
     except EmbedError as error:
         advice = "Set VRAG_EMBEDDER to the model's new place, or search by words alone: VRAG_RANKING=lexical."
         raise type(error)(error.message, f"{error.hint} {advice}".strip()) from error
@@ -275,30 +277,30 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
     from vrag.embed.options import kept_settings
     from vrag.embed.registry import open_embedder
 
-    opening = kept_settings(kept or {})
+    embedder_options = kept_settings(kept or {})
     if settings.dtype != "auto":
-        opening["dtype"] = settings.dtype
+        embedder_options["dtype"] = settings.dtype
     if kept is None or "visual_tokens" in settings.model_fields_set:
-        opening["visual_tokens"] = settings.visual_tokens
+        embedder_options["visual_tokens"] = settings.visual_tokens
     if settings.embed_pixels:
-        opening["max_pixels"] = settings.embed_pixels
+        embedder_options["max_pixels"] = settings.embed_pixels
     if settings.embed_frames:
-        opening["frames"] = settings.embed_frames
+        embedder_options["frames"] = settings.embed_frames
     if settings.embed_document_instruction:
-        opening["document_instruction"] = settings.embed_document_instruction
+        embedder_options["document_instruction"] = settings.embed_document_instruction
     return open_embedder(
         spec,
         device=settings.device,
         batch=settings.batch,
         query_instruction=settings.embed_query_instruction,
         api_key=settings.key("embed_key") if "://" in spec else settings.embed_key.get_secret_value() or None,
-        **opening,
+        **embedder_options,
     )
 
 
-def embedder_of(settings: Settings, mark: EmbedderRecord) -> Embedder:
+def embedder_of(settings: Settings, embedder_record: EmbedderRecord) -> Embedder:
     """Return the embedder whose vectors a collection holds; it is opened when it is needed."""
-    return DeferredEmbedder(mark, partial(open_marked, settings, mark))
+    return DeferredEmbedder(embedder_record, partial(open_marked, settings, embedder_record))
 
 
 def _exists(place: str) -> bool:

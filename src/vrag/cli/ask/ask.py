@@ -107,16 +107,18 @@ def answer_question(
     from vrag.agent.runs.run_store import RunState
     from vrag.factory import run_store
 
-    earlier = read_run(run_store(report.settings), after) if after else None
+    previous_run = read_run(run_store(report.settings), after) if after else None
     try:
         session = open_for_asking(report, paths)
     except KeyboardInterrupt:
         if as_json:
             print_json({"failure": "Stopped before the question was asked.", "hint": "Ask again."})
         raise
-    if earlier is not None and not paths:
-        session.scope = _documents_of(earlier, session)
-    full_question = follow_up(earlier, question, images) if earlier else Question(question, images=images)
+    if previous_run is not None and not paths:
+        session.scope = _find_unchanged_documents(previous_run, session)
+    full_question = (
+        follow_up(previous_run, question, images) if previous_run else Question(question, images=images)
+    )
     run = _run(session, full_question, quiet=as_json)
 
     def render() -> None:
@@ -131,7 +133,7 @@ def answer_question(
 
 
 def _split_words(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
-    """Return the question and the paths: words that exist on disk are paths, the other is the question."""
+    """Return the question and the paths: existing words are paths, the remaining one is the question."""
     paths = [Path(word) for word in words[:-1] if exists(word)]
     others = [word for word in words[:-1] if not exists(word)]
     question = words[-1]
@@ -166,12 +168,12 @@ def _open_image(path: Path) -> QuestionImage:
         raise CorpusError(f"{plain(str(path))}: {error.message}", error.hint) from error
 
 
-def _documents_of(run: StoredRun, session: Session) -> frozenset[str] | None:
+def _find_unchanged_documents(run: StoredRun, session: Session) -> frozenset[str] | None:
     """Return the ids of the documents that a run looked in and that have not changed; None for all."""
     documents = run.started.settings.environment.documents
     if documents is None or not session.collections:
         return documents
-    known = [document for place in session.collections.values() for document in place.documents()]
+    known = [document for collection in session.collections.values() for document in collection.documents()]
     unchanged = documents & {document.id for document in known if document.status.served}
     if unchanged != documents:
         scope = "only the unchanged ones are searched" if unchanged else "the whole collection is searched"
