@@ -1,4 +1,4 @@
-"""Turn the page: an action that shows what follows a page that was shown."""
+"""A custom tool that shows the page after one that was shown."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class NextPage:
     name = "next_page"
     usage = "Shows the page after the one shown last: write last, or the number of another of its pages."
 
-    def run(self, text: str, scene: ToolContext) -> ToolResult:
-        """The page that follows.
+    def run(self, text: str, context: ToolContext) -> ToolResult:
+        """Return the next page.
 
         Args:
             text: `last`, or the number of a page.
-            scene: What was shown, and where to look.
+            context: The items shown so far, and the searcher.
         """
-        if not scene.shown:
+        if not context.shown:
             raise ValueError("no page has been shown yet; search first")
-        shown = scene.searcher.item(scene.shown[-1])
+        shown = context.searcher.item(context.shown[-1])
         number = re.search(r"[0-9]{1,6}", text)
         following = item_id(shown.document, 1 + (int(number[0]) if number else shown.ordinal))
         try:
-            return ToolResult(items=(scene.searcher.item(following).id,))
+            return ToolResult(items=(context.searcher.item(following).id,))
         except SearchError:
             raise ValueError(f"{shown.document_name} has no page after that one") from None
