@@ -233,7 +233,7 @@ def table(
         text = "\n\n".join((result.markdown, *map(inline, notes)))
         typer.echo("".join(sign if sign == "\n" or sign.isprintable() else " " for sign in text))
     else:
-        cells = ((name, *map(result.told, row)) for name, row in result.rows.items())
+        cells = ((name, *map(result.cell_text, row)) for name, row in result.rows.items())
         print_table(["", *result.heads], cells)
         for note in notes:
             warn(note)
