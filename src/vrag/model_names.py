@@ -51,7 +51,7 @@ class ModelName:
 
     @property
     def certain(self) -> bool:
-        """Whether the name alone decides."""
+        """True if the name alone decides."""
         return self.kind is not ModelKind.UNKNOWN and not self.unknown_words
 
 

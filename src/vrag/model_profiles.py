@@ -53,7 +53,7 @@ class Profile:
     boxes: Space
     """The space in which the model answers boxes."""
     y_first: bool = False
-    """Whether its boxes are top, left, bottom, right rather than left, top, right, bottom."""
+    """True if its boxes are top, left, bottom, right rather than left, top, right, bottom."""
     prompt: str = "vrag.md"
     """File in `vrag/agent/prompts` with the instruction of VRAG."""
     graph_prompt: str = "vimrag.md"
@@ -65,7 +65,7 @@ class Profile:
     answer_now: str | None = None
     """Message to VRAG in its last turn; None for our own."""
     labelled: bool = True
-    """Whether a text with its number stands before each picture of VRAG."""
+    """True if a text with its number stands before each picture of VRAG."""
     candidates: int = 0
     """Least number of pages that a search of VRAG shows, of which the model selects one by `<select>`; 0
     without such an action."""

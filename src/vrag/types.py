@@ -143,7 +143,7 @@ class DocumentStatus(StrEnum):
 
     @property
     def served(self) -> bool:
-        """Whether its file is done and has items to be found: all of them, or some."""
+        """True if the document has searchable items: all of them, or some."""
         return self in {DocumentStatus.READY, DocumentStatus.PARTIAL}
 
 
@@ -164,7 +164,7 @@ class Document:
     items: int = 0
     """Number of items in its content."""
     reason: str = ""
-    """Why it failed or is partial, for people."""
+    """The reason that it failed or is partial, for people."""
 
 
 @dataclass(frozen=True, slots=True)

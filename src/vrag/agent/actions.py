@@ -40,7 +40,7 @@ ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-"""What a custom tool may be called."""
+"""Pattern of the names of custom tools."""
 _BUILT_IN_TAGS = ("search", "bbox", "answer")
 _SELECT = "evidence"
 _QUOTED = "passage"
@@ -122,7 +122,7 @@ class Answer:
 
     @property
     def abstains(self) -> bool:
-        """Whether it says that the documents do not hold an answer."""
+        """True if it says that the documents do not hold an answer."""
         return self.text.rstrip(".").casefold() == ABSTENTION.casefold()
 
 
@@ -173,7 +173,7 @@ RESERVED = frozenset({"think", *_BUILT_IN_TAGS, _SELECT, "passage", "tool_call"}
 """Names that no custom tool may bear."""
 
 Action = Search | Crop | Answer | Extend | Select
-"""What `render` writes and `parse` reads."""
+"""An action, as `render` writes and `parse` reads it."""
 
 A_co = TypeVar("A_co", covariant=True)
 

@@ -248,11 +248,11 @@ def _run(extension: ToolPlugin, action: Extend, context: ToolContext) -> ToolRes
     """
     try:
         found = extension.run(action.text, context)
-        if not isinstance(found, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - others may give anything
+        if not isinstance(found, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may break its type
             raise TypeError(f"it returned no ToolResult: {found!r:.200}")  # noqa: TRY301
     except (SearchError, CollectionError) as error:
         raise ActionRejected(f"{action.name} failed: {error.message}") from error
-    except Exception as error:  # code of others may raise anything, and no run ends by it
+    except Exception as error:  # a custom tool may raise anything; the run continues
         if type(error) in {ValueError, ActionRejected} and str(error).strip():
             raise ActionRejected(encodable(str(error))) from error
         log.exception("The action %s failed.", action.name)

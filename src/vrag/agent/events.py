@@ -77,9 +77,9 @@ class RunSettings(_Frozen):
     instruction: str | None = None
     """The user's own wording of the instruction; None for ours."""
     reselect: bool = False
-    """Whether the model is asked which of its evidence counts before the answer is given."""
+    """True if the model is asked which of its evidence counts before the answer is given."""
     repair: bool = False
-    """Whether replies that break the grammar are read where their meaning is clear. Runs that do not say were
+    """True if replies that break the grammar are read where their meaning is clear. Runs that do not say were
     recorded when none were."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """Sampling parameters of the policy; a replay does not use them."""
@@ -194,7 +194,7 @@ class SearchReturned(EventBase):
     type: Literal["search_returned"] = "search_returned"
     hits: tuple[Hit, ...]
     damaged: tuple[str, ...] = ()
-    """Why items that were found are not shown: they cannot be opened, or there is no room for them."""
+    """The reason items that were found are not shown: they cannot be opened, or there is no room for them."""
 
 
 class ImageShown(EventBase):
@@ -269,7 +269,7 @@ class ActionReturned(EventBase):
     texts: tuple[str, ...]
     """The texts that it returned."""
     damaged: tuple[str, ...] = ()
-    """Why items that it named could not be opened."""
+    """The reason items that it named could not be opened."""
 
 
 class MemoryEntry(_Frozen):
@@ -290,7 +290,7 @@ class MemoryEntry(_Frozen):
     tokens: int = 0
     """Visual tokens, all frames together."""
     reason: str = ""
-    """Why it was dropped; empty for what was kept."""
+    """The reason it was dropped; empty for what was kept."""
 
 
 class MemoryUpdated(EventBase):
@@ -356,7 +356,7 @@ class AnswerGiven(EventBase):
     evidence: tuple[Evidence, ...]
     """The places where the answer was seen; of an abstention, where the agent looked."""
     unsupported: tuple[str, ...] = ()
-    """Why pieces of evidence were left out: each no longer agrees with the collection."""
+    """The reason pieces of evidence were left out: each no longer agrees with the collection."""
     stop_reason: StopReason
 
 

@@ -70,7 +70,7 @@ class _ModelCall:
 
     context: Context
     may_continue: bool
-    """Whether the model may be asked again after it."""
+    """True if the model may be asked again after it."""
     stream: ReplyStream = field(default_factory=ReplyStream)
 
 

@@ -42,7 +42,7 @@ class ActionOutcome:
     answer: Answer | AnswerNode | None = None
     """The answer, where the turn gave one that stands."""
     refused: bool = False
-    """Whether the action was not carried out."""
+    """True if the action was not carried out."""
 
 
 class Episode(Protocol):
@@ -129,12 +129,12 @@ class Method(Protocol):
 
     @property
     def reselect(self) -> bool:
-        """Whether the model is asked which of its evidence counts."""
+        """True if the model is asked which of its evidence counts."""
         ...
 
     @property
     def repair(self) -> bool:
-        """Whether replies that break the grammar are read where their meaning is clear."""
+        """True if replies that break the grammar are read where their meaning is clear."""
         ...
 
     @property

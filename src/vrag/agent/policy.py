@@ -68,15 +68,15 @@ class Picture:
     """In the order shown, from 1, crops included; 0 where a method names pictures otherwise."""
     item: str
     view: View
-    """Which part of the item it is."""
+    """The part of the item that it shows."""
     jpeg: bytes
     """The file that the model is given: RGB, of size `view.canvas`."""
     sha256: str
     """Hash of that file."""
     crop: bool
-    """Whether it came from a crop rather than a search."""
+    """True if it came from a crop rather than a search."""
     seconds: float | None = None
-    """When it is seen in its video; None for what is no frame of one."""
+    """Position of the frame in its video, in seconds; None for other pictures."""
 
     @property
     def canvas(self) -> Size:
@@ -113,7 +113,7 @@ class EnclosedImage:
 
 Retry = ChatRetry
 Shown = Text | Picture
-"""What is shown of a collection."""
+"""The kinds of message parts that show items of a collection."""
 Part = Shown | EnclosedImage
 
 

@@ -44,7 +44,7 @@ _FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP"})
 """Pillow's names; MPO is the JPEG of a camera that keeps a second picture in its file."""
 
 _DAMAGED = (OSError, SyntaxError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
-"""What Pillow raises of files that are not as they should be."""
+"""The errors that Pillow raises for damaged files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def _load(name: str) -> ToolPlugin:
     try:
         extension: ToolPlugin = entry.load()()
         called, usage = extension.name, extension.usage
-    except Exception as error:  # importing code of others may raise anything; it is told which package it was
+    except Exception as error:  # third-party code may raise anything; the error names its package
         raise ActionError(
             f"The custom tool {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
             "Remove it from VRAG_ACTIONS, or fix its package.",

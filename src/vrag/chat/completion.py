@@ -95,9 +95,9 @@ class Call:
     _builder: ReplyBuilder = field(default_factory=lambda: ReplyBuilder(0))
     """The reply of the current attempt."""
     _in_one: bool = False
-    """Whether the response is not a stream."""
+    """True if the response is not a stream."""
     _complete: bool = False
-    """Whether the response ended in a way that a broken connection cannot."""
+    """True if the response ended in a way that a broken connection cannot."""
     _deadline: float | None = None
     """Of the whole call, in the time of `time.monotonic`."""
     _waited: float = 0.0

@@ -46,7 +46,7 @@ class _Client:
 class _Pool:
     clients: list[_Client] = field(default_factory=list[_Client])
     closing: bool = False
-    """Whether the last call closes it."""
+    """True if the last call closes it."""
 
     @property
     def calls(self) -> int:
@@ -253,7 +253,7 @@ def checked_key(key: str | None, variable: str) -> str | None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is of this machine."""
+    """Return whether an address is of this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

@@ -56,7 +56,7 @@ class ModelIdentity:
     weights: str = ""
     """Name or path of the weights; empty if the server gives only the served name."""
     sees: bool | None = None
-    """Whether it accepts images; None if unknown."""
+    """True if it accepts images; None if unknown."""
 
     @property
     def family(self) -> str | None:

@@ -66,7 +66,7 @@ class ChatOptions:
     """Strings that end the reply. Servers leave them out of its text, so no closing tag of a grammar."""
     seed: int | None = None
     thinking: bool | None = None
-    """Whether a hybrid model thinks first."""
+    """True if a hybrid model thinks first."""
     thinking_switch: ThinkingSwitch = ThinkingSwitch.TOP
     """The field that the server reads for it."""
     logprobs: bool = False
@@ -85,7 +85,7 @@ class ChatDelta:
 
     text: str
     thought: bool = False
-    """Whether the server marks it as thinking."""
+    """True if the server marks it as thinking."""
 
 
 @dataclass(frozen=True, slots=True)

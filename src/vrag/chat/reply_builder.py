@@ -105,9 +105,9 @@ class ReplyBuilder:
     finish: str | None = None
     """Finish reason; None while the model writes."""
     started: bool = False
-    """Whether a piece of the reply has arrived."""
+    """True if a piece of the reply has arrived."""
     recognized: bool = False
-    """Whether a chunk in the form of chat completions has arrived, with or without a piece of the reply."""
+    """True if a chunk in the form of chat completions has arrived, with or without a piece of the reply."""
     _text: list[str] = field(default_factory=list[str])
     _thought: list[str] = field(default_factory=list[str])
     _calls: dict[int, _PartialToolCall] = field(default_factory=dict[int, _PartialToolCall])
@@ -144,7 +144,7 @@ class ReplyBuilder:
 
     @property
     def closed(self) -> bool:
-        """Whether it ends as a complete reply: a closing tag, or a tool call or text of complete JSON.
+        """True if it ends as a complete reply: a closing tag, or a tool call or text of complete JSON.
 
         A closed thought is not a complete reply.
         """

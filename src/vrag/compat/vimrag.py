@@ -327,7 +327,7 @@ class _EventTranslator:
     query: str = ""
     call: ModelCalled | None = None
     has_content: bool = False
-    """Whether a chunk of the reply, other than thought, has come since the last call."""
+    """True if a chunk of the reply, other than thought, has come since the last call."""
     executed: int = 0
     """Number of calls so far that were not rejected."""
 

@@ -93,7 +93,7 @@ class _ConversionJob:
     converter: Converter
     have: frozenset[int]
     opening: bool = True
-    """Whether its items are not counted yet."""
+    """True while its items are not counted."""
     todo: list[int] = field(default_factory=list[int])
     """Items not yet assigned to a worker, in descending order."""
     tasks: int = 0

@@ -58,7 +58,7 @@ class Failed:
     ordinal: int | None
     """Number of the item from 1; None when it concerns the whole file."""
     reason: str
-    """Why, for people. Never empty."""
+    """The reason of the failure, for people. Never empty."""
 
 
 @dataclass(frozen=True, slots=True)

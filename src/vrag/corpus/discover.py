@@ -23,7 +23,7 @@ class Skipped:
 
     path: Path
     reason: str
-    """Why, for people. Never empty."""
+    """The reason that the path was skipped, for people. Never empty."""
 
 
 def find(paths: Sequence[Path]) -> Iterator[Path | Skipped]:

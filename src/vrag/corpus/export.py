@@ -59,7 +59,7 @@ class ExportProblem:
     ordinal: int | None
     """Number of the page or clip; None when it concerns the whole document."""
     reason: str
-    """Why, for people."""
+    """The reason of the failure, for people."""
 
 
 def export_pages(

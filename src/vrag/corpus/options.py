@@ -18,7 +18,7 @@ class CorpusOptions:
     dpi: float = 144.0
     """Resolution of rendered pages, in pixels per inch: two pixels per PDF point."""
     ocr: bool = True
-    """Whether pictures without usable text are read by OCR."""
+    """True if pictures without usable text are read by OCR."""
     max_pixels: int = 50_000_000
     """Pixels of one picture beyond which a file is refused. Vector pages are rendered smaller instead."""
     page_seconds: float = 60.0

@@ -41,7 +41,7 @@ START_CODE = (
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
 _LIMITS_PROCESSOR = sys.platform != "win32"
-"""Whether workers limit their own processor time; otherwise (Windows) the parent applies the limit to
+"""True if workers limit their own processor time; otherwise (Windows) the parent applies the limit to
 wall-clock time."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The processes are the parallelism."""
@@ -52,7 +52,7 @@ class WorkerDied:
     """A worker crashed, or was killed at its time limit."""
 
     reason: str
-    """Why the item in progress failed, for people."""
+    """The reason the item in progress failed, for people."""
 
 
 class Worker:
@@ -63,7 +63,7 @@ class Worker:
         self.ordinals: deque[int] = deque()
         """Items of the task still to come; the first is in progress."""
         self.opened = False
-        """Whether the file of the task is open."""
+        """True if the file of the task is open."""
         self.deadline = time.monotonic() + START_SECONDS
         """Time at which it is killed unless a message comes before, on the monotonic clock."""
         self.seconds = START_SECONDS
@@ -123,7 +123,7 @@ class Worker:
 
     @property
     def silent(self) -> bool:
-        """Whether no more messages will come."""
+        """True if no more messages will come."""
         return not self._listener.is_alive()
 
     def _reset_deadline(self) -> None:
@@ -165,12 +165,12 @@ class WorkerPool:
 
     @property
     def free(self) -> bool:
-        """Whether the pool takes another task."""
+        """True if the pool takes another task."""
         return sum(worker.task is not None for worker in self._workers) < self._size
 
     @property
     def idle(self) -> bool:
-        """Whether no task is in progress."""
+        """True if no task is in progress."""
         return all(worker.task is None for worker in self._workers)
 
     def submit(self, task: Task) -> None:

@@ -57,7 +57,7 @@ class ExpertSampling:
     documents: frozenset[str] | None = None
     """Ids of the documents that may be searched; None for all."""
     oracle: bool = True
-    """Whether a search shows an unseen gold page, when it found one."""
+    """True if a search shows an unseen gold page, when it found one."""
     hits: int = 10
     steps: int = 10
     """Maximum of turns of a run, replies that the environment refused included."""
@@ -238,7 +238,7 @@ class _Trial:
                         pass
             except VragError:  # a run records its own errors; this one is the disk's
                 raise
-            except Exception as error:  # a fault of the program is this case's, and ends no other
+            except Exception as error:  # a bug fails this case only
                 log.debug("A run of the case %s failed.", self.case.uid, exc_info=True)
                 reason = f"{type(error).__name__}: {error}"
                 self.attempts.append(SampleAttempt(run=recording.id, reason=reason))

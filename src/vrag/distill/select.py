@@ -179,7 +179,7 @@ def _check(sample: Sample, store: SampleStore, options: SelectionOptions) -> Sel
 
 
 def _find_fault(run: StoredRun, steps: RunTrace, options: SelectionOptions) -> tuple[str, str] | None:
-    """Why a run does not fit, and the kind of that reason; None if it does."""
+    """Return the reason a run does not fit, and the kind of that reason; None if it does."""
     if steps.refused:
         return f"A turn was not carried out: {steps.refused[0]}", "invalid turn"
     for kind, count, (least, most) in (

@@ -29,7 +29,7 @@ class RunTrace:
     cropped: tuple[ImageShown | None, ...]
     """For each turn the image that it crops; None for another action, and where there is no such image."""
     refused: tuple[str, ...]
-    """Why turns were not carried out."""
+    """The reason turns were not carried out."""
 
     def over_the_edge(self, profile: Profile) -> int | None:
         """Number of the first turn, from 1, whose box leaves its image, for the recorded family."""

@@ -33,7 +33,7 @@ class Check:
     message: str
     """The finding, in one sentence."""
     hint: str = ""
-    """What to do; empty if nothing has to be done."""
+    """Advice; empty if nothing has to be done."""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Numbers and names for programs, as JSON."""
     seconds: float = 0.0

@@ -32,7 +32,7 @@ class Extra:
     packages: Mapping[str, str]
     """Its distributions, by module."""
     consequence: str
-    """What does not work without it."""
+    """The functions that do not work without it."""
 
 
 _MODELS = {

@@ -58,7 +58,7 @@ class LocalModel:
     base_url: str
     name: str
     sees: bool | None
-    """Whether it accepts pictures; None if neither its server nor its name says."""
+    """True if it accepts pictures; None if neither its server nor its name says."""
     family: str | None
     """The name of its profile; None if it would have to be measured."""
     command: str

@@ -25,7 +25,7 @@ MAX_PICTURES = 10
 NO_MODEL = "-"
 """Model name if none is set."""
 SLOW_FACTOR = 10
-"""How much longer a check may take that loads or asks a model."""
+"""Factor on the time limit of checks that load or ask a model."""
 _LIMITS = re.compile(r"VRAG_(?:FIRST_TOKEN|TOKEN|CALL|CONNECT)_SECONDS")
 """Settings that the time limit of the doctor replaces."""
 
@@ -36,10 +36,10 @@ MODEL_HINT = "Check that the model server is running, and see its log."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """What to check, and for how long."""
+    """The subjects of the checks, and their time limit."""
 
     coords: bool = False
-    """Whether to measure the box coordinates of the model."""
+    """True if to measure the box coordinates of the model."""
     seconds: float = 60.0
     """Time limit of a check, and of each reply of a model."""
     local_servers: tuple[LocalServer, ...] = LOCAL_SERVERS
@@ -55,7 +55,7 @@ class CheckStep:
     after: str = ""
     """The check that it requires; empty for none."""
     slow: bool = False
-    """Whether it loads or asks a model."""
+    """True if it loads or asks a model."""
     hint: str = ""
     """The hint for errors that have none."""
 

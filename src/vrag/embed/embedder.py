@@ -76,7 +76,7 @@ class EmbedderInfo(Protocol):
 
     @property
     def kind(self) -> VectorKind:
-        """Whether it makes one vector of a content, or many."""
+        """The kind of its vectors: one for a content, or many."""
         ...
 
     @property

@@ -60,7 +60,7 @@ class ModelKindReport:
 
     @property
     def sees(self) -> bool:
-        """Whether the network takes images."""
+        """True if the network takes images."""
         return "vision_config" in self.config or "vision_config" in self.config.get("vlm_config", {})
 
 

@@ -177,7 +177,7 @@ class DeferredEmbedder:
 
     @property
     def kind(self) -> VectorKind:
-        """Whether it makes one vector of a content, or many."""
+        """The kind of its vectors: one for a content, or many."""
         return self._info.kind
 
     @property

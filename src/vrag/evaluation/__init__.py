@@ -1,1 +1,1 @@
-"""How good the parts and the whole are, on questions whose answers are known."""
+"""Evaluation of retrieval and agents on questions with known answers."""

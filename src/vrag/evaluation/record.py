@@ -107,7 +107,7 @@ class CaseRecord(_FrozenRecord):
 
     @property
     def declined(self) -> bool:
-        """Whether rules compared "Not answerable": it abstained, or that was extracted from its answer."""
+        """True if rules compared "Not answerable": it abstained, or that was extracted from its answer."""
         short = None if self.extracted is None else self.extracted.answer
         return self.stop == StopReason.ABSTAINED.value or short == ABSTENTION
 

@@ -38,7 +38,7 @@ class JudgedOutcome(NamedTuple):
     outcome: CaseOutcome
     why: str
     judged: bool = False
-    """Whether the verdict decided it."""
+    """True if the verdict decided it."""
 
 
 def record_of(  # noqa: PLR0913 - all but the first five may be left out

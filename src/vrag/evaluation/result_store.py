@@ -93,7 +93,7 @@ class Conditions(BaseModel):
     places: tuple[str, ...] = ()
     """Places of the collections that were searched: reports draw images of gold pages from them."""
     stopped: bool = False
-    """Whether questions were left that were not asked."""
+    """True if questions were left that were not asked."""
     asked: int = 0
     """Number of questions to ask; 0 in files from before it was kept."""
     searched: Searched | None = None

@@ -53,7 +53,7 @@ class PublishedInstruction:
     variable: str
     """The constant that holds the instruction."""
     has_last_turn: bool
-    """Whether the file holds the text of the last turn, as a message."""
+    """True if the file holds the text of the last turn, as a message."""
 
     def url(self, host: str) -> str:
         """Return the address of the file on a host that mirrors raw files of GitHub."""

@@ -42,7 +42,7 @@ class Convention:
     space: Space
     """Space of the shown picture: `SHOWN`, `MILLE` or `RELATIVE`."""
     y_first: bool = False
-    """Whether the order is top, left, bottom, right instead of left, top, right, bottom."""
+    """True if the order is top, left, bottom, right instead of left, top, right, bottom."""
 
     def __str__(self) -> str:
         return f"{_NAMES[self.space]}, {'y' if self.y_first else 'x'} first"

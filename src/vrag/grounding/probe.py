@@ -84,7 +84,7 @@ class CoordinateProbe(BaseModel):
 
     @property
     def lasting(self) -> bool:
-        """Whether a repetition would have the same result: all questions were answered."""
+        """True if a repetition would have the same result: all questions were answered."""
         replied = bool(self.replies) and not any(reply.failure for reply in self.replies)
         return self.space is not None or replied
 

@@ -301,7 +301,7 @@ class _Addition:
             return None
 
     def _is_new(self, source: SourceFile) -> bool:
-        """Whether the content has to be made; if not, the file is recorded here or with its duplicate."""
+        """Return whether the content is new; record the file of a known content."""
         content = source.document
         if self._hash_by_prefix.setdefault(content[:16], content) != content:
             reason = "Its hash begins like that of another file."
@@ -396,7 +396,7 @@ class _Addition:
 
 
 def _is_same(source: SourceFile) -> bool:
-    """Whether a file is the same as when it was hashed."""
+    """Return whether a file is the same as when it was hashed."""
     row = _row(source, DocumentStatus.PENDING)
     return source.mtime_ns == ABSENT or is_unchanged(source.path, row)
 

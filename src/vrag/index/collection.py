@@ -113,7 +113,7 @@ class Collection:
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            _check_empty(path)  # before anything of ours lies there
+            _check_empty(path)  # before the lock file is created
             with LocalLocation(path).lock():
                 _check_empty(path)
                 header.write(path)

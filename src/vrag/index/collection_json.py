@@ -37,7 +37,7 @@ class EmbedderRecord:
 
     @property
     def imported(self) -> bool:
-        """Whether the embedder of these vectors is not known yet: they cannot be searched."""
+        """True if the embedder of these vectors is not known yet: they cannot be searched."""
         return self.fingerprint.startswith(IMPORTED)
 
     @classmethod

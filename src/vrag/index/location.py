@@ -48,7 +48,7 @@ class CollectionLocation(Protocol):
 
     @property
     def repair_hint(self) -> str:
-        """What to do about a stored file that is missing or damaged."""
+        """Advice for a stored file that is missing or damaged."""
         ...
 
     @property

@@ -94,7 +94,7 @@ def plan_sources(
 
 
 def _is_done(source: Path | SourceFile, entry: Known | None, *, retry_failed: bool) -> bool:
-    """Whether the manifest is complete for a file, or for a content without one."""
+    """Return whether the manifest is complete for a file, or for a content without one."""
     if entry is None:
         return False
     match entry.document.status:

@@ -135,9 +135,9 @@ class OpenDocument:
     duplicates: list[SourceFile] = field(default_factory=list["SourceFile"])
     """Other files with the same bytes."""
     items: int = 0
-    """How many items the content has; 0 until it is opened."""
+    """Number of items of the content; 0 until it is opened."""
     rows: int = 0
-    """How many of them are there, those of earlier runs included."""
+    """Number of its stored items, those of earlier runs included."""
     _opened: bool = False
     _failure: str = ""
     """The reason why the whole file failed."""

@@ -51,11 +51,11 @@ class VerifyReport:
     pictures: int
     problems: tuple[VerifyProblem, ...]
     repaired: bool
-    """Whether the collection was repaired; the next `add` makes missing items again."""
+    """True if the collection was repaired; the next `add` makes missing items again."""
 
     @property
     def ok(self) -> bool:
-        """Whether no problem was found."""
+        """True if no problem was found."""
         return not self.problems
 
 

@@ -54,7 +54,7 @@ class ImageStore:
     stored_images: Mapping[str, StoredImage]
     """By the hash of their file."""
     missing: Mapping[str, str]
-    """Why an image cannot be shown, by its hash."""
+    """The reason an image cannot be shown, by its hash."""
 
     @classmethod
     def of(cls, hashes: Iterable[str], read: Callable[[str], bytes | None]) -> ImageStore:
@@ -77,7 +77,7 @@ class ImageStore:
         return cls(stored_images, missing)
 
     def reason(self, sha256: str) -> str:
-        """Why an image cannot be shown."""
+        """Return the reason an image cannot be shown."""
         return self.missing.get(sha256, "The picture is not among the files of the run.")
 
 
@@ -124,7 +124,7 @@ class PageFigure:
     class_: str = ""
     drawing: Drawing | None = None
     reason: str = ""
-    """Why there is no drawing."""
+    """The reason there is no drawing."""
 
 
 @dataclass(frozen=True, slots=True)

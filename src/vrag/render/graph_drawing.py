@@ -52,7 +52,7 @@ class Card:
     """Images for which there is room."""
     place: NodePlace
     leads: bool
-    """Whether the answer rests on it."""
+    """True if the answer rests on it."""
 
     @property
     def text_lines(self) -> Iterator[tuple[str, float, str]]:
@@ -77,7 +77,7 @@ class DrawnLine:
     path: str
     """SVG path data, arrowhead included."""
     leads: bool
-    """Whether it is part of what the answer rests on."""
+    """True if the answer rests on it."""
 
 
 @dataclass(frozen=True, slots=True)

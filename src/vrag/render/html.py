@@ -1,4 +1,4 @@
-"""What all pages share: policy, icon, style sheets, and elements of SVG charts that are always escaped.
+"""Parts that all pages share: policy, icon, style sheets, and escaped elements of SVG charts.
 
 `element` makes the elements of charts; all text is escaped, and tags and attributes that could run a script
 or fetch something are refused. There is no other way to make a `Markup`.

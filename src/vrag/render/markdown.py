@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
-"""What can begin code, emphasis, links, HTML, entities, tables, formulas, mentions or an address."""
+"""Characters that can begin code, emphasis, links, HTML, entities, tables, formulas, mentions or
+addresses."""
 _FIRST = re.compile(r"[-+=:%!'\"(),./;?]")
 """Further special characters at the beginning of a line: lists, rules, titles."""
 _NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")

@@ -108,12 +108,12 @@ class ReportPart:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What its answer rests on; without an answer, where the agent looked."""
+        """The evidence of its answer; without an answer, the pages where the agent looked."""
         return self._citations.rests
 
     @property
     def besides(self) -> tuple[Evidence, ...]:
-        """What the agent also looked at."""
+        """The other pages that the agent looked at."""
         return self._citations.besides
 
     @property
@@ -135,7 +135,7 @@ class ReportPart:
 
     @property
     def answered(self) -> bool:
-        """Whether there is an answer."""
+        """True if there is an answer."""
         return self.run_view.result.answer is not None
 
 
@@ -275,7 +275,7 @@ def _image_hashes(parts: Sequence[ReportPart]) -> Iterator[str]:
 
 
 def _is_bare_page(evidence: Evidence) -> bool:
-    """Whether it is a whole page without a quote."""
+    """Return whether it is a whole page without a quote."""
     return not evidence.quote and evidence.box is not None and is_whole(evidence.box)
 
 

@@ -50,7 +50,7 @@ class RunPage:
     pictures: int
     """Images in it."""
     missing: tuple[str, ...]
-    """Why images of the run are missing, each reason once."""
+    """The reason images of the run are missing, each reason once."""
     absent: int
     """Number of missing images."""
 
@@ -207,7 +207,7 @@ class CostTable:
     totals: tuple[str, ...]
     max_visual_tokens: int
     has_parts: bool
-    """Whether memory or fresh images are known."""
+    """True if memory or fresh images are known."""
 
     @classmethod
     def of(cls, run: RunView) -> CostTable | None:

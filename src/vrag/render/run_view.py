@@ -121,7 +121,7 @@ class RunView:
 
     events: tuple[Event, ...]
     under_way: bool = False
-    """Whether a process still adds events."""
+    """True if a process still adds events."""
 
     @classmethod
     def of_run(cls, run: StoredRun) -> RunView:
@@ -281,7 +281,7 @@ class RunTable:
     """Provenance and cost of several runs side by side, in words."""
 
     shared: dict[str, str]
-    """What is the same for each of them, by name."""
+    """The facts that all of them share, by name."""
     columns: tuple[str, ...]
     """Names of the rest."""
     rows: tuple[tuple[str, ...], ...]

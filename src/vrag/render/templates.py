@@ -50,7 +50,7 @@ def _environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    """What a template shows of a value: text without control characters, numbers with two digits at most."""
+    """Convert a value for a template: text without control characters, numbers with two digits at most."""
     match value:
         case None:
             return ""

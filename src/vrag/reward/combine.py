@@ -91,13 +91,13 @@ class CompositeReward:
     judge: Judge
     weights: Weights = field(default_factory=Weights)
     gate: bool = True
-    """Whether the total is 0 without a search or without an answer, as in the reference."""
+    """True if the total is 0 without a search or without an answer, as in the reference."""
     extras: Mapping[str, RewardPart] = field(default_factory=dict[str, RewardPart])
     """Custom parts, by name; one without a weight is measured and does not count."""
     tolerated: frozenset[Flag] = frozenset()
     """Flags of a reply that do not cost the pattern part."""
     graded: bool = False
-    """Whether the answer part is the judge's score, where it gives one; its bit otherwise."""
+    """True if the answer part is the judge's score, where it gives one; its bit otherwise."""
 
     def __post_init__(self) -> None:
         if taken := sorted(set(self.extras) & set(OWN_PARTS)):
@@ -178,7 +178,7 @@ class OutcomeReward(CompositeReward):
 
 
 def _why_closed(run: RunResult) -> str:
-    """Why the gate is closed; empty where it is open."""
+    """Return the reason the gate is closed; empty where it is open."""
     if answer_of(run) is None:
         return _describe_end(run)
     return "" if searched(run) else "The run searched nothing."

@@ -29,7 +29,7 @@ class Reward:
     """The judge's bit, unshaped: whether the answer is right. A run without an answer, and one whose reward
     is 0 by the gate, has False; None where there is no verdict."""
     why: str = ""
-    """Why it is missing, or 0 whatever its parts are; for people."""
+    """The reason that it is missing, or 0 regardless of its parts; for people."""
     said: str = ""
     """The judge's words on the answer, where there is a verdict."""
 
@@ -75,7 +75,7 @@ class Verdict:
 
     correct: bool
     score: float | None = None
-    """How right it is, 0 to 1, where the judge grades; None where it only decides."""
+    """The grade, 0 to 1; None if the judge only decides."""
     why: str = ""
     """Reason, for people; empty where the judge gave none."""
 

@@ -61,7 +61,7 @@ class BatchedGenerator:
     """Runs that have not ended yet."""
     sampling_batch: bool = False
     fault: Exception | None = None
-    """Why the last failed batch could not be sampled: no fault of the runs, which all fail by it."""
+    """The reason the last failed batch could not be sampled: no fault of the runs, which all fail by it."""
     preparing: int = 0
     """Prompts that are being made: the thread samples after them, so that they can be in the next batch."""
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "vrag-scribe"))

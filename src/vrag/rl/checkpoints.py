@@ -41,7 +41,7 @@ _DAMAGE = (
     AttributeError,
     UnpicklingError,
 )
-"""What reading a damaged file may raise."""
+"""The errors that reading a damaged file can raise."""
 _STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
 
 
@@ -87,7 +87,7 @@ class Checkpoints:
 
     run: Path
     keep: int = 2
-    """How many of the latest are kept."""
+    """Number of the latest checkpoints that are kept."""
 
     @contextmanager
     def held(self) -> Generator[None]:

@@ -27,10 +27,10 @@ class Scoring:
     """Tokens whose logits are in memory at once: each takes 4 bytes for each word of the vocabulary, and
     some copies of that. Where there are more, those of each chunk are made again in the backward pass."""
     activations: bool = True
-    """Whether activations are kept; else they are computed again in the backward pass, which takes about a
+    """True if activations are kept; else they are computed again in the backward pass, which takes about a
     third more time. Where layers can do so: see `TrainableModel.recompute`."""
     entropies: bool = True
-    """Whether the entropies have a graph."""
+    """True if the entropies have a graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,7 +62,7 @@ class TrainableModel:
     kept: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """Files that training does not change, by name: their folder may be gone when the model is saved."""
     halved: bool = False
-    """Whether layers multiply in bfloat16, in sampling and in training. Weights and logits do not."""
+    """True if layers multiply in bfloat16, in sampling and in training. Weights and logits do not."""
     seen: LRUCache[str, VisionInputs] = field(
         default_factory=lambda: LRUCache(MAX_CACHE_BYTES, lambda image: image.bytes)
     )

@@ -51,7 +51,7 @@ class Curve:
     band: Sequence[tuple[float, float, float]] = ()
     """Step, least and greatest value."""
     markers: bool = False
-    """Whether each point is marked: there are few, and between them nothing was measured."""
+    """True if each point is marked: there are few, and between them nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Panel:
 
     title: str
     unit: str
-    """What the values count; where it begins with `%` the last values have that sign."""
+    """Unit of the values; if it begins with `%`, the last values have that sign."""
     curves: Sequence[Curve]
     span: tuple[float, float] | None = None
     """Ends of its axis; by the values when None."""
@@ -100,9 +100,9 @@ class Measure:
     span: tuple[float, float] | None = None
     """Ends of its axis, in its unit; by the values when None."""
     quiet: bool = False
-    """Whether it is left out while it is 0 throughout: a count of what should not happen."""
+    """True if it is left out while it is 0 throughout: a count of what should not happen."""
     smooth: bool = True
-    """Whether it is measured at every step, so that a running mean tells more than the values."""
+    """True if it is measured at every step, so that a running mean tells more than the values."""
 
     @property
     def factor(self) -> float:
@@ -150,7 +150,7 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("tokens_per_second/update", "Speed of the update", "tokens of rows in a second"),
     ),
 }
-"""What is drawn, and in which order. Other parts of rewards join the first group, other measures of the
+"""The measures drawn, in order. Other parts of rewards join the first group, other measures of the
 evaluation the second; all others end the last."""
 _KNOWN = {measure.name: measure for group in GROUPS.values() for measure in group}
 

@@ -91,7 +91,7 @@ class Vocabulary:
     forbidden: frozenset[int]
     """All placeholders of vision; none of them may be sampled."""
     features: Callable[[Size], int]
-    """How many image tokens a picture of a size in pixels takes: `Profile.visual_tokens`."""
+    """A function from the size of a picture in pixels to its image tokens: `Profile.visual_tokens`."""
 
 
 class _UnusableCallError(Exception):
@@ -230,7 +230,7 @@ def _list_images(sha256: str, files: Mapping[str, bytes]) -> list[str]:
 
 
 def _find_fault(partial: _PartialRow, files: Mapping[str, bytes], vocabulary: Vocabulary) -> str:
-    """Why a row cannot be trained on; empty when it can."""
+    """Return the reason a row cannot be trained on; empty when it can."""
     sampled = {token for token, own in zip(partial.tokens, partial.own, strict=True) if own}
     if sampled & vocabulary.forbidden:
         return "The model sampled the placeholder of a picture."

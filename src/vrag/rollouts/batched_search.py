@@ -36,7 +36,7 @@ class _PendingSearch:
     top_k: int
     result: Future[list[list[Hit]]] = field(default_factory=Future["list[list[Hit]]"])
     taken: bool = False
-    """Whether some thread searches them."""
+    """True if some thread searches them."""
 
 
 class BatchedSearcher:

@@ -44,7 +44,7 @@ class RolloutAttempt:
 
     case: Case
     sample: int
-    """Which rollout of the group, from 0."""
+    """Number of the rollout in its group, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class Rollout:
     files: Mapping[str, bytes]
     """The files that the events name: `<sha256>.jpg` and `<sha256>.json`."""
     failure: str | None
-    """Why it says nothing about the model, as `kind: what happened`; None where it came to its end.
+    """The reason it says nothing about the model, as `kind: what happened`; None where it came to its end.
 
     The kind is the class of the error, or `Deadline`. Running out of steps, of tokens
     or of the model's context is not a failure: it is what the policy did.
@@ -133,7 +133,7 @@ class _InFlight:
         self._agent, self._slots, self._seconds = agent, concurrency, seconds
         self._shared = _SharedFiles(MAX_SHARED_BYTES)
         self._exhausted = False
-        """Whether no further attempt is begun."""
+        """True if no further attempt is begun."""
         self.running: set[asyncio.Task[Rollout]] = set()
         self.finished: asyncio.Queue[asyncio.Task[Rollout]] = asyncio.Queue()
         """Never more than there are slots, and those that were in flight when it filled up."""
@@ -220,7 +220,7 @@ class _RolloutTask:
         self.files[name] = self.shared.share(name, data)
 
     def _find_failure(self) -> str | None:
-        """Why a run failed whose events ended."""
+        """Return the reason a run failed whose events ended."""
         match self.events[-1] if self.events else None:
             case AnswerGiven(stop_reason=StopReason.CANCELLED) if self.cancel.is_set():
                 return self._deadline_failure()

@@ -58,9 +58,9 @@ class RolloutEntry(BaseModel):
     run: str | None
     """Id of its run; None where it failed before its first event."""
     failure: str | None
-    """Why it says nothing about the model, as `kind: what happened`; None where it came to its end."""
+    """The reason it says nothing about the model, as `kind: what happened`; None where it came to its end."""
     stop: str | None
-    """Why the run ended; None where it has no end."""
+    """The reason the run ended; None where it has no end."""
     answer: str | None
     steps: int
     """Model calls."""

@@ -46,7 +46,7 @@ class QdrantSearcher(ForwardedItems):
     """
 
     PATIENCE = 4
-    """How often more points are requested, four times as many, when too many are of items that are gone."""
+    """Number of further requests, each for four times as many points, when too many are of deleted items."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ class ServerOptions:
     token: str | None = None
     """Token that clients send as `Authorization: Bearer …`; None if none is needed."""
     local: bool = True
-    """Whether requests must name the server by a name of the machine itself: it listens on loopback, and
+    """True if requests must name the server by a name of the machine itself: it listens on loopback, and
     a web page whose name was made to point there (DNS rebinding) gives itself away by that name."""
     hosts: frozenset[str] = frozenset()
     """Further names of the server, without port."""
@@ -35,7 +35,7 @@ class ServerOptions:
     `checked_proxies`."""
 
     secure_cookie: bool = False
-    """Whether the session cookie is always marked Secure. Where the server sees that a request came by https,
+    """True if the session cookie is always marked Secure. Where the server sees that a request came by https,
     it is."""
     session_seconds: float = 12 * 3600.0
     """Time after the last request at which a browser's session ends."""
@@ -66,7 +66,7 @@ class ServerOptions:
     attempts_per_minute: int = 10
     """Wrong tokens from one address. Further tokens are not compared."""
     limit_local: bool = False
-    """Whether the first three hold for programs on the same machine. Whoever can run one has better means
+    """True if the first three hold for programs on the same machine. Whoever can run one has better means
     to keep the server busy, and a trainer searches faster than any such limit."""
     runs: int = 256
     """Runs at one time."""
@@ -119,7 +119,7 @@ class ServerOptions:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name belongs to the machine itself and cannot be reached from others.
+    """Return whether an address or name belongs to the machine itself and cannot be reached from others.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)

@@ -161,7 +161,7 @@ class _PartnerPage:
     role: str
     """Of the partner, for the subject of this page."""
     partner: Box
-    """Where the partner is named."""
+    """The place where the partner is named."""
     measure: str
     value: str
     number: Box

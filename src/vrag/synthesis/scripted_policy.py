@@ -48,7 +48,7 @@ class ScriptedDemonstrator:
     reading: float = 0.0
     """Probability that it answers with the right colour."""
     graph: bool = False
-    """Whether it writes the grammar of VimRAG; else that of VRAG."""
+    """True if it writes the grammar of VimRAG; else that of VRAG."""
     detours: float = 0.0
     """Probability that it searches for something else first, before each name."""
     names: tuple[Sequence[str], Sequence[str]] = (WORDS.first, WORDS.second)

@@ -28,7 +28,7 @@ class TemplateQuestion:
     evidence: tuple[tuple[int, Box], ...]
     """Pages from 1, and the boxes on them that hold the answer, in fractions of the page; in order."""
     source: str
-    """Where the answer is read: `Text`, `Table`, `Chart` or `Figure`."""
+    """The place of the answer: `Text`, `Table`, `Chart` or `Figure`."""
 
     def case(self, uid: str, file_name: str) -> Case:
         """Return the question as a case of a data set."""

@@ -139,7 +139,7 @@ class SelectedAnswer:
     """From 0 to 1: how much of the question comes together at the quote, less for names, numbers
     and figures of the question that stand nowhere on the items given."""
     literal: bool
-    """Whether such words can be the answer. False when the answer has to be counted, computed or seen
+    """True if a quotation can be the answer. False when the answer has to be counted, computed or seen
     in colour, and when a number, a date or an address is asked for and the words hold none beside the
     question's own: then the quote only says where to look."""
 

@@ -38,7 +38,7 @@ FIRM = 0.6
 MARGIN = 0.006
 """Space left around a block, as a share of the page's sides."""
 SHARPNESS = 5.0
-"""How strongly a window prefers places with more of the question's words."""
+"""Factor on the support of a place in the exponent of its weight: more of the question's words weigh more."""
 SPREAD = 0.3
 """Standard deviation of the places of answers around the middle of the page, as a share of its sides."""
 COLUMNS, ROWS = 20, 28

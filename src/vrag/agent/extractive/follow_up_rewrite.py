@@ -20,7 +20,7 @@ _LEAD = re.compile(
     r"(?:(?:and|but|or|also|then)\b[\s,]*(?:(?:what|how)\s+about\b)?|(?:what|how)\s+about\b)[\s,]*",
     re.IGNORECASE,
 )
-"""How a question begins that goes on with the one before."""
+"""Beginnings of questions that continue the previous one."""
 _ASKS = re.compile(
     r"""\b(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|do|does|did|has|have|had|can|could
     |will|would|should|may|must|list|name|give|tell|show|find|explain|describe|compare)\b""",

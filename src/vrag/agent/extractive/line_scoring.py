@@ -23,15 +23,15 @@ from vrag.agent.extractive.tokens import one_edit_apart, tokens
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
 ACROSS = 0.5
-"""How much a distance along a line counts against one across lines: rows hold together."""
+"""Weight of a distance along a line relative to one across lines: rows hold together."""
 BELOW = 0.5
-"""How much a distance downwards counts against one upwards: content stands below its heading."""
+"""Weight of a distance downwards relative to one upwards: content follows its heading."""
 BESIDE = 0.8
-"""What a term counts that stands just beside the line, not on it."""
+"""Weight of a term next to the line, not on it."""
 TOPIC = 0.35
-"""What a term counts that stands on the page but not near the line."""
+"""Weight of a term on the page that is not near the line."""
 KEY = 1.5
-"""How much more names and numbers count than other terms."""
+"""Factor on the weight of names and numbers."""
 FITTING = 0.06
 """Added to a line that holds the kind of thing asked for."""
 POINTED = 0.5
@@ -93,7 +93,7 @@ class LocatedLine:
     title: frozenset[str]
     """Terms of the headings above and of the file's name."""
     pointed: bool
-    """Whether something that the question points at is captioned here, or is this page."""
+    """True if something that the question points at is captioned here, or is this page."""
 
     def holds(self, term: str) -> bool:
         """Return whether a term stands on the page, in the headings above or in the file's name."""

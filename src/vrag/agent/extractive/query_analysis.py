@@ -81,7 +81,7 @@ class Term:
     text: str
     """Normalised by `tokens.tokens`."""
     key: bool
-    """Whether it is a name, a number, a colour or quoted: pages without it hardly answer the question."""
+    """True if it is a name, a number, a colour or quoted: pages without it hardly answer the question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Propagation(StrEnum):
     """The energy that a node without visual items passes on to its parents."""
 
     THROUGH = "through"
-    """What its children make of it: M = F. Our rule."""
+    """Feedback of its children alone: M = F. Our rule."""
     BLOCKED = "blocked"
     """Nothing: M = 0. The rule of the reference."""
 

@@ -79,7 +79,7 @@ class Node:
 
     @property
     def pending(self) -> bool:
-        """Whether its results have not been summarised yet."""
+        """True if its results have not been summarised yet."""
         return self.summary is None
 
 
@@ -129,7 +129,7 @@ class Graph:
 
     @property
     def answered(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return any(node.kind is NodeKind.ANSWER for node in self.nodes)
 
     def children(self, node_id: str) -> tuple[Node, ...]:

@@ -47,7 +47,7 @@ class Result:
 
     @property
     def visual(self) -> bool:
-        """Whether it can be remembered: a text lives on in the summary only."""
+        """True if it can be remembered: a text lives on in the summary only."""
         return not self.label.startswith("Text")
 
 
@@ -164,7 +164,7 @@ class Results:
     opened: dict[str, Item] = field(default_factory=dict[str, "Item"])
     """By id, what could be opened."""
     damaged: tuple[str, ...] = ()
-    """Why something that was found is not shown."""
+    """The reason something that was found is not shown."""
 
     @property
     def labels(self) -> tuple[str, ...]:

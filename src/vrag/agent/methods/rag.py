@@ -37,7 +37,7 @@ class Rag:
     instruction: str | None = None
     """The user's own wording, in place of ours."""
     repair: bool = True
-    """Whether replies that break the grammar are read where their meaning is clear."""
+    """True if replies that break the grammar are read where their meaning is clear."""
     reselect: bool = field(default=False, init=False)
     memory: None = field(default=None, init=False)
 

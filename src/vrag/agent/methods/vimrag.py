@@ -47,7 +47,7 @@ from vrag.geometry import Box, Size, Space, View
 __all__ = ["Vimrag", "VimragEpisode"]
 
 _Key: TypeAlias = tuple[str, tuple[float, float, float, float] | None]
-"""What is remembered: an item, or a part of one."""
+"""Key of a remembered item, or of a part of one."""
 _TEXT_WORTH = 3
 """Texts are kept in summaries alone, without a score: as evidence they stand in the middle."""
 
@@ -65,9 +65,9 @@ class Vimrag:
     instruction: str | None = None
     """The user's own wording, in place of ours."""
     reselect: bool = False
-    """Whether the model is asked which of its evidence counts before the answer is given."""
+    """True if the model is asked which of its evidence counts before the answer is given."""
     repair: bool = True
-    """Whether replies that break the grammar are read where their meaning is clear."""
+    """True if replies that break the grammar are read where their meaning is clear."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
     def offline_policy(self, environment: Environment) -> Policy:
@@ -134,7 +134,7 @@ class VimragEpisode:
     """The answer given last, with all the nodes on which it rests; it is that of the run, unless another
     takes its place."""
     asking: bool = False
-    """Whether the model is being asked which evidence counts."""
+    """True if the model is being asked which evidence counts."""
     chosen: tuple[EvidenceCandidate, ...] | None = None
     """The evidence that it chose; None where it was not asked, or did not choose."""
 

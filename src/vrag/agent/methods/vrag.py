@@ -68,9 +68,9 @@ class VragMethod:
     instruction: str | None = None
     """The user's own wording, in place of ours; released checkpoints know the one they were trained on."""
     reselect: bool = False
-    """Whether the model is asked which of its evidence counts before the answer is given."""
+    """True if the model is asked which of its evidence counts before the answer is given."""
     repair: bool = True
-    """Whether replies that break the grammar are read where their meaning is clear."""
+    """True if replies that break the grammar are read where their meaning is clear."""
     memory: None = field(default=None, init=False)
 
     def offline_policy(self, environment: Environment) -> Policy:
@@ -136,7 +136,7 @@ class VragEpisode:
     candidates_at_answer: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
     """All that could be its evidence when it was given."""
     asking: bool = False
-    """Whether the model is being asked which evidence counts."""
+    """True if the model is being asked which evidence counts."""
     chosen: tuple[EvidenceCandidate, ...] | None = None
     """The evidence that it chose; None where it was not asked, or did not choose."""
 

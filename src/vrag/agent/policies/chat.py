@@ -170,7 +170,7 @@ class _ReplyText:
         self._blanks = ""
         """White space before the text after the thought."""
         self._begun = False
-        """Whether the text after the thought has begun."""
+        """True if the text after the thought has begun."""
         self._said: list[str] = []
         """The reply proper."""
 

@@ -7,6 +7,7 @@ at a chart are beyond it, and it is made to abstain rather than guess.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ExtractivePolicy",
     "ExtractiveReader",
-    "Offline",
+    "OfflinePolicy",
     "ResolvedQuestion",
     "without_tags",
     "written_box",
@@ -33,7 +34,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Offline:
+class OfflinePolicy(ABC):
     """The base of the policies without a model, one for each grammar."""
 
     searcher: Searcher
@@ -62,11 +63,11 @@ class Offline:
         yield Delta(text)
         yield Reply(text)
 
+    @abstractmethod
     def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
         """Return the thought and the action, rendered in the grammar."""
-        raise NotImplementedError
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027 - optional: none of them holds resources
         """Do nothing: no resources are held."""
 
 
@@ -93,7 +94,7 @@ class ResolvedQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractivePolicy(Offline):
+class ExtractivePolicy(OfflinePolicy):
     """A policy that looks at the best few pages and quotes the words that answer.
 
     It crops to what comes nearest even when it then abstains: people see where it looked.
@@ -102,7 +103,7 @@ class ExtractivePolicy(Offline):
     looks: int = 3
     """Pages to look at before deciding."""
     crops: bool = True
-    """Whether it may look closer; ReAct may not."""
+    """True if it may look closer; ReAct may not."""
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
         thought, action = self._next_action(_RunSummary.of(history))
@@ -130,7 +131,7 @@ class ExtractivePolicy(Offline):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractiveReader(Offline):
+class ExtractiveReader(OfflinePolicy):
     """A policy for RAG that quotes the words that answer from the pages shown with the question."""
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
 from vrag.agent.memory.memory_graph import ROOT
-from vrag.agent.policies.extractive import Offline, ResolvedQuestion, without_tags, written_box
+from vrag.agent.policies.extractive import OfflinePolicy, ResolvedQuestion, without_tags, written_box
 from vrag.agent.policy import Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
@@ -27,11 +27,11 @@ _NOTHING = "Nothing was relevant."
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractiveGraphPolicy(Offline):
+class ExtractiveGraphPolicy(OfflinePolicy):
     """A policy that searches once or twice and quotes the words that answer."""
 
     crops: bool = False
-    """Whether it may look closer at what is remembered."""
+    """True if it may look closer at what is remembered."""
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
         thought, call = self._next_call(_GraphSummary.of(history))

@@ -12,7 +12,7 @@ from vrag.model_profiles import Profile
 __all__ = ["box_words", "prompt", "prompt_in", "texts", "with_question", "worded"]
 
 _QUESTION = "{question}"
-"""Where the instructions of released checkpoints have the question."""
+"""The place of the question in the instructions of released checkpoints."""
 _PLACE = re.compile(r"\$(actions|box)\b")
 
 

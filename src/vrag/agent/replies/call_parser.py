@@ -50,7 +50,7 @@ class Envelope:
     call: dict[str, object] | None
     """The JSON object of the call; None where there is none that can be read."""
     fault: str = ""
-    """Why there is none; one sentence the model can act on."""
+    """The reason there is none; one sentence the model can act on."""
     end: int
     """Characters of the reply up to the end of the call; all of it without one."""
     flags: frozenset[Flag] = frozenset()
@@ -74,13 +74,13 @@ class _EnvelopeReader:
         self.tags = list(_TAG.finditer(reply))
         self.thoughts: list[str] = []
         self.spoken = ""
-        """What stood outside think blocks before `self.at`."""
+        """The text outside think blocks before `self.at`."""
         self.opened = 0
         """Tool calls opened so far that hold none."""
         self.fault = _NO_CALL
-        """Why there is no call, as far as is known."""
+        """The reason there is no call, as far as is known."""
         self.endless = False
-        """Whether a passage begins that never ends; then none that begins later ends either."""
+        """True if a passage begins that never ends; then none that begins later ends either."""
         self.at = self._inside_thought()
 
     def _inside_thought(self) -> int:

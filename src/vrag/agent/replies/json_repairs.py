@@ -83,7 +83,7 @@ def _repaired(text: str, fault: str) -> object:
         raise ValueError(f"{fault}, and it does not end where a value ends")
     try:
         value: object = repair_json(text, return_objects=True, skip_json_loads=True)
-    except Exception as error:  # whatever the library stumbles over is no JSON to us
+    except Exception as error:  # the library may raise anything on damaged text
         raise ValueError(fault) from error
     if _letters(text) != _letters(_written(value, fault)):
         raise ValueError(f"{fault}, and a part of it has no place in what it could mean")

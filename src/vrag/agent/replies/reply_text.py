@@ -93,11 +93,11 @@ class WrittenCall:
     """None where there is none, or the call cannot be read."""
     arguments: object = None
     fault: str = ""
-    """Why the call cannot be read; one sentence."""
+    """The reason the call cannot be read; one sentence."""
     end: int
     """Characters of the reply up to its end."""
     closed: bool = True
-    """Whether the call has its closing tag."""
+    """True if the call has its closing tag."""
     further: int = 0
     """Calls that follow in the same list."""
 
@@ -219,7 +219,7 @@ _INTENTION = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(r"[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:")
-"""What only tool calls hold."""
+"""Text that occurs in tool calls only."""
 _MAX_CHARACTERS = 20_000
 """Of an answer; what is longer is no answer."""
 

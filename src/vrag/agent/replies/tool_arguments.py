@@ -19,9 +19,9 @@ from vrag.agent.replies.json_repairs import read_damaged_json
 T = TypeVar("T")
 
 IDENTIFIER = re.compile(r"[\w-]{1,64}")
-"""What a node may be called: letters of any script, digits, `_` and `-`."""
+"""Pattern of node names: letters of any script, digits, `_` and `-`."""
 LABEL = re.compile(r"(Text|Picture|Video) ([1-9][0-9]{0,3})")
-"""How a result of a search is called within its node."""
+"""Pattern of the label of a search result within its node."""
 
 _LABEL = re.compile(r"\W*(text|passage|picture|image|page|video|clip)[\s_#:-]*0*([1-9][0-9]{0,3})\W*")
 _KINDS = {"passage": "Text", "image": "Picture", "page": "Picture", "clip": "Video"}

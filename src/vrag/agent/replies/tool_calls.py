@@ -122,7 +122,7 @@ class AnswerNode:
 
     @property
     def abstains(self) -> bool:
-        """Whether it says that the documents do not hold an answer."""
+        """True if it says that the documents do not hold an answer."""
         return self.text.rstrip(".").casefold() == ABSTENTION.casefold()
 
 
@@ -170,7 +170,7 @@ class ToolNode:
 
 
 Call = SearchNode | Memorize | AnswerNode | CropNode | ToolNode
-"""What `render_call` writes and `parse_call` reads."""
+"""A tool call, as `render_call` writes and `parse_call` reads it."""
 
 
 def _check_place(node: str, parents: tuple[str, ...]) -> None:

@@ -82,7 +82,7 @@ class RunStep:
     node: str | None = None
     """The node of the memory graph that it made."""
     invalid: str | None = None
-    """Why the reply was not carried out."""
+    """The reason the reply was not carried out."""
     hits: tuple[Hit, ...] = ()
     shown: tuple[ImageShown, ...] = ()
     reply: str = ""
@@ -112,7 +112,7 @@ class RunResult:
     """None when the agent abstained, failed or never answered."""
     evidence: tuple[Evidence, ...] = ()
     unsupported: tuple[str, ...] = ()
-    """Why pieces of evidence were left out."""
+    """The reason pieces of evidence were left out."""
     stop_reason: StopReason | None = None
     """None while the run goes on, or when it was cut off."""
     failure: str | None = None
@@ -120,7 +120,7 @@ class RunResult:
     graph: Graph | None = None
     """The memory graph at the end; None without one."""
     last: float = 0.0
-    """When the last event happened, in seconds since 1970."""
+    """Time of the last event, in seconds since 1970."""
     events: int = 0
     """Number of events."""
 

@@ -65,7 +65,7 @@ class StoredRun:
 
     @property
     def has_end(self) -> bool:
-        """Whether its last event says how it ended."""
+        """True if its last event says how it ended."""
         return isinstance(self.events[-1], AnswerGiven | RunFailed)
 
     @property

@@ -32,7 +32,7 @@ class FinishedRuns:
     unfinished: list[str] = field(default_factory=list[str])
     """Questions without a finished run."""
     stopped: bool = False
-    """Whether the user stopped the work."""
+    """True if the user stopped the work."""
     error: BaseException | None = None
     """A bug of the program, to be raised once the finished runs are safe."""
 

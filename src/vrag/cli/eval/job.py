@@ -52,9 +52,9 @@ class BenchmarkJob:
     failures_in_a_row: int = 0
     """Failed runs since the latest one that did not fail."""
     given_up: bool = False
-    """Whether so many runs failed in a row that the rest would fail too."""
+    """True if so many runs failed in a row that the rest would fail too."""
     start: float = 0.0
-    """When the first new run began, in seconds of `time.monotonic`."""
+    """Start of the first new run, in seconds of `time.monotonic`."""
     records: dict[tuple[str, int], CaseRecord] = field(default_factory=dict[tuple[str, int], "CaseRecord"])
 
     @cached_property

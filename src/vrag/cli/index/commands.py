@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class IndexEngine(StrEnum):
-    """Where documents are converted and embedded."""
+    """The place where documents are converted and embedded."""
 
     LOCAL = "local"
     RAY = "ray"

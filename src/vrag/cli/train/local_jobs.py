@@ -65,7 +65,7 @@ class Machine:
 
     @property
     def made_with(self) -> dict[str, str]:
-        """What changes the result of the training."""
+        """The options that change the result of the training."""
         from vrag.rl.model import autocast_of
 
         return {"dtype": self.dtype, "autocast": autocast_of(self.place, self.autocast)}

@@ -85,7 +85,7 @@ class _RolloutSummary:
     before: int
     """Rollouts that were in the folder."""
     model: bool
-    """Whether a model is asked, which may report token ids."""
+    """True if a model is asked, which may report token ids."""
     start: float = field(default_factory=time.perf_counter)
     made: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])

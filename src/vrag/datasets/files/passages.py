@@ -43,7 +43,7 @@ class ParagraphDocument:
 
     @property
     def empty(self) -> bool:
-        """Whether its text has no word."""
+        """True if its text has no word."""
         return re.search(r"\w", self.text) is None
 
     def document(self) -> TextDocument:

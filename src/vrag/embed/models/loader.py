@@ -43,7 +43,7 @@ class LoadReport:
     source: str
     """Folder of the checkpoint."""
     adapter: bool
-    """Whether the checkpoint is an adapter over another model."""
+    """True if the checkpoint is an adapter over another model."""
     missing: tuple[str, ...]
     """Names of the network that the checkpoint has no tensor for."""
     unexpected: tuple[str, ...]

@@ -175,7 +175,7 @@ class Thumbnail:
 
     @property
     def predicted(self) -> bool:
-        """Whether evidence of an answer is on it."""
+        """True if evidence of an answer is on it."""
         return any(kind != "gold" for kind in (*self.whole, *(box.kind for box in self.boxes)))
 
     def as_dict(self) -> dict[str, Any]:

@@ -33,13 +33,13 @@ class Thumbnails:
     most_bytes: int = DEFAULT_BYTES
     """Size of all images in the page; 0 for none at all."""
     evidence_only: bool = False
-    """Whether pages without evidence of an answer have no image."""
+    """True if pages without evidence of an answer have no image."""
     pictures: list[str] = field(default_factory=list[str])
     """Data URLs of the images, by their numbers."""
     left: int = 0
     """Images without room; some of them may be unreadable."""
     full: bool = False
-    """Whether one did not fit. No other is made then, as making them takes the time."""
+    """True if one did not fit. No other is made then, as making them takes the time."""
     bytes: int = 0
     """Characters of all data URLs."""
     _numbers: dict[Hashable, int | None] = field(default_factory=dict["Hashable", "int | None"])

@@ -86,7 +86,7 @@ class MetricComparison:
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is significant at .05."""
+        """True if the difference is significant at .05."""
         return self.final_p < 0.05
 
     @property
@@ -187,7 +187,7 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether no measure differs on any question."""
+        """True if no measure differs on any question."""
         return not any(contrast.wins or contrast.losses for contrast in self.contrasts)
 
     def as_dict(self) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class Interval:
 
     @property
     def few(self) -> bool:
-        """Whether there were too few documents to say much about others."""
+        """True if there were too few documents to say much about others."""
         return self.documents < FEW
 
     def as_dict(self) -> dict[str, float | str | int | bool]:

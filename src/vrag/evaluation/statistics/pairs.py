@@ -51,7 +51,7 @@ class Pair:
 
     @property
     def judged(self) -> bool:
-        """Whether both have a verdict."""
+        """True if both have a verdict."""
         return CaseOutcome.UNJUDGED not in {self.a.outcome, self.b.outcome}
 
 

@@ -50,11 +50,11 @@ class Significance:
     units: int
     """Questions or documents that differ; fewer than `MIN_UNITS` cannot be significant at .05."""
     exact: bool
-    """Whether all signs were considered; else `DRAWS` of them."""
+    """True if all signs were considered; else `DRAWS` of them."""
 
     @property
     def too_few(self) -> bool:
-        """Whether so few differ that nothing could have been significant."""
+        """True if so few differ that nothing could have been significant."""
         return self.units < MIN_UNITS
 
     def as_dict(self) -> dict[str, float | int | bool]:

@@ -58,7 +58,7 @@ class Estimate:
     """Lower end; None without an interval."""
     high: float | None = None
     few: bool = False
-    """Whether the documents were too few for the interval to say much about others."""
+    """True if the documents were too few for the interval to say much about others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,7 +319,7 @@ def _write_nodes(collection: Collection, place: Path, target: Path, model: str) 
 def _gathered(
     collection: Collection, ids: Sequence[str], place: Path, number: type[np.floating[Any]]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Which items have vectors (or how many), and all vectors, (vectors, dimension), mapped from the disk."""
+    """Load the items with vectors (or their number), and all vectors, (vectors, dimension), memory-mapped."""
     embedder = collection.header.embedder
     assert embedder is not None
     content = gather(collection, ids, place)

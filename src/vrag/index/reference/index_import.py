@@ -295,7 +295,7 @@ def _contents(embedder: Embedder, listing: Listing) -> Iterator[tuple[EmbedConte
 
 
 def _is_picture(entry: ListEntry, listing: Listing) -> bool:
-    """Whether its path is that of a picture which was found: any other is made up, whatever is there."""
+    """Return whether its path is that of a picture that was found; other paths are made up."""
     return entry.kind is EntryKind.IMAGE and entry.digest in listing.found
 
 

@@ -65,7 +65,7 @@ class PublishReport:
     number: int
     """Number of the current publication."""
     fresh: bool
-    """Whether it is new: False when nothing has changed since the last time."""
+    """True if it is new: False when nothing has changed since the last time."""
     files: int
     """Files uploaded."""
     bytes: int
@@ -192,7 +192,7 @@ def _table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _refers(manifest: bytes, name: str) -> bool:
-    """Whether a manifest refers to a file of its table.
+    """Return whether a manifest refers to a file of its table.
 
     It begins with the transaction that made it, which names files of former versions; the first eight of its
     last sixteen bytes say where the list of its own begins. It spells out the names of data files. Of a
@@ -236,7 +236,7 @@ def _header(objects: Objects, collection: Collection) -> bytes | None:
 
 
 def _is_compatible(published: CollectionHeader, own: CollectionHeader) -> bool:
-    """Whether items and vectors of both are of one kind; an import may have got its embedder since."""
+    """Return whether items and vectors of both are of one kind; an import may have got its embedder since."""
     if published.corpus_fingerprint != own.corpus_fingerprint:
         return False
     if published.embedder is None or own.embedder is None:

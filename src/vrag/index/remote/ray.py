@@ -83,7 +83,7 @@ class RayOptions:
     gpus: float = 0.0
     """GPUs that each of them takes."""
     shared: bool = True
-    """Whether files are looked for at their own paths, before they are fetched."""
+    """True if files are looked for at their own paths, before they are fetched."""
     items: int = MIN_BATCH
     """Items that each of them embeds at once: as many as its model works on at once, if that is more."""
 

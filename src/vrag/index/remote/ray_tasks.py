@@ -174,7 +174,7 @@ class _Fetch(NamedTuple):
 
 
 def _is_here(source: SourceFile) -> bool:
-    """Whether this machine has a file of that size and time at its path."""
+    """Return whether this machine has a file of that size and time at its path."""
     try:
         found = source.path.stat()
     except OSError:

@@ -65,7 +65,7 @@ class Catalog:
     ordinals: NDArray[np.int32]
     kinds: Column
     shown: NDArray[np.bool_]
-    """Whether the manifest refers to the item's document. Others are about to go or to come."""
+    """True if the manifest refers to the item's document. Others are about to go or to come."""
     key: str
     """Hash over ids and names: names the caches made from these items."""
     content: str

@@ -31,7 +31,7 @@ LanceTable: TypeAlias = Any
 """A `lancedb.table.LanceTable`, which has no types to speak of; None for a table without a version."""
 
 _ATTEMPTS = 3
-"""How often a long read begins when its version is compacted away."""
+"""Number of attempts at a long read whose version is compacted away."""
 _RUST_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
 """The place in LanceDB's code where it noticed an error, which helps nobody here."""
 _CLOCK_TICK_NS = 50_000_000
@@ -221,7 +221,7 @@ class Table:
         self._lock = threading.RLock()
         self._copies = copies
         self._from_copies = copies is not None
-        """Whether copies are read; no longer once LanceDB has opened the table."""
+        """True if copies are read; no longer once LanceDB has opened the table."""
         self._manifest: tuple[int | None, Manifest | None] | None = None
         """A stamp of the store, and the manifest that was the newest then."""
         self._copy: tuple[Manifest, Rows] | None = None

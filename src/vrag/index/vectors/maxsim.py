@@ -89,7 +89,7 @@ class PageRun(NamedTuple):
     rows: NDArray[np.int64]
     """The items."""
     starts: NDArray[np.int64]
-    """Where the vectors of each begin, relative to `begin`."""
+    """Offsets of the vectors of each item, relative to `begin`."""
 
 
 def runs(

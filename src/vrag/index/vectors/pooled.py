@@ -154,7 +154,7 @@ def _encode(
 
 
 def _measure(pages: Pages, averages: PooledVectors) -> tuple[int, float]:
-    """How many candidates hold 99 of 100 of the exact best ten, within bounds, and the share they hold."""
+    """Find the number of candidates that hold 99 % of the exact best ten, within bounds, and their share."""
     rows = np.flatnonzero(pages.lengths > 0)
     if not len(rows):
         return MIN_CANDIDATES, 1.0

@@ -52,7 +52,7 @@ _CANDIDATES = (100, 300)
 
 
 class Probe(NamedTuple):
-    """How thoroughly the lists are searched."""
+    """Options of the search through the lists."""
 
     lists: int
     candidates: int

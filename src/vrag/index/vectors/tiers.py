@@ -37,7 +37,7 @@ class Tier:
 
     name: TierName
     reason: str
-    """Why this one, for people."""
+    """The reason for this choice, for people."""
     recall: float | None = None
     """Share of the exact best ten that it finds, measured when it was built; None for exact search."""
 
@@ -49,7 +49,7 @@ class VectorOptions:
     tier: str = _AUTO
     """A `TierName`, or `auto`: by the size of the collection."""
     device: str = "cpu"
-    """Where torch multiplies, for the tier `cuda`: `cuda`, `cuda:1`. Anything but `cpu` chooses that tier."""
+    """Device of torch for the tier `cuda`: `cuda`, `cuda:1`. Anything but `cpu` chooses that tier."""
 
 
 _TIERS = {

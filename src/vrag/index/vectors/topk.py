@@ -19,7 +19,7 @@ class BatchedIndex(ABC):
     """A `VectorIndex` that searches queries in batches. Subclasses find rows, of items sorted by id."""
 
     SHARES_MASK: ClassVar[bool] = True
-    """Whether all queries of a batch must have equal masks."""
+    """True if all queries of a batch must have equal masks."""
 
     def __init__(self, tier: Tier, ids: Sequence[str], batch_size: int) -> None:
         self.tier = tier

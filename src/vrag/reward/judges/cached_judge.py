@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrag.reward.reward import IdentifiedJudge
 
 BUSY_SECONDS = 30.0
-"""How long another process may be writing."""
+"""Time limit for waiting until another process has written."""
 _TaskKey: TypeAlias = tuple[asyncio.AbstractEventLoop, str]
 """A task belongs to its event loop."""
 

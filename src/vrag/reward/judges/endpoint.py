@@ -40,7 +40,7 @@ class Dialogue:
     model: ChatModel
     """It retries failed calls by itself, boundedly."""
     subject: str
-    """What is asked for: `verdict`."""
+    """Name of the requested value: `verdict`."""
     options: ChatOptions = OPTIONS
     attempts: int = 3
     """Maximum of replies that are asked for."""

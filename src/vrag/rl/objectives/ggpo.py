@@ -45,11 +45,11 @@ class GgpoOptions:
     penalty: float = 0.5
     """c: the cost of a segment with an invalid action, in units of advantage."""
     dead_ends: bool = True
-    """Whether dead ends of correct trajectories are masked."""
+    """True if dead ends of correct trajectories are masked."""
     evidence: bool = True
-    """Whether segments of wrong trajectories that found the evidence are masked."""
+    """True if segments of wrong trajectories that found the evidence are masked."""
     permute: bool = False
-    """Whether as many segments of a batch are masked at random instead: a control, not a method.
+    """True if as many segments of a batch are masked at random instead: a control, not a method.
 
     They are permuted among all segments of the batch that could be masked, those of correct and of wrong
     trajectories apart, and those of better and of worse ones: only the information of the graph and the
@@ -69,11 +69,11 @@ class Segment:
     node: str | None = None
     """Id of the node that it made; None where it made none."""
     answers: bool = False
-    """Whether it made the answer."""
+    """True if it made the answer."""
     found: bool = False
-    """Whether its search results held annotated evidence."""
+    """True if its search results held annotated evidence."""
     invalid: bool = False
-    """Whether an action in it was invalid, also where a later one made a node."""
+    """True if an action in it was invalid, also where a later one made a node."""
 
     @property
     def maskable(self) -> bool:
@@ -237,10 +237,11 @@ def batch_credit(
 
 
 def _is_reversed(outcome: float, correct: bool | None) -> bool:
-    """Whether other parts of a reward outweigh the bit: a wrong run better than its group, a right one worse.
+    """Return whether other parts of a reward outweigh the bit.
 
-    Then there is neither reward for a dead end nor blame for a search that found the evidence, which a mask
-    would remove. With the bit alone for a reward it cannot be.
+    A wrong run is above its group then, or a right one below, and there is neither reward for a dead end nor
+    blame for a search that found the evidence, which a mask would remove. It cannot happen if the reward is
+    the bit alone.
     """
     return correct is not None and (outcome < 0 if correct else outcome > 0)
 

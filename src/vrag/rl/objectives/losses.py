@@ -48,7 +48,7 @@ class LossOptions:
 
     kind: RatioKind = RatioKind.TOKEN
     clip: tuple[float, float] | None = None
-    """How far a ratio may go below and above 1; None for the usual bounds: 0.2 and 0.2 by token, 3e-4 and
+    """Bounds of a ratio below and above 1; None for the usual bounds: 0.2 and 0.2 by token, 3e-4 and
     4e-4 by segment."""
     kl: float = 0.01
     """Weight of the KL divergence from the reference policy; ignored without one."""

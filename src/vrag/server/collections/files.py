@@ -133,7 +133,7 @@ class DocumentSelector(NamedTuple):
     """As `distinct_folders` returns it."""
 
     def matches(self, document: str, name: str, folder: str | None) -> bool:
-        """Whether a file is one of them."""
+        """Return whether a file is one of them."""
         return document == self.document and self.name in {None, name} and self.folder in {None, folder}
 
 

@@ -302,7 +302,7 @@ class IndexWorker:
             job.settle(None)
 
     def _are_gone(self, rows: list[Document]) -> bool:
-        """Whether the manifest has none of these any more: they are removed, whatever failed later."""
+        """Return whether the manifest has none of these any more: they are removed, whatever failed later."""
         try:
             left = read_manifest(self.holding.collection)
         except CollectionError:

@@ -66,7 +66,7 @@ class UploadJob:
 
     @property
     def over(self) -> bool:
-        """Whether its state is final."""
+        """True if its state is final."""
         return self.state in {JobState.FINISHED, JobState.FAILED}
 
     def info(self) -> UploadJobInfo:

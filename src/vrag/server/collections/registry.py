@@ -27,13 +27,13 @@ class OpenCollection:
     producer: Producer | None = None
     """Makes items of documents; None if nothing can be added."""
     reason: str = ""
-    """Why it is read-only, for people; empty if it is not."""
+    """The reason it is read-only, for people; empty if it is not."""
     removable: bool = False
-    """Whether a client may delete it: it was created by one."""
+    """True if a client may delete it: it was created by one."""
 
     @property
     def writable(self) -> bool:
-        """Whether documents can be added and removed."""
+        """True if documents can be added and removed."""
         return self.producer is not None
 
 
@@ -42,7 +42,7 @@ class CollectionSet(Protocol):
 
     @property
     def absent(self) -> str:
-        """Why there are no collections here, for people; empty if there are."""
+        """The reason there are no collections here, for people; empty if there are."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class CollectionSet(Protocol):
 
 
 class CollectionCounts(NamedTuple):
-    """How much of a collection can be found."""
+    """The numbers of documents and items of a collection that can be found."""
 
     documents: int = 0
     """Distinct contents: two files with the same one count once."""

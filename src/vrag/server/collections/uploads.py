@@ -77,7 +77,7 @@ def uploads_of(holding: OpenCollection) -> Path:
 
 
 def lies_in(path: str, folder: Path) -> bool:
-    """Whether a path in the manifest belongs to a file in this folder, whatever links lead there."""
+    """Return whether a path in the manifest belongs to a file in this folder, whatever links lead there."""
     parent, name = os.path.split(path)
     if os.path.basename(parent) != folder.name or not name:  # noqa: PTH119 - cheap, for every row
         return False
@@ -99,7 +99,7 @@ def uploaded_files(folder: Path) -> list[Path]:
 
 
 def is_done(path: Path, row: Document | None) -> bool:
-    """Whether the manifest has an uploaded file completely."""
+    """Return whether the manifest has an uploaded file completely."""
     return row is not None and row.status is not DocumentStatus.PENDING and is_unchanged(path, row)
 
 

@@ -51,7 +51,7 @@ _CORS_RESPONSE_HEADERS = ("content-disposition", "etag", "location", "mcp-sessio
 
 
 def is_public(path: str) -> bool:
-    """Whether a path needs no token: the health check, the page without its content, the sign-in.
+    """Return whether a path needs no token: the health check, the page without its content, the sign-in.
 
     >>> is_public("/static/app.js"), is_public("/static/../runs"), is_public("/runs")
     (True, False, False)
@@ -214,7 +214,7 @@ def _check_own_page(scope: Scope) -> None:
 
 
 def _is_program(scope: Scope) -> bool:
-    """Whether a request to 0.0.0.0 cannot be one that a page of another site had a browser send.
+    """Return whether a request to 0.0.0.0 cannot be one that a page of another site had a browser send.
 
     With methods other than GET and HEAD browsers always send `Origin`, which is checked. A GET for a picture
     or a script carries neither `Origin` nor, to this address, `Sec-Fetch-Site`; but a page cannot take away
@@ -231,7 +231,7 @@ def _is_program(scope: Scope) -> bool:
 
 
 def _is_link(scope: Scope) -> bool:
-    """Whether somebody follows a link of another site to the page, which by itself shows no content."""
+    """Return whether the request follows a link of another site to the page, which shows no content."""
     headers = dict[bytes, bytes](scope["headers"])
     return (
         scope["method"] in {"GET", "HEAD"}

@@ -113,7 +113,7 @@ class GuardedProtocol(H11Protocol):
 
     @property
     def streams(self) -> bool:
-        """Whether its response is a stream of events."""
+        """True if its response is a stream of events."""
         if self.cycle is None or self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
             return False
         return bool(self.cycle.scope.get("state", {}).get("streams"))

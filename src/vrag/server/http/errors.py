@@ -59,7 +59,7 @@ _ID_HINTS = {
     "documents": "GET /collections/{name}/documents lists the documents.",
     "collections": "GET /collections/{name}/documents lists the documents.",
 }
-"""Where ids come from, by the first part of the path."""
+"""Endpoints that list ids, by the first part of the path."""
 _BODY_EXAMPLES = {
     "search": 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.',
     "runs": 'Send a JSON object such as {"question": "What was the revenue in 2023?"}.',

@@ -71,7 +71,7 @@ class Peer:
     scheme: str
     """`http` or `https`."""
     same_machine: bool
-    """Whether a program on this machine sent it, and for nobody else."""
+    """True if a program on this machine sent it, and for nobody else."""
 
 
 def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:

@@ -36,7 +36,7 @@ _MAX_SIGN_IN_BYTES = 32 * 1024
 
 
 class SessionInfo(BaseModel):
-    """Whether a browser may use the server."""
+    """The sign-in state of a browser."""
 
     needed: bool = Field(description="Whether this server requires a token.")
     signed_in: bool = Field(description="Whether this request would be accepted by the other routes.")
@@ -68,11 +68,11 @@ class BrowserSessions:
 
     @property
     def needed(self) -> bool:
-        """Whether the server has a token."""
+        """True if the server has a token."""
         return self._token is not None
 
     def knows_token(self, token: bytes) -> bool:
-        """Whether this is the server's token. Takes the same time for every input."""
+        """Return whether this is the server's token. Takes the same time for every input."""
         return hmac.compare_digest(digest_of(token), self._token or b"")
 
     def open(self) -> str:
@@ -113,7 +113,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
 
     @router.get("/session", summary="Whether a token is needed", responses=refused)
     async def session(request: Request) -> SessionInfo:
-        """Whether this server requires a token, and whether this request has one or a session."""
+        """Return whether this server requires a token, and whether this request has one or a session."""
         return SessionInfo(needed=sessions.needed, signed_in=bool(request.state.known))
 
     @router.post(

@@ -147,7 +147,7 @@ class Tool:
     description: str
     arguments: type[BaseModel]
     is_slow: bool = False
-    """Whether it calls a model, which may cost something, and keeps a record."""
+    """True if it calls a model, which may cost something, and keeps a record."""
 
 
 TOOLS = (

@@ -59,7 +59,7 @@ class CompletionReply:
     """One for each marker of the answer."""
     vrag: VragPart
     is_cut: bool
-    """Whether a limit ended the run."""
+    """True if a limit ended the run."""
 
     @property
     def content(self) -> str:
@@ -72,7 +72,7 @@ class Reasoning:
     """Thoughts and steps of a run as growing text."""
 
     _thinking: bool = field(default=False)
-    """Whether a part of this step's thought has arrived."""
+    """True if a part of this step's thought has arrived."""
 
     def add(self, event: Event) -> str:
         """Return the text that an event adds; often none."""

@@ -72,7 +72,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
     @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
     async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
-        """Whether it is available."""
+        """Return whether it is available."""
         offer = await runs.capabilities()
         try:
             find_model(id, offer)

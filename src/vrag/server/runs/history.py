@@ -49,7 +49,7 @@ class RunHistory:
         return RunDetail.of(run, *self._read_outline(run))
 
     def is_running(self, run: str) -> bool:
-        """Whether some process writes it now."""
+        """Return whether some process writes it now."""
         return self.store.state(run, ended=False) is RunState.RUNNING
 
     def summaries(

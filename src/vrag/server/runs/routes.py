@@ -76,7 +76,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
 
     @router.get("/runs/{id}", summary="A run", responses=responses(404, 408, 413, 503, 504))
     async def detail(id: RunPath) -> RunDetail:
-        """How it ended, what it cost, and the evidence of its answer."""
+        """The end of a run, its cost, and the evidence of its answer."""
         return await runs.detail(id)
 
     @router.delete(

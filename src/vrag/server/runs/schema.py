@@ -261,7 +261,7 @@ class CapabilityLimits(_ClosedModel):
 
 
 class Capabilities(_ClosedModel):
-    """What a server offers its clients."""
+    """The agents, models, collections and limits that a server offers."""
 
     agents: tuple[AgentChoice, ...]
     models: tuple[ModelChoice, ...]
@@ -304,7 +304,7 @@ class AgentProvider(Protocol):
 
     @property
     def offer(self) -> Capabilities:
-        """What can be requested at the moment. May block."""
+        """The agents, models and collections that can be requested now. May block."""
         ...
 
     @property

@@ -95,7 +95,7 @@ def drawing_json(graph: Graph) -> dict[str, Any]:
 
 
 def _has_picture(item: RememberedItem) -> bool:
-    """Whether a picture of it is remembered; texts live on in the summary."""
+    """Return whether a picture of it is remembered; texts live on in the summary."""
     return item.useful and not item.label.startswith("Text")
 
 

@@ -70,7 +70,7 @@ class VerlOptions(_StrictOptions):
     judge: JudgeOptions = JudgeOptions()
     weights: PartWeights = PartWeights()
     gate: bool = True
-    """Whether a trajectory without a search or without an answer earns 0."""
+    """True if a trajectory without a search or without an answer earns 0."""
     profile: str = "auto"
     """Family of the model; auto by the checkpoint."""
     instruction: str | None = None

@@ -115,7 +115,7 @@ class Attention:
     name: str
     """One of `IMPLEMENTATIONS`."""
     reason: str
-    """Why, as the end of a sentence."""
+    """The reason of the failure, as the end of a sentence."""
 
 
 def choose_attention() -> Attention:

@@ -103,7 +103,7 @@ class BatchCredit:
     advantages: NDArray[np.float64]
     """Shape (rows,); 0 for padding."""
     masked: NDArray[np.bool_]
-    """Where there is no gradient, neither of the advantage nor of the KL term, shape (rows,)."""
+    """Mask of rows without a gradient of the advantage or of the KL term, shape (rows,)."""
     metrics: Mapping[str, float]
 
 
