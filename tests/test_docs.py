@@ -109,7 +109,8 @@ def found_command(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def test_the_python_shown_works(desk: Path) -> None:
-    code = "\n".join(blocks(ROOT / "docs" / "python.md", "python"))
+    pages = (ROOT / "README.md", ROOT / "docs" / "python.md")
+    code = "\n".join(block for page in pages for block in blocks(page, "python"))
     environment = {**os.environ, "HOME": str(desk)}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=desk, env=environment, capture_output=True, text=True, check=False

@@ -1,9 +1,13 @@
 """`vrag.open`: the entry point for Python."""
 
+from __future__ import annotations
+
 import asyncio
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,7 +16,19 @@ from PIL import Image
 import vrag
 from vrag.agent.events import AnswerGiven
 from vrag.agent.evidence import Evidence
+from vrag.agent.runs.run_store import RunState
 from vrag.errors import CollectionError, CorpusError, SettingsError
+from vrag.factory import agents
+from vrag.index import build
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.agent.agent import Agent
+    from vrag.corpus.options import CorpusOptions
+    from vrag.index.build import AddReport
+    from vrag.index.collection import Collection
+    from vrag.settings import Settings
 
 CITY = "# Ferries\n\nThe single fare for a kayak is 12 crowns.\n"
 ISLAND = "# Islands\n\nThe lighthouse of Vardo was built in 1903.\n"
@@ -47,7 +63,7 @@ def test_runs_are_recorded(session: vrag.Session) -> None:
 
 def test_the_image_of_evidence_is_the_part_of_the_page_in_its_box(tmp_path: Path) -> None:
     page = Image.new("RGB", (200, 100), "white")
-    page.paste((255, 0, 0), (50, 20, 100, 60))
+    page.paste((255, 0, 0), (58, 20, 110, 60))
     page.save(tmp_path / "page.png")
     session = vrag.open(tmp_path / "page.png", collection=tmp_path / "collection", ocr="off")
     item = session.searcher.item(f"{session.documents[0].id[:16]}-1")
@@ -57,20 +73,35 @@ def test_the_image_of_evidence_is_the_part_of_the_page_in_its_box(tmp_path: Path
         document_id=item.document,
         page=1,
         kind=item.kind,
-        box=(0.25, 0.2, 0.5, 0.6),
+        box=(0.29, 0.2, 0.55, 0.6),
     )
 
     image = session.image(evidence)
 
-    assert image.size == (50, 40)
+    assert image.size == (52, 40)
     assert (np.asarray(image)[:, :, 0] - np.asarray(image)[:, :, 1].astype(int)).min() > 200
     assert session.image(evidence.model_copy(update={"box": None})).size == (200, 100)
 
 
 def test_events_come_as_they_happen(session: vrag.Session) -> None:
-    events = list(session.stream("What is the single fare for a kayak?"))
+    events = session.stream("What is the single fare for a kayak?")
+    next(events)
+    run = session.runs.ids()[0]
 
-    assert isinstance(events[-1], AnswerGiven)
+    assert session.runs.state(run, ended=session.runs.read(run).has_end) is RunState.RUNNING
+    assert isinstance(list(events)[-1], AnswerGiven)
+
+
+def test_closing_the_events_stops_the_run(session: vrag.Session) -> None:
+    async def begin() -> None:
+        events = session.astream("What is the single fare for a kayak?")
+        await anext(events)
+        await events.aclose()
+
+    asyncio.run(begin())
+
+    assert not session.runs.read("last").has_end
+    assert session.runs.state(session.runs.ids()[0], ended=False) is RunState.INTERRUPTED
 
 
 def test_many_questions_are_answered_at_once(session: vrag.Session) -> None:
@@ -80,10 +111,31 @@ def test_many_questions_are_answered_at_once(session: vrag.Session) -> None:
         return [result.answer for result in results]
 
     answers = asyncio.run(ask_all())
+    again = asyncio.run(ask_all())  # in another event loop
 
+    assert again == answers
     assert len(answers) == 5
     assert len(set(answers)) == 1
-    assert len(session.runs.ids()) == 5
+    assert len(session.runs.ids()) == 10
+
+
+def test_questions_from_several_threads_share_one_agent(
+    session: vrag.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Settings] = []
+    open_agent = agents.open_agent
+
+    def count(settings: Settings, *others: Any) -> Agent:  # noqa: ANN401
+        opened.append(settings)
+        return open_agent(settings, *others)
+
+    monkeypatch.setattr(agents, "open_agent", count)
+
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(session.ask, ["What is the single fare for a kayak?"] * 8))
+
+    assert {result.answer for result in results} == {results[0].answer}
+    assert len(opened) == 1
 
 
 def test_only_the_documents_under_the_paths_are_used(session: vrag.Session, tmp_path: Path) -> None:
@@ -110,6 +162,57 @@ def test_documents_that_are_added_later_are_used_too(session: vrag.Session, tmp_
     assert "1903" in after.answer
 
 
+def test_documents_are_added_to_the_collection_that_is_open(docs: Path, tmp_path: Path) -> None:
+    vrag.open(docs, collection=tmp_path / "named")
+    (tmp_path / "vardo.md").write_text(ISLAND)
+    session = vrag.open(collections=[tmp_path / "named"])
+
+    report = session.add(tmp_path / "vardo.md")
+
+    assert report.items == 1
+    assert {document.name for document in session.documents} == {"ferries.md", "vardo.md"}
+    assert [hit.document_name for hit in session.search("lighthouse")] == ["vardo.md"]
+
+
+def test_what_was_set_for_the_session_holds_for_documents_that_are_added(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = vrag.open(docs, collection=tmp_path / "collection", workers=1)
+    used: list[CorpusOptions] = []
+    add = build.add
+
+    def spy(collection: Collection, paths: Sequence[Path], options: CorpusOptions, **more: Any) -> AddReport:  # noqa: ANN401
+        used.append(options)
+        return add(collection, paths, options, **more)
+
+    monkeypatch.setattr(build, "add", spy)
+    (tmp_path / "vardo.md").write_text(ISLAND)
+
+    session.add(tmp_path / "vardo.md")
+
+    assert [options.workers for options in used] == [1]
+
+
+def test_documents_are_not_added_to_several_collections_or_a_server(docs: Path, tmp_path: Path) -> None:
+    for name in "ab":
+        vrag.open(docs, collection=tmp_path / name)
+    with pytest.raises(SettingsError, match="several are open"):
+        vrag.open(collections=[tmp_path / "a", tmp_path / "b"]).add(docs)
+    with pytest.raises(SettingsError, match="several are named"):
+        vrag.open(docs, collections=[tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(SettingsError, match="no local collection"):
+        vrag.open(search_url="http://localhost:9").add(docs)
+
+
+def test_a_new_scope_holds_for_search_and_questions(session: vrag.Session) -> None:
+    assert session.ask("What is the single fare for a kayak?").answer is not None
+
+    session.scope = frozenset()
+
+    assert session.search("kayak") == []
+    assert session.ask("What is the single fare for a kayak?").answer is None
+
+
 def test_a_collection_is_opened_without_paths(session: vrag.Session, tmp_path: Path) -> None:
     assert session.documents
 
@@ -129,7 +232,10 @@ def test_a_collection_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         vrag.open(collection=tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("settings", [{"collektion": "x"}, {"agent": "nobody"}, {"max_steps": "many"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"collektion": "x"}, {"agent": "nobody"}, {"max_steps": "many"}, {"base_url": "http://localhost:9"}],
+)
 def test_a_wrong_setting_is_an_error_before_anything_is_indexed(
     settings: dict[str, str], docs: Path, tmp_path: Path
 ) -> None:

@@ -179,7 +179,7 @@ def atomic_dir(target: Path) -> Generator[Path]:
     try:
         partial.mkdir(parents=True)
         yield partial
-        for path in (*partial.iterdir(), partial):
+        for path in (*partial.rglob("*"), partial):
             sync(path)
         replace_directory(partial, target)
     except BaseException:

@@ -89,7 +89,7 @@ class Conditions(BaseModel):
     """The extractor of short answers for rules to compare (`Extractor.identity`): a model, and a hash of its
     prompts; empty where rules compared answers as they were given."""
     made_with: dict[str, Any]
-    """Agent, policy, limits, sampling and collection, as the campaign holds them."""
+    """Agent, policy, limits, sampling and collection, as in the rollout store."""
     places: tuple[str, ...] = ()
     """Places of the collections that were searched: reports draw images of gold pages from them."""
     stopped: bool = False

@@ -148,6 +148,7 @@ def check_agent(settings: Settings) -> None:
         open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
     open_method(settings)
     load_extensions(settings.actions)
+    _check_model_named(settings)
     if settings.model and not is_local:
         open_chat(settings)
 
@@ -180,6 +181,15 @@ def _memory(settings: Settings) -> MemoryOptions:
     )
 
 
+def _check_model_named(settings: Settings) -> None:
+    """Raise `SettingsError` if a server is set, and no model."""
+    if settings.model or not settings.base_url or settings.base_url == os.environ.get("OPENAI_BASE_URL"):
+        return
+    from vrag.chat.http_clients import base_of
+
+    raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Set one: --model, VRAG_MODEL.")
+
+
 def open_policy(settings: Settings, environment: Environment) -> Policy:
     """Build the policy: a served model, a local checkpoint, or the offline policy.
 
@@ -195,10 +205,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
         from vrag.agent.policies.chat import ChatPolicy
 
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
-    if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
-        from vrag.chat.http_clients import base_of
-
-        raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Name one: --model, VRAG_MODEL.")
+    _check_model_named(settings)
     return open_method(settings).offline_policy(environment)
 
 

@@ -81,12 +81,15 @@ class IndexedDocuments(NamedTuple):
     """Those under the paths that were named; the collection may hold others."""
     embedder: Embedder | None
     """The embedder of the collection; None without vectors."""
+    report: AddReport | None
+    """What was added; None if another process was writing."""
 
 
 def index_documents(
     report: SettingsReport,
     paths: Sequence[Path],
     *,
+    embedder: Embedder | None = None,
     progress: Callable[[IndexProgress], None] | None = None,
     on_added: Callable[[AddReport], None] | None = None,
     skip_if_busy: bool = False,
@@ -96,6 +99,7 @@ def index_documents(
     Args:
         report: The settings.
         paths: Files and folders, searched at any depth.
+        embedder: The embedder of the collection, if it has been loaded already.
         progress: Receives the progress, at most ten times per second.
         on_added: Receives the report of what was added, before anything is raised for its documents.
         skip_if_busy: Use what is indexed already when another process is writing to the collection.
@@ -108,7 +112,9 @@ def index_documents(
     """
     from vrag.index.build import add
 
-    collection, options, embedder = _open_when_created(report)
+    collection, options, opened = _open_when_created(report)
+    embedder = embedder or opened
+    added: AddReport | None = None
     try:
         added = add(collection, paths, options, embedder=embedder, progress=progress)
     except CollectionBusy as busy:
@@ -121,7 +127,7 @@ def index_documents(
     documents = documents_under(collection, paths)
     if not documents:
         raise unreadable_error(paths)
-    return IndexedDocuments(collection, documents, embedder)
+    return IndexedDocuments(collection, documents, embedder, added)
 
 
 def _open_when_created(report: SettingsReport) -> IndexJob:

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import ceil, floor
+import asyncio
+import threading
+from collections import Counter
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +18,15 @@ from platformdirs import user_data_path
 from vrag.agent.question import Question
 from vrag.errors import SettingsError
 from vrag.factory.indexing import index_documents
-from vrag.factory.search import open_client, open_searcher
+from vrag.factory.search import SearchParts, open_client
+from vrag.geometry import Box, Space
 from vrag.index.collection import Collection
 from vrag.search.multi import unique_names
 from vrag.settings import SettingsReport
 from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from os import PathLike
 
     from PIL.Image import Image
@@ -47,7 +51,8 @@ __all__ = ["Session", "open_documents", "open_session", "run_store"]
 class Session:
     """Collections that are open for search and questions.
 
-    One session serves many questions, also at once. The runs are recorded with the first collection.
+    One session serves many questions, also at once and from several threads. The runs are recorded with the
+    first collection.
     """
 
     settings: Settings
@@ -56,7 +61,17 @@ class Session:
     searcher: Searcher
     scope: frozenset[str] | None = None
     """Ids of the documents that questions are answered from; None for all."""
-    _agent: Agent | None = field(default=None, repr=False)
+    origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The origin of each setting, as in `SettingsReport`."""
+    embedder: Embedder | None = field(default=None, repr=False)
+    """The embedder of the collections; None without vectors, or when a server searches."""
+    _agent: tuple[frozenset[str] | None, Agent] | None = field(default=None, repr=False)
+    """The agent of `ask`, with the scope it was opened for."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _running: Counter[asyncio.AbstractEventLoop] = field(
+        default_factory=Counter[asyncio.AbstractEventLoop], repr=False
+    )
+    """Number of questions in progress by event loop: the last one closes the agent's connections there."""
 
     @property
     def collection(self) -> Collection:
@@ -99,30 +114,30 @@ class Session:
         """
         return self.searcher.search([Query(query, self.scope)], top_k)[0]
 
-    def add(self, *paths: str | PathLike[str]) -> AddReport | None:
+    def add(self, *paths: str | PathLike[str]) -> AddReport:
         """Index more files and folders; later questions are answered from them too.
 
-        Returns:
-            What was added; None if nothing had changed.
+        After a large addition, searches use the previous state until the new one is loaded.
 
         Raises:
             CorpusError: If none of the documents could be read.
             CollectionBusy: If another process is writing to the collection.
             SettingsError: If a server searches, or several collections are open.
         """
-        if len(self.collections) != 1:
+        collection = self.collection
+        if len(self.collections) > 1:
             raise SettingsError(
-                "Documents are added to one collection.", "Open a single collection: vrag.open(collection=…)"
+                "Documents are added to one collection, and several are open.",
+                "Open one of them: vrag.open(collection=…)",
             )
-        reports: list[AddReport] = []
-        origins = dict.fromkeys(type(self.settings).model_fields, "default")
-        indexed = index_documents(
-            SettingsReport(self.settings, origins, None), list(map(Path, paths)), on_added=reports.append
-        )
-        if self.scope is not None:
-            self.scope |= {document.id for document in indexed.documents}
-            self._agent = None
-        return reports[0]
+        settings = self.settings.model_copy(update={"collection": collection.address, "collections": ()})
+        report = SettingsReport(settings, dict(self.origins), None)
+        indexed = index_documents(report, list(map(Path, paths)), embedder=self.embedder)
+        assert indexed.report is not None  # a busy collection raises here
+        with self._lock:
+            if self.scope is not None:
+                self.scope |= {document.id for document in indexed.documents}
+        return indexed.report
 
     def ask(self, question: str | Question) -> RunResult:
         """Answer a question; the run is recorded.
@@ -156,21 +171,30 @@ class Session:
         if evidence.box is None:
             return page
         left, top, right, bottom = evidence.box
-        sides = left * page.width, top * page.height, right * page.width, bottom * page.height
-        return page.crop((floor(sides[0]), floor(sides[1]), ceil(sides[2]), ceil(sides[3])))
+        box = Box(left * page.width, top * page.height, right * page.width, bottom * page.height, Space.ITEM)
+        return page.crop(box.round_out().as_tuple())
 
     def stream(self, question: str | Question) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded."""
-        asked = Question.of(question)
-        with self.runs.record() as recording:
-            yield from self._default_agent().record(asked, recording)
+        asked, agent = Question.of(question), self._default_agent()
+        with self.runs.record() as log:
+            yield from agent.record(asked, log)
 
     async def astream(self, question: str | Question) -> AsyncGenerator[Event, None]:
-        """Answer a question like `stream`, for asynchronous code."""
-        asked = Question.of(question)
-        with self.runs.record() as recording:
-            async for event in self._default_agent().arecord(asked, recording):
-                yield event
+        """Answer a question like `stream`, for asynchronous code. Closing the generator stops the run."""
+        asked, loop = Question.of(question), asyncio.get_running_loop()
+        agent = await asyncio.to_thread(self._default_agent)
+        self._running[loop] += 1
+        try:
+            with self.runs.record() as log:
+                async with aclosing(agent.arecord(asked, log)) as events:
+                    async for event in events:
+                        yield event
+        finally:
+            self._running[loop] -= 1
+            if not self._running[loop]:
+                del self._running[loop]
+                await agent.aclose()
 
     def agent(self, documents: frozenset[str] | None = None) -> Agent:
         """Return the agent that the settings describe. Its model is loaded at the first question.
@@ -185,13 +209,14 @@ class Session:
         """
         from vrag.factory.agents import open_agent
 
-        return open_agent(self.settings, self.searcher, documents or self.scope)
+        return open_agent(self.settings, self.searcher, self.scope if documents is None else documents)
 
     def _default_agent(self) -> Agent:
-        """Return the agent of the session, opened once."""
-        if self._agent is None:
-            self._agent = self.agent()
-        return self._agent
+        """Return the agent for the scope, opened once."""
+        with self._lock:
+            if self._agent is None or self._agent[0] != self.scope:
+                self._agent = self.scope, self.agent()
+            return self._agent[1]
 
 
 def run_store(settings: Settings) -> RunStore:
@@ -209,7 +234,11 @@ def run_store(settings: Settings) -> RunStore:
 
 
 def open_session(
-    settings: Settings, embedder: Embedder | None = None, scope: frozenset[str] | None = None
+    settings: Settings,
+    embedder: Embedder | None = None,
+    *,
+    scope: frozenset[str] | None = None,
+    origins: Mapping[str, str] | None = None,
 ) -> Session:
     """Open collections that exist.
 
@@ -217,16 +246,20 @@ def open_session(
         settings: Where they are, and how they are searched.
         embedder: The embedder they were built with, if it has been loaded already.
         scope: Ids of the documents that questions are answered from; None for all.
+        origins: The origin of each setting; see `SettingsReport`.
 
     Raises:
         CollectionError: If there is none.
         EmbedError: If the embedder cannot be loaded that a collection was built with.
     """
+    origins = origins or dict.fromkeys(type(settings).model_fields, "default")
     if settings.search_url:
-        return Session(settings, {}, open_client(settings), scope)
+        return Session(settings, {}, open_client(settings), scope, origins)
     opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
     collections = {name: opened[address] for name, address in unique_names(opened).items()}
-    return Session(settings, collections, open_searcher(settings, collections, embedder), scope)
+    parts = SearchParts.open(settings, collections, embedder)
+    searcher = parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
+    return Session(settings, collections, searcher, scope, origins, embedder or parts.embedder)
 
 
 def open_documents(
@@ -252,12 +285,28 @@ def open_documents(
     """
     from vrag.factory.agents import check_agent
 
-    settings = report.settings
-    if paths and settings.search_url:
-        raise SettingsError("A search server has its own documents.", "Leave out the paths or the server.")
-    check_agent(settings)
+    check_agent(report.settings)
     if not paths:
-        return open_session(settings)
+        return open_session(report.settings, origins=report.origins)
+    report = _with_one_collection(report)
     indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
     scope = frozenset(document.id for document in indexed.documents)
-    return open_session(settings.model_copy(update={"collections": ()}), indexed.embedder, scope)
+    return open_session(report.settings, indexed.embedder, scope=scope, origins=report.origins)
+
+
+def _with_one_collection(report: SettingsReport) -> SettingsReport:
+    """Return the settings with the one collection that documents are indexed into.
+
+    Raises:
+        SettingsError: If a server searches, or the caller named several collections.
+    """
+    settings = report.settings
+    if settings.search_url:
+        raise SettingsError("A search server has its own documents.", "Leave out the paths or the server.")
+    named = settings.collections if report.origins["collections"] == "flag" else ()
+    if len(named) > 1:
+        raise SettingsError(
+            "Documents are indexed into one collection, and several are named.", "Name one of them."
+        )
+    chosen = {"collection": named[0] if named else settings.collection, "collections": ()}
+    return replace(report, settings=settings.model_copy(update=chosen))

@@ -10,7 +10,7 @@
     lock, writer.json the one writer at a time, and who it is
 
 Readers take no lock. A collection may be copied or moved while nothing writes to it. Published to
-object storage (`publish.py`), it can be read from there by its URL.
+object storage (`remote/publish.py`), it can be read from there by its URL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The place of a collection: a directory of this machine, or object storage (`remote_collection.py`)."""
+"""The place of a collection: a directory of this machine, or object storage (`remote/remote_collection.py`)."""
 
 from __future__ import annotations
 
