@@ -1,4 +1,4 @@
-"""The place of a collection: a directory of this machine, or object storage (`remote/remote_collection.py`)."""
+"""The place of a collection: a directory of this machine, or object storage (`index/remote`)."""
 
 from __future__ import annotations
 
