@@ -17,7 +17,7 @@ from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.sections import html_page
 from vrag.corpus.options import CorpusOptions
-from vrag.datasets.files.page_images import image_card
+from vrag.datasets.files.documents import image_card
 from vrag.types import ItemKind, TextSource
 
 if TYPE_CHECKING:

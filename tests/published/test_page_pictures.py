@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.datasets.files.clean_cases import Remarks
-from vrag.datasets.files.page_images import image_bytes, image_size, with_pages
+from vrag.datasets.files.documents import image_bytes, image_size, with_pages
 
 GOOD = picture()
 WORSE = {"cut": GOOD[:-60], "text": b"no picture", "empty": b"", "zip": b"PK\x03\x04"}

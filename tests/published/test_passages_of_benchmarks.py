@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.corpus.formats.sections import markdown_sections
-from vrag.datasets.files.passages import ParagraphDocument, as_markdown, distinct, title_in_name
+from vrag.datasets.files.documents import ParagraphDocument, as_markdown, distinct, title_in_name
 
 texts = st.text(
     st.characters(codec="utf-8", exclude_categories=["C"]) | st.sampled_from("\n#*_`<>[]()|-+=~&1. \\!")

@@ -11,7 +11,7 @@ from document_sets import IMAGE, cell, pa, write_table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.datasets.files.parquet import RowReader, Spot, table_rows
+from vrag.cases.rows import RowReader, Spot, table_rows
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vrag.cases import UNANSWERABLE, gold_documents
-from vrag.datasets.files.passages import ParagraphDocument
+from vrag.datasets.files.documents import ParagraphDocument
 from vrag.datasets.protocols import TextDocument
 from vrag.datasets.squad import SQuAD
 from vrag.errors import CaseError

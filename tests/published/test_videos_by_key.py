@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.datasets.files.clean_cases import Remarks
-from vrag.datasets.files.videos import _key_in, find_videos  # pyright: ignore[reportPrivateUsage]
-from vrag.datasets.lvbench import LVBench
+from vrag.datasets.lvbench import LVBench, _key_in, find_videos  # pyright: ignore[reportPrivateUsage]
 from vrag.datasets.protocols import FileDocument
 from vrag.errors import CaseError
 from vrag.evaluation.prepare import prepare

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from vrag.cases import gold_documents
-from vrag.datasets.files.passages import ParagraphDocument
+from vrag.datasets.files.documents import ParagraphDocument
 from vrag.datasets.protocols import DocumentSource, StreamDocument, TextDocument
 from vrag.datasets.webqa import WebQA
 from vrag.errors import CaseError

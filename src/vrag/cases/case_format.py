@@ -49,8 +49,7 @@ class CaseFormat(ABC):
 def text_of(row: Mapping[str, Any], *names: str) -> str:
     """Return the text in the first of these columns that holds a text or a finite number.
 
-    Raises:
-        CaseError: If none does.
+    Raises `CaseError` if none does.
     """
     for name in names:
         value = row.get(name)
@@ -65,11 +64,15 @@ def any_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
+def any_object(value: object) -> dict[str, Any]:
+    """Return a JSON object as it is, and an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def object_of(value: object, name: str) -> dict[str, Any]:
     """Return a JSON object.
 
-    Raises:
-        CaseError: If the value is something else; `name` says in the message what it is.
+    Raises `CaseError` if the value is something else; `name` says in the message what it is.
     """
     if not isinstance(value, dict):
         raise CaseError(f"{name} is not an object.")
@@ -77,11 +80,7 @@ def object_of(value: object, name: str) -> dict[str, Any]:
 
 
 def plain_list(row: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the list in a column.
-
-    Raises:
-        CaseError: If the column holds none.
-    """
+    """Return the list in a column. Raises `CaseError` if the column holds none."""
     value = row.get(name)
     if not isinstance(value, list):
         raise CaseError(f"{name!r} is not a list.")
@@ -91,8 +90,7 @@ def plain_list(row: Mapping[str, Any], name: str) -> list[Any]:
 def literal_list(row: Mapping[str, Any], name: str) -> list[Any]:
     """Return the list in a column, also from Python source such as "[3, 'a']", which is never executed.
 
-    Raises:
-        CaseError: If the column holds neither.
+    Raises `CaseError` if the column holds neither.
     """
     value = row.get(name)
     if isinstance(value, str) and len(value) <= MAX_LITERAL_CHARACTERS:

@@ -65,8 +65,7 @@ def write_cases(path: Path, cases: Iterable[Case]) -> int:
 def written_whole(path: Path) -> Generator[Path]:
     """Give a temporary path to write; it takes its name at the end, and is removed if something fails.
 
-    Raises:
-        CaseError: If it cannot be written.
+    Raises `CaseError` if it cannot be written.
     """
     unfinished = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
     try:
@@ -85,8 +84,7 @@ def written_whole(path: Path) -> Generator[Path]:
 def case_of(row: Mapping[str, Any], where: str) -> Case:
     """Make a case of its JSON value.
 
-    Raises:
-        CaseError: If it is not a case; the message begins with `where` and names the field.
+    Raises `CaseError` if it is not a case; the message begins with `where` and names the field.
 
     >>> row = {"uid": 1, "query": "Who?", "reference_answer": "Me", "meta_info": {"file_name": "a.pdf"}}
     >>> case_of(row, "the row").uid

@@ -220,11 +220,10 @@ def _row(case: Case, data_source: str, index: int, options: ParquetOptions) -> d
     }
 
 
-@dataclass(frozen=True, slots=True)
 class TrainingParquet(CaseFormat):
     """Rows of this parquet, and of the one that the reference's converter wrote; one question a row."""
 
-    name: str = "parquet"
+    name = "parquet"
     columns = (frozenset({"reward_model", "extra_info"}),)
 
     def data_source(self, split: str) -> str:  # noqa: ARG002 - the rows name their own

@@ -1,4 +1,7 @@
-"""Rows of JSON, JSON lines (also compressed by gzip) and parquet files."""
+"""Rows of JSON, JSON lines (also compressed by gzip) and parquet files.
+
+Parquet files of gigabytes are read a row at a time: columns by name, and the place of each row.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,22 @@ import gzip
 import importlib
 import json
 import re
+import threading
 import zlib
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
 BATCH_ROWS = 1_000
-"""Rows of a parquet file in memory at once."""
+"""Rows of a parquet file without images in memory at once."""
+BUFFER_BYTES = 1 << 20
+"""Size of one read of a column; without it, a whole row group's column is read."""
 IMAGE_COLUMNS = re.compile(r"page_\d+")
 """Columns with the images of a deck (SlideVQA): gigabytes that no case needs."""
 MAX_LINE_CHARACTERS = 64 * 2**20
@@ -29,13 +36,15 @@ LIST_NAMES = ("examples", "data")
 def read_rows(path: Path) -> Iterator[object]:
     """Read rows one after the other; JSON lines and parquet are not read into memory as a whole.
 
-    Raises:
-        CaseError: If the file cannot be read, or is of another kind.
+    Raises `CaseError` if the file cannot be read, or is of another kind.
     """
     try:
         match path.suffix.lower():
             case ".parquet":
-                yield from _read_parquet(path)
+                with open_parquet(path) as file:
+                    columns = [name for name in file.schema_arrow.names if not IMAGE_COLUMNS.fullmatch(name)]
+                    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                        yield from batch.to_pylist()
             case ".jsonl" | ".ndjson":
                 with path.open(encoding="utf-8-sig") as file:
                     yield from _parse_lines(file, path)
@@ -57,7 +66,11 @@ def _read_json(path: Path) -> Iterator[object]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if not _is_object(text.split("\n", 1)[0]):
+        try:
+            is_json_lines = isinstance(json.loads(text.split("\n", 1)[0]), dict)
+        except (ValueError, RecursionError):
+            is_json_lines = False
+        if not is_json_lines:
             raise CaseError(f"{path} is not JSON: {error}.") from error
         yield from _parse_lines(text.split("\n"), path)  # of the text: a pipe can be read only once
         return
@@ -93,21 +106,6 @@ def _parse_lines(lines: Iterable[str], path: Path) -> Iterator[object]:
             raise CaseError(f"{path}, line {number} is not JSON: {error}.") from error
 
 
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _read_parquet(path: Path) -> Iterator[object]:
-    reader: Any = importlib.import_module("pyarrow.parquet")  # it ships no types
-    with parquet_errors(path), path.open("rb") as handle, reader.ParquetFile(handle) as file:
-        columns = [name for name in file.schema_arrow.names if not IMAGE_COLUMNS.fullmatch(name)]
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
-            yield from cast("list[dict[str, Any]]", batch.to_pylist())
-
-
 @contextmanager
 def parquet_errors(path: Path) -> Generator[None]:
     """Raise errors about a parquet file as `CaseError`, those of the system as well."""
@@ -121,3 +119,92 @@ def parquet_errors(path: Path) -> Generator[None]:
         raise CaseError(
             f"{path} is not a parquet file, or damaged: {reason}.", "Download it again; it may be cut short."
         ) from error
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Spot:
+    """The place of a row."""
+
+    path: Path
+    group: int
+    """Row group, from 0."""
+    row: int
+    """Row of the group, from 0."""
+
+
+def table_rows(
+    paths: Iterable[Path], columns: Sequence[str], optional: Sequence[str] | None = ()
+) -> Iterator[tuple[Spot, dict[str, Any]]]:
+    """Yield the rows of parquet files, one file after the other.
+
+    Columns that are `optional` are read where they exist; None for all. Raises `CaseError` if a file is not a
+    parquet file, is damaged, or lacks a column.
+    """
+    for path in paths:
+        with open_parquet(path, columns) as file:
+            names = None if optional is None else [*columns, *optional]
+            for group in range(file.num_row_groups):
+                at = 0
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=names):
+                    for row in cast("list[dict[str, Any]]", batch.to_pylist()):
+                        yield Spot(path, group, at), row
+                        at += 1
+
+
+class RowReader:
+    """A reader of rows by their place, with one row in memory at a time.
+
+    Where images were written with a dictionary, the images of a row group are in memory: the file cannot be
+    read otherwise. Rows that are taken in the order of their places are read once; the reader remembers where
+    it stopped. Safe for several threads.
+    """
+
+    def __init__(self, columns: Sequence[str], optional: Sequence[str] = ()) -> None:
+        self._columns = list(columns)
+        self._optional = list(optional)
+        self._lock = threading.Lock()
+        self._next: Spot | None = None
+        self._left: Iterator[Any] = iter(())
+
+    def read(self, spot: Spot) -> dict[str, Any]:
+        """Read the columns of a row.
+
+        Raises `CaseError` if the file is damaged, lacks a column, or ends before.
+        """
+        with self._lock:
+            ahead = self._next is not None and (self._next.path, self._next.group) == (spot.path, spot.group)
+            if not ahead or self._next is None or self._next.row > spot.row:
+                self._left, self._next = self._batches(spot), Spot(spot.path, spot.group, 0)
+            for at, batch in enumerate(self._left, self._next.row):
+                if at == spot.row:
+                    self._next = Spot(spot.path, spot.group, at + 1)
+                    with parquet_errors(spot.path):
+                        return cast("dict[str, Any]", batch.to_pylist()[0])
+            self._next = None
+            raise CaseError(f"{spot.path} ends before row {spot.row + 1} of its row group {spot.group + 1}.")
+
+    def _batches(self, spot: Spot) -> Iterator[Any]:
+        with open_parquet(spot.path, self._columns) as file:
+            columns = [*self._columns, *self._optional]
+            yield from file.iter_batches(
+                batch_size=1, row_groups=[spot.group], columns=columns, use_threads=False
+            )
+
+
+@contextmanager
+def open_parquet(path: Path, columns: Sequence[str] = ()) -> Generator[Any]:
+    """Open a parquet file that has these columns; errors while it is read become `CaseError`."""
+    reader: Any = importlib.import_module("pyarrow.parquet")  # it ships no types
+    with (
+        parquet_errors(path),
+        path.open("rb") as handle,
+        reader.ParquetFile(handle, buffer_size=BUFFER_BYTES, pre_buffer=False) as file,
+    ):
+        names = set(file.schema_arrow.names)
+        if missing := [name for name in columns if name not in names]:
+            known = ", ".join(sorted(names)[:12]) or "none"
+            raise CaseError(
+                f"{path} has no column {missing[0]!r}; its columns: {known}.",
+                "Is it a file of another data set?",
+            )
+        yield file

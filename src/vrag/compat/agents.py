@@ -137,8 +137,7 @@ def read_settings(
 ) -> SettingsReport:
     """Load the user's settings, with the arguments of a class of the reference.
 
-    Raises:
-        SettingsError: If a value cannot be used.
+    Raises `SettingsError` if a value cannot be used.
     """
     report = load_settings(
         agent=method,
@@ -156,10 +155,8 @@ def read_settings(
 def open_reference_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
     """Open the agent of the settings over a search server.
 
-    The connections are closed when `owner` is garbage: the classes of the reference have no `close`.
-
-    Raises:
-        SettingsError, ServerError: If the settings do not fit each other.
+    The connections are closed when `owner` is garbage: the classes of the reference have no `close`. Raises
+    `SettingsError` or `ServerError` if the settings do not fit each other.
     """
     client = open_client(settings, kind)
     weakref.finalize(owner, client.close)

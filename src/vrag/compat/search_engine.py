@@ -177,8 +177,7 @@ class SearchEngine:
     def batch_search(self, queries: Sequence[str]) -> list[list[str]]:
         """Return for each query the names of the ten best pictures.
 
-        Raises:
-            SearchError: If nothing is loaded or a query is empty.
+        Raises `SearchError` if nothing is loaded or a query is empty.
         """
         if self._results is None:
             raise SearchError("No index is loaded.", "Call load_index or build_index first.")

@@ -87,13 +87,10 @@ def store_item_file(
 ) -> str:
     """Store the image or clip of an item: write it beside its final name, then rename it.
 
-    A reader therefore never sees half a file.
+    A reader therefore never sees half a file. Raises `CollectionError` if it cannot be written.
 
     Returns:
         The path relative to the items directory.
-
-    Raises:
-        CollectionError: If it cannot be written.
     """
     name = f"{source.document[:16]}/{ordinal}{suffix}"
     path = context.items_dir / name
@@ -124,10 +121,8 @@ class OpenFile(Protocol):
     def item(self, ordinal: int) -> Item:
         """Make item number `ordinal`, from 1 to `count`, and store its image.
 
-        The same bytes and options give the same item.
-
-        Raises:
-            CorpusError: If this item cannot be made; others may still be.
+        The same bytes and options give the same item. Raises `CorpusError` if this item cannot be made;
+        others may still be.
         """
         ...
 

@@ -113,11 +113,7 @@ def _reason(error: OSError | RuntimeError) -> str:
 
 
 def read_source(path: Path) -> SourceFile:
-    """Read a file once for its hash, in constant memory.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
+    """Read a file once for its hash, in constant memory. Raises `OSError` if it cannot be read."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links
     # A file may have become a pipe since it was found: opening that would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

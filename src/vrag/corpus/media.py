@@ -33,8 +33,7 @@ MAX_FRAMES = 200_000
 def rgb(image: ImageFile, least: Size | None = None) -> Image:
     """Decode an opened image; with `least`, as `decode_as_small_as` does.
 
-    Raises:
-        OSError, ValueError, SyntaxError: If it is damaged.
+    Raises `OSError`, `ValueError` or `SyntaxError` if it is damaged.
     """
     if least is not None:
         decode_as_small_as(image, least)

@@ -177,8 +177,7 @@ def _unit_box(bounds: Bounds, width: int, height: int) -> Box:
 def _engine() -> _Engine:
     """Load the models, once per process, from rapidocr's own folder: nothing is ever downloaded.
 
-    Raises:
-        VragError: If they are not there.
+    Raises `VragError` if they are not there.
     """
     import cv2
     import rapidocr

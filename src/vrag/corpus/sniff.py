@@ -48,8 +48,7 @@ UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u200b\u2060\ufeff\ufffe\
 def describe(path: Path) -> str:
     """Return the type of a file as the end of a sentence: "it seems to be a PDF file".
 
-    Raises:
-        OSError: If it cannot be read.
+    Raises `OSError` if it cannot be read.
     """
     with path.open("rb") as file:
         return describe_head(file.read(1024))

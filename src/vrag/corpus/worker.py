@@ -119,8 +119,7 @@ class OpenFileCache:
 def run(task: Task, cache: OpenFileCache) -> Iterator[FileOpened | Item | TaskRejected]:
     """Run a task. What goes wrong with the file is yielded as `TaskRejected`.
 
-    Raises:
-        VragError: If the cause is not the file.
+    Raises `VragError` if the cause is not the file.
     """
     file = _attempt(None, lambda: cache.open(task))
     if isinstance(file, TaskRejected):

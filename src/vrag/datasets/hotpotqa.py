@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases.case_format import CaseFormat, any_list, text_of
 from vrag.cases.case_json import case_of
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
+from vrag.datasets.files.documents import ParagraphDocument, distinct, title_in_name
 from vrag.datasets.files.lookup import blamed, choose_split, objects
-from vrag.datasets.files.passages import ParagraphDocument, distinct, title_in_name
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.datasets.scoring import abstains, shared_words, squad_words
 from vrag.errors import CaseError
 from vrag.types import GoldPage
@@ -43,8 +43,7 @@ HUB = Hub(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HotpotQA(CaseFormat):
+class HotpotQA(CaseFormat, Benchmark):
     """The development set, a question a row of the published JSON or the hub's parquet.
 
     The test set has no answers. A case belongs to one document: the first article among the supporting facts.
@@ -58,12 +57,12 @@ class HotpotQA(CaseFormat):
     paragraphs in the place of sentences, and another name; see `vrag.evaluation.measures.citations`.
     """
 
-    name: str = "hotpotqa"
-    title: str = "HotpotQA (arXiv 1809.09600)"
-    about: str = "questions over paragraphs of two Wikipedia articles"
-    licence: str = "CC BY-SA 4.0"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = (
+    name = "hotpotqa"
+    title = "HotpotQA (arXiv 1809.09600)"
+    about = "questions over paragraphs of two Wikipedia articles"
+    licence = "CC BY-SA 4.0"
+    hub = HUB
+    measures = (
         "hotpotqa/f1",
         "em",
         "cited_f1",
@@ -83,7 +82,14 @@ class HotpotQA(CaseFormat):
 
     def cases(self, row: Mapping[str, Any], number: int) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
         """Convert the question."""
-        titles = _titles(row.get("supporting_facts"))
+        facts = row.get("supporting_facts")  # pairs of title and sentence, or a column of each
+        if isinstance(facts, dict):
+            facts = cast("dict[str, Any]", facts).get("title")
+        else:
+            facts = [any_list(pair)[0] for pair in any_list(facts) if any_list(pair)]
+        titles = list(dict.fromkeys(title for title in any_list(facts) if isinstance(title, str) and title))
+        if not titles:
+            raise CaseError("'supporting_facts' names no article.")
         return [
             {
                 "uid": text_of(row, "_id", "id"),
@@ -95,7 +101,11 @@ class HotpotQA(CaseFormat):
         ]
 
     def _cases(self, paths: Sequence[Path], remarks: Remarks) -> Iterator[Case]:
-        names_by_title = _names_by_title(paths)
+        names_by_title: dict[str, str] = {}  # of two paragraphs with one title, the first one's
+        for where, row in objects(paths):
+            for part in _context(row, where):
+                if not part.empty:
+                    names_by_title.setdefault(part.title, part.name)
         for number, (where, row) in enumerate(objects(paths)):
             with blamed(where):
                 (fields,) = self.cases(row, number)
@@ -116,28 +126,6 @@ class HotpotQA(CaseFormat):
                 query_type=kind if isinstance(kind, str) and kind else case.query_type,
                 benchmark="hotpotqa",
             )
-
-
-def _titles(facts: object) -> list[str]:
-    """Return the titles of the supporting facts, each once: of pairs of title and sentence, or a column."""
-    if isinstance(facts, dict):
-        facts = cast("dict[str, Any]", facts).get("title")
-    else:
-        facts = [any_list(pair)[0] for pair in any_list(facts) if any_list(pair)]
-    titles = list(dict.fromkeys(title for title in any_list(facts) if isinstance(title, str) and title))
-    if not titles:
-        raise CaseError("'supporting_facts' names no article.")
-    return titles
-
-
-def _names_by_title(paths: Sequence[Path]) -> dict[str, str]:
-    """Return the names of all paragraphs by their titles; of two with one title, the first one's."""
-    names: dict[str, str] = {}
-    for where, row in objects(paths):
-        for paragraph in _context(row, where):
-            if not paragraph.empty:
-                names.setdefault(paragraph.title, paragraph.name)
-    return names
 
 
 def _context(row: Mapping[str, Any], where: str) -> Iterator[ParagraphDocument]:
@@ -177,18 +165,13 @@ def score(case: Case, answer: str | None) -> Mapping[str, float]:
     An abstention is the script's "noanswer". Two answers without words share none: 0, where SQuAD has 1.
     """
     best = (0.0, 0.0, 0.0)
-    if answer is not None:
-        words = _words(answer)
-        best = max(_scores(words, _words(reference)) for reference in case.references)
+    words = [] if answer is None else _words(answer)
+    for right in map(_words, case.references):
+        shared = shared_words(words, right)
+        if shared and (words == right or (words not in _WHOLE and right not in _WHOLE)):
+            f1 = 2 * shared / (len(words) + len(right))
+            best = max(best, (f1, shared / len(words), shared / len(right)))
     return dict(zip(("hotpotqa/f1", "hotpotqa/precision", "hotpotqa/recall"), best, strict=True))
-
-
-def _scores(words: list[str], right: list[str]) -> tuple[float, float, float]:
-    """Return F1, precision and recall."""
-    shared = shared_words(words, right)
-    if not shared or (words != right and (words in _WHOLE or right in _WHOLE)):
-        return 0.0, 0.0, 0.0
-    return 2 * shared / (len(words) + len(right)), shared / len(words), shared / len(right)
 
 
 def _words(text: str) -> list[str]:

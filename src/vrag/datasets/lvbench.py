@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
-from vrag.cases.case_format import any_list, object_of, plain_list, text_of
+from vrag.cases.case_format import any_list, any_object, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
+from vrag.datasets.files.archive import members
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
 from vrag.datasets.files.lookup import blamed, check_name, choose_split, document, find_all, missing, objects
-from vrag.datasets.files.videos import SUFFIXES, find_videos
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.errors import CaseError
 from vrag.metrics import normalised
 from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from vrag.datasets.files.archive import Member
     from vrag.datasets.protocols import FileDocument, StreamDocument
@@ -41,6 +43,15 @@ _STRETCH = re.compile(rf"{_MOMENT}\s*[-–—~]\s*(?:{_MOMENT}|(end))", re.IGNOR
 _LETTER = re.compile(r"\(?([A-Z])\)?[.:]?", re.IGNORECASE)
 _OPTION = re.compile(r"(?m)^\s*\(?A[).:]")
 _MARK = re.compile(r"^\s*\(?[A-Z][).:]\s*")
+SUFFIXES = (".mp4", ".mkv", ".webm", ".m4v", ".mov", ".avi")
+"""Endings of videos; of one in several formats, the first is taken."""
+MAX_METADATA_BYTES = 2**20
+"""Length of a metadata file."""
+_NUMBER = re.compile(r"\d{5,}")
+"""Name of a video by video2dataset: the digits of its shard, then those of its place in it."""
+_PLACES = ("embed", "live", "shorts", "v")
+"""Parts before the key in the path of an address."""
+_Video = TypeVar("_Video", bound="Path | Member")
 
 
 class _Question(NamedTuple):
@@ -54,8 +65,7 @@ class _Question(NamedTuple):
     row: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LVBench:
+class LVBench(Benchmark):
     """The test set: the published lines, a video each, or a parquet with a question a row.
 
     Questions about a video that is not there are asked all the same, as their authors' number of questions
@@ -63,12 +73,12 @@ class LVBench:
     counts in each of them as in the published scores.
     """
 
-    name: str = "lvbench"
-    title: str = "LVBench (arXiv 2406.08035)"
-    about: str = "questions with four options about videos of an hour and more"
-    licence: str = "CC BY-NC-SA 4.0, for research; the videos belong to their makers"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("lvbench",)
+    name = "lvbench"
+    title = "LVBench (arXiv 2406.08035)"
+    about = "questions with four options about videos of an hour and more"
+    licence = "CC BY-NC-SA 4.0, for research; the videos belong to their makers"
+    hub = HUB
+    measures = ("lvbench",)
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Find the questions, and the videos at any depth, or in zip archives; see `find_videos`."""
@@ -112,15 +122,34 @@ class _LVBenchReader:
             self.remarks.count(
                 "videos are missing; questions about them are asked all the same", question.key
             )
+        kinds = row.get("question_type")
+        kinds = [kinds] if isinstance(kinds, str) else any_list(kinds)
         with blamed(where):
-            uid = f"lvbench-{text_of(row, 'uid')}"
+            uid, query, answer = (
+                f"lvbench-{text_of(row, 'uid')}",
+                text_of(row, "question"),
+                text_of(row, "answer"),
+            )
+            if not _OPTION.search(query):  # the options are in a column of their own
+                options = [
+                    _MARK.sub("", text) for text in any_list(row.get("options")) if isinstance(text, str)
+                ]
+                if not options:
+                    self.remarks.count("questions list no options", uid)
+                marked = (f"({chr(ord('A') + at)}) {option}" for at, option in enumerate(options[:26]))
+                query = "\n".join([query.rstrip(), *marked])
+            letter = _LETTER.fullmatch(answer.strip())
+            if letter is None:
+                raise CaseError(f"The answer is not a letter: {answer!r:.40}.")
             fields = {
                 "uid": uid,
-                "query": self._query(row, uid),
-                "reference_answer": _letter(text_of(row, "answer")),
+                "query": query,
+                "reference_answer": letter[1].upper(),
                 "meta_info": {
                     "file_name": check_name(self._name(question.key), where),
-                    "source_type": _kinds(row.get("question_type")),
+                    "source_type": list(
+                        dict.fromkeys(kind for kind in kinds if isinstance(kind, str) and kind)
+                    ),
                     "document_type": question.kind,
                     "answer_format": AnswerFormat.LETTER.value,
                     "benchmark": "lvbench",
@@ -130,19 +159,6 @@ class _LVBenchReader:
         if span is None:
             self.remarks.count("questions have a time reference that cannot be read, and no gold", uid)
         return replace(case_of(fields, where), spans=() if span is None else (span,))
-
-    def _query(self, row: Mapping[str, Any], uid: str) -> str:
-        """Return the question with its options, which stand in it, or in a column of their own."""
-        text = text_of(row, "question")
-        if _OPTION.search(text):
-            return text
-        options = [
-            _MARK.sub("", option) for option in any_list(row.get("options")) if isinstance(option, str)
-        ]
-        if not options:
-            self.remarks.count("questions list no options", uid)
-        marked = (f"({chr(ord('A') + at)}) {option}" for at, option in enumerate(options[:26]))
-        return "\n".join([text.rstrip(), *marked])
 
 
 def stretch(reference: object, seconds: float = math.inf) -> tuple[float, float] | None:
@@ -183,10 +199,13 @@ def _questions(paths: Sequence[Path]) -> Iterator[_Question]:
     """Yield the questions of all rows."""
     for where, row in objects(paths):
         with blamed(where):
-            key = _key(row)
+            if row.get("key") is not None or "video_path" not in row:
+                key = text_of(row, "key")
+            else:
+                key = text_of(row, "video_path").replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
             values: list[object] = plain_list(row, "qa") if "qa" in row else [row]
         kind, info = row.get("type"), row.get("video_info")
-        minutes = cast("dict[str, Any]", info).get("duration_minutes") if isinstance(info, dict) else None
+        minutes = any_object(info).get("duration_minutes")
         seconds = math.inf
         if isinstance(minutes, int | float) and not isinstance(minutes, bool) and 0 < minutes < 1e6:
             seconds = minutes * 60.0
@@ -197,23 +216,71 @@ def _questions(paths: Sequence[Path]) -> Iterator[_Question]:
             yield _Question(place, key, kind if isinstance(kind, str) else "", seconds, question)
 
 
-def _key(row: Mapping[str, Any]) -> str:
-    """Return the key of the video: a column, or the name of its file."""
-    if row.get("key") is not None or "video_path" not in row:
-        return text_of(row, "key")
-    return text_of(row, "video_path").replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
+def find_videos(folder: Path, keys: Collection[str], remarks: Remarks) -> dict[str, Path | Member]:
+    """Find the videos in a folder, however deep; where some are missing, those in its zip archives as well.
+
+    A video is named by its key; or by a number, as by video2dataset, with a `.json` beside it that has its
+    address. Raises `CaseError` if an archive that is looked into is damaged; see `members`.
+
+    Keys are ids at YouTube. Videos are returned by their keys, and by their names without ending.
+    """
+    videos = _in_order(path for path in find_all(folder, "*") if path.suffix.lower() in SUFFIXES)
+    found: dict[str, Path | Member] = {}
+    for video in videos:
+        found.setdefault(video.stem, video)
+    for video in videos:
+        if _NUMBER.fullmatch(video.stem) and video.stem not in keys:
+            metadata_keys = _read_keys(video.with_suffix(".json"))
+            found |= {key: video for key in metadata_keys if key not in found}
+            if not metadata_keys:
+                remarks.count(
+                    "videos are named by a number, without a .json beside that says which they are",
+                    video.name,
+                )
+    for archive in find_all(folder, "*.[zZ][iI][pP]"):
+        if all(key in found for key in keys):
+            break
+        for video in _in_order(members(archive, SUFFIXES)):
+            found.setdefault(video.path.stem, video)
+    return found
 
 
-def _kinds(value: object) -> list[str]:
-    kinds = [value] if isinstance(value, str) else any_list(value)
-    return list(dict.fromkeys(kind for kind in kinds if isinstance(kind, str) and kind))
+def _in_order(videos: Iterable[_Video]) -> list[_Video]:
+    return sorted(videos, key=lambda video: SUFFIXES.index(Path(video.name).suffix.lower()))
 
 
-def _letter(answer: str) -> str:
-    found = _LETTER.fullmatch(answer.strip())
-    if found is None:
-        raise CaseError(f"The answer is not a letter: {answer!r:.40}.")
-    return found[1].upper()
+def _read_keys(path: Path) -> list[str]:
+    """Return candidates for the key in the metadata file beside a video, the surest first.
+
+    The `key` of video2dataset is its number.
+    """
+    try:
+        with path.open("rb") as file:
+            metadata = any_object(json.loads(file.read(MAX_METADATA_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        return []
+    keys = [_key_in(metadata.get(name)) for name in ("url", "webpage_url", "original_url")]
+    keys += [key for name in ("video_id", "id", "youtube_id") if isinstance(key := metadata.get(name), str)]
+    return list(dict.fromkeys(filter(None, keys)))
+
+
+def _key_in(url: object) -> str:
+    """Return the id of a video in its address at YouTube; empty where there is none.
+
+    >>> _key_in("https://www.youtube.com/watch?v=Cm73ma6Ibcs&t=5"), _key_in("https://youtu.be/Cm73ma6Ibcs")
+    ('Cm73ma6Ibcs', 'Cm73ma6Ibcs')
+    """
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        asked = parse_qs(parts.query).get("v", [""])[0]
+    except ValueError:  # as of a half-open [
+        return ""
+    host, path = (parts.hostname or "").removeprefix("www.").removeprefix("m."), parts.path.split("/")[1:]
+    if host == "youtu.be":
+        return path[0] if path else ""
+    if host != "youtube.com":
+        return ""
+    return asked or (path[1] if len(path) > 1 and path[0] in _PLACES else "")
 
 
 _OPTION_LINE = re.compile(r"^[ \t]*\(?([A-D])[).:][ \t]*(\S.*)$", re.MULTILINE)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import object_of, plain_list, text_of
+from vrag.cases.case_format import any_object, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
 from vrag.datasets.files.archive import members
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
@@ -25,7 +25,7 @@ from vrag.datasets.files.lookup import (
     missing,
     objects,
 )
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.datasets.scoring import NUMBER_WORDS, abstains, without_articles, without_punctuation
 from vrag.errors import CaseError
 from vrag.types import AnswerFormat, GoldPage
@@ -48,20 +48,19 @@ SPLITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class M3DocVQA:
+class M3DocVQA(Benchmark):
     """The development set; the test set has no answers. Gold are documents, as no pages are annotated.
 
     Its authors score answers as lists of spans (`score`), and count gold documents
     among the first k pages, as `document_recall@10` does.
     """
 
-    name: str = "m3docvqa"
-    title: str = "M3DocVQA (arXiv 2411.04952)"
-    about: str = "questions over text, tables and pictures of several Wikipedia articles, as PDF"
-    licence: str = "not stated (questions); CC BY-SA (articles)"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("m3docvqa/f1", "m3docvqa/em", "document_recall@10")
+    name = "m3docvqa"
+    title = "M3DocVQA (arXiv 2411.04952)"
+    about = "questions over text, tables and pictures of several Wikipedia articles, as PDF"
+    licence = "not stated (questions); CC BY-SA (articles)"
+    hub = HUB
+    measures = ("m3docvqa/f1", "m3docvqa/em", "document_recall@10")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Find questions and PDFs.
@@ -86,16 +85,25 @@ class M3DocVQA:
 def _cases(paths: Sequence[Path], files: Collection[str], remarks: Remarks) -> Iterator[Case]:
     for where, row in objects(paths):
         with blamed(where):
-            gold, parts = _gold(row)
-            metadata = row.get("metadata")
-            kind = cast("dict[str, Any]", metadata).get("type") if isinstance(metadata, dict) else None
+            contexts = [
+                object_of(element, "An element of 'supporting_context'")
+                for element in plain_list(row, "supporting_context")
+            ]
+            gold = list(dict.fromkeys(f"{text_of(context, 'doc_id')}.pdf" for context in contexts))
+            if not gold:
+                raise CaseError("'supporting_context' names no document.")
+            answers = [text_of(object_of(part, "An answer"), "answer") for part in plain_list(row, "answers")]
+            if not answers:
+                raise CaseError("There are no 'answers'; those of the test set are not public.")
+            kind = any_object(row.get("metadata")).get("type")
+            parts = dict.fromkeys(text_of(context, "doc_part").capitalize() for context in contexts)
             fields = {
                 "uid": f"m3docvqa-{text_of(row, 'qid')}",
                 "query": text_of(row, "question"),
-                **_answer(row),
+                **_right_answers(answers),
                 "meta_info": {
                     "file_name": check_name(gold[0], where),
-                    "source_type": parts,
+                    "source_type": list(parts),
                     "query_type": kind if isinstance(kind, str) else "",
                     "benchmark": "m3docvqa",
                 },
@@ -103,45 +111,25 @@ def _cases(paths: Sequence[Path], files: Collection[str], remarks: Remarks) -> I
         for name in gold:
             if name not in files:
                 remarks.count("gold documents are missing and cannot be found", check_name(name, where))
-        listed = len(plain_list(row, "answers")) > 1
         yield replace(
             case_of(fields, where),
             gold=tuple(GoldPage(name) for name in gold),
-            answer_format=AnswerFormat.LIST if listed else AnswerFormat.UNKNOWN,
+            answer_format=AnswerFormat.LIST if len(answers) > 1 else AnswerFormat.UNKNOWN,
         )
 
 
-def _gold(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the file names of the gold documents and their gold parts, each once."""
-    names: dict[str, None] = {}
-    parts: dict[str, None] = {}
-    for element in plain_list(row, "supporting_context"):
-        context = object_of(element, "An element of 'supporting_context'")
-        names[f"{text_of(context, 'doc_id')}.pdf"] = None
-        parts[text_of(context, "doc_part").capitalize()] = None
-    if not names:
-        raise CaseError("'supporting_context' names no document.")
-    return list(names), list(parts)
-
-
-def _answer(row: Mapping[str, Any]) -> dict[str, Any]:
+def _right_answers(values: Sequence[str]) -> dict[str, Any]:
     """Return the answer: one, or a list of all.
 
     A list is right as a row of its elements as well, and "300.0" as "300" and as it stands.
     """
-    values = [text_of(object_of(answer, "An answer"), "answer") for answer in plain_list(row, "answers")]
-    if not values:
-        raise CaseError("There are no 'answers'; those of the test set are not public.")
     wholes = (value.removesuffix(".0") for value in values)
     short = [
         whole if whole.lstrip("-").isdecimal() else value for whole, value in zip(wholes, values, strict=True)
     ]
-    if len(values) > 1:
-        return {
-            "reference_answer": json.dumps(short, ensure_ascii=False),
-            "alternatives": [", ".join(short)],
-        }
-    return {"reference_answer": short[0], "alternatives": [text for text in values if text != short[0]]}
+    if len(short) == 1:
+        return {"reference_answer": short[0], "alternatives": [text for text in values if text != short[0]]}
+    return {"reference_answer": json.dumps(short, ensure_ascii=False), "alternatives": [", ".join(short)]}
 
 
 MAX_SPANS = 500
@@ -190,8 +178,17 @@ def list_f1(answer: Sequence[str], right: Sequence[str]) -> float:
     >>> list_f1(["red cat"], ["red dog"]), list_f1(["red cat"], ["cat", "dog"]), list_f1(["4"], ["5"])
     (0.5, 0.33, 0.0)
     """
+
+    def f1(span: frozenset[str], right_span: frozenset[str]) -> float:
+        numbers = {word for word in right_span if _is_number(word)}
+        if numbers and not numbers & span:
+            return 0.0
+        precision = len(span & right_span) / len(span) if span else 1.0
+        recall = len(span & right_span) / len(right_span) if right_span else 1.0
+        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
     given, wanted = ([frozenset(span_words(span)) for span in spans] for spans in (answer, right))
-    scores = [[_f1(span, right_span) for span in given] for right_span in wanted]
+    scores = [[f1(span, right_span) for span in given] for right_span in wanted]
     total = sum(scores[row][column] for row, column in best_match(scores))
     mean = total / max(len(given), len(wanted), 1)
     return round(100 * mean) / 100
@@ -221,15 +218,12 @@ def span_words(span: str) -> list[str]:
     >>> span_words("The 1,000 end-to-end tests: twenty-one failed")
     ['1000.0', 'end', 'to', 'end', 'tests', '20.0', '1.0', 'failed']
     """
-    return [word for part in _BREAK.split(span.lower()) for word in without_articles(_number(part)).split()]
-
-
-def _number(word: str) -> str:
-    """Return a number as a float; another word without punctuation, which may then be a number."""
-    bare = word if _is_number(word) else without_punctuation(word)
-    if _is_number(bare):
-        return str(float(bare))
-    return str(_NUMBERS[bare]) if bare in _NUMBERS else bare
+    words: list[str] = []
+    for part in _BREAK.split(span.lower()):
+        bare = part if _is_number(part) else without_punctuation(part)  # which may then be a number
+        number = float(bare) if _is_number(bare) else _NUMBERS.get(bare)
+        words += without_articles(bare if number is None else str(number)).split()
+    return words
 
 
 def _is_number(word: str) -> bool:
@@ -238,15 +232,6 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _f1(answer: frozenset[str], right: frozenset[str]) -> float:
-    numbers = {word for word in right if _is_number(word)}
-    if numbers and not numbers & answer:
-        return 0.0
-    precision = len(answer & right) / len(answer) if answer else 1.0
-    recall = len(answer & right) / len(right) if right else 1.0
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def _spans(text: str) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases.case_format import CaseFormat, any_list, hops, literal_list, object_of, plain_list, text_of
+from vrag.cases.rows import RowReader, Spot, table_rows
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
+from vrag.datasets.files.documents import image_bytes, numbered_pages, with_pages
 from vrag.datasets.files.lookup import filed, find_all, find_documents, missing, need_all, pdf_name
-from vrag.datasets.files.page_images import image_bytes, numbered_pages, with_pages
-from vrag.datasets.files.parquet import RowReader, Spot, table_rows
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ HUB = Hub(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MMDocIR(CaseFormat):
+class MMDocIR(CaseFormat, Benchmark):
     """`MMDocIR_annotations.jsonl`, a document a row, beside PDFs or `MMDocIR_pages.parquet`.
 
     Its pages count from 0. The PDFs are taken where all are there, as they have text. The authors search
@@ -39,12 +37,12 @@ class MMDocIR(CaseFormat):
     area.
     """
 
-    name: str = "mmdocir"
-    title: str = "MMDocIR (arXiv 2501.08828)"
-    about: str = "pages and layout boxes of long PDFs"
-    licence: str = "CC BY-NC 4.0, though the hub says Apache-2.0; the documents are their owners'"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = (
+    name = "mmdocir"
+    title = "MMDocIR (arXiv 2501.08828)"
+    about = "pages and layout boxes of long PDFs"
+    licence = "CC BY-NC 4.0, though the hub says Apache-2.0; the documents are their owners'"
+    hub = HUB
+    measures = (
         "recall@1",
         "recall@3",
         "recall@5",

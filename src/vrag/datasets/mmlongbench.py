@@ -20,14 +20,13 @@ import math
 import re
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases.case_format import CaseFormat, hops, literal_list, text_of
 from vrag.cases.gold import UNANSWERABLE
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.lookup import filed, find_all, find_documents, missing, need_all
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.metrics import edits
 from vrag.types import AnswerFormat
 
@@ -47,20 +46,19 @@ HUB = Hub(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MMLongBench(CaseFormat):
+class MMLongBench(CaseFormat, Benchmark):
     """`samples.json` of the repository or the parquet of the hub, with `documents/`.
 
     Pages count from 1, with a stray 0 that is not a page. Results are reported on the only split. Of the
     PDFs, those that a question names are taken: the folder of the hub has others of no use.
     """
 
-    name: str = "mmlongbench"
-    title: str = "MMLongBench-Doc (arXiv 2407.01523)"
-    about: str = "long PDFs: evidence across pages, unanswerable questions"
-    licence: str = "CC BY-NC 4.0, for research; the documents are their owners'"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("mmlongbench", "mmlongbench/f1")
+    name = "mmlongbench"
+    title = "MMLongBench-Doc (arXiv 2407.01523)"
+    about = "long PDFs: evidence across pages, unanswerable questions"
+    licence = "CC BY-NC 4.0, for research; the documents are their owners'"
+    hub = HUB
+    measures = ("mmlongbench", "mmlongbench/f1")
     columns = (frozenset({"doc_id", "question", "answer", "evidence_pages", "evidence_sources"}),)
 
     def data_source(self, split: str) -> str:  # noqa: ARG002 - the reference has one name

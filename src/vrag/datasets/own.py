@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,9 +17,9 @@ from vrag.datasets.files.clean_cases import (
     read_questions,
     take_in,
 )
+from vrag.datasets.files.documents import length_of, numbered_pages, with_pages, within_length
 from vrag.datasets.files.lookup import FileNames, filed, find_all, need_all, safe_name
-from vrag.datasets.files.page_images import length_of, numbered_pages, with_pages, within_length
-from vrag.datasets.protocols import FileDocument, Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, FileDocument, Hub, OpenBenchmark
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _ANSWERS = "An answer is text or a number; a list of them is several answers, each of which is right."
 
 
-@dataclass(frozen=True, slots=True)
 class DatasetSource(CaseFormat):
     """Rows that are cases already, in the reference implementation's JSON; see `vrag.cases.case_json`."""
 
@@ -94,8 +92,7 @@ MADE = (
 """Files that mark a folder made by `vrag`: nothing in it is a document."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetJson(DatasetSource):
+class DatasetJson(DatasetSource, Benchmark):
     """A file of questions with the collection it is asked of.
 
     That is `rag_dataset.json`, and everything in `pdf/` and `img/` beside it. Without such a file, the one
@@ -104,12 +101,12 @@ class DatasetJson(DatasetSource):
     Images named `<stem>_<page>.jpg` are the pages of `<stem>.pdf`, where that is not in `pdf/`.
     """
 
-    name: str = "dataset"
-    title: str = "A data set of your own"
-    about: str = "your own questions"
-    licence: str = "your own"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
+    name = "dataset"
+    title = "A data set of your own"
+    about = "your own questions"
+    licence = "your own"
+    hub = HUB
+    measures = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
     def data_source(self, split: str) -> str:  # noqa: ARG002 - the reference has one name
         """`rag`."""

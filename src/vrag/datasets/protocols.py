@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -85,50 +86,33 @@ class OpenBenchmark:
     """Title of these files; empty for the title of the benchmark."""
 
 
-class Benchmark(Protocol):
+class Benchmark(ABC):
     """A published data set with its documents."""
 
-    @property
-    def name(self) -> str:
-        """Name in commands."""
-        ...
+    __slots__ = ()
+    name: str
+    """Name in commands."""
+    title: str
+    """Name that its authors use, with their paper."""
+    about: str
+    """Content in a few words, for a table."""
+    licence: str
+    """Licence of questions and documents; the stricter one where its authors name two."""
+    hub: Hub
+    """Place of its files."""
+    measures: tuple[str, ...]
+    """Names of the measures that its authors report, their main one first."""
 
-    @property
-    def title(self) -> str:
-        """Name that its authors use, with their paper."""
-        ...
-
-    @property
-    def about(self) -> str:
-        """Content in a few words, for a table."""
-        ...
-
-    @property
-    def licence(self) -> str:
-        """Licence of questions and documents; the stricter one where its authors name two."""
-        ...
-
-    @property
-    def hub(self) -> Hub:
-        """Place of its files."""
-        ...
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Names of the measures that its authors report, their main one first."""
-        ...
-
+    @abstractmethod
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Find the files, and read them while cases and documents are taken.
 
-        Args:
-            folder: The files as published or downloaded; documents may lie in zip archives.
-            split: One of several; None for the one on which results are reported.
+        The folder holds the files as published or downloaded; documents may lie in zip archives. Without a
+        split, it is the one on which results are reported.
 
         Raises:
             CaseError: If files are missing, with a hint that names them; or one is not as published.
         """
-        ...
 
 
 class Rule(Protocol):

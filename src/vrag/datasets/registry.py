@@ -75,22 +75,14 @@ _CASE_FIELDS = {"query", "meta_info", "reference_answer"}
 
 
 def benchmark_named(name: str) -> Benchmark:
-    """Return a benchmark by its name.
-
-    Raises:
-        SettingsError: If there is none.
-    """
+    """Return a benchmark by its name. Raises `SettingsError` if there is none."""
     if name not in BENCHMARKS:
         raise SettingsError(f"There is no benchmark {name!r}.", f"Known: {', '.join(BENCHMARKS)}.")
     return BENCHMARKS[name]
 
 
 def source_named(name: str) -> CaseFormat:
-    """Return a row format by its name.
-
-    Raises:
-        SettingsError: If there is none.
-    """
+    """Return a row format by its name. Raises `SettingsError` if there is none."""
     if name not in SOURCES:
         raise SettingsError(f"There is no data set {name!r}.", f"Known: {', '.join(SOURCES)}.")
     return SOURCES[name]
@@ -211,10 +203,7 @@ def with_distinct_ids(cases: Iterable[tuple[str, Case]]) -> Iterator[tuple[str, 
     """Pass on the cases of several files, each with the name of its data source, under distinct uids.
 
     A uid that came before, as in files that number their questions, gets its data source in front:
-    `mmlongdoc-7`.
-
-    Raises:
-        CaseError: If that came before as well.
+    `mmlongdoc-7`. Raises `CaseError` if that came before as well.
     """
     known: set[str] = set()
     for data_source, case in cases:

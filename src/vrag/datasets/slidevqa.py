@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from vrag.cases.case_format import CaseFormat, any_list, hops, literal_list, text_of
+from vrag.cases.rows import RowReader, Spot, table_rows
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, read_questions, take_in
+from vrag.datasets.files.documents import image_bytes, with_pages
 from vrag.datasets.files.lookup import choose_split, filed, find_all, find_documents, missing
-from vrag.datasets.files.page_images import image_bytes, with_pages
-from vrag.datasets.files.parquet import RowReader, Spot, table_rows
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.datasets.scoring import SMALL_NUMBERS, abstains, bag_f1, without_articles, without_punctuation
 from vrag.errors import CaseError
 
@@ -43,20 +42,19 @@ HUB = Hub(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SlideVQA(CaseFormat):
+class SlideVQA(CaseFormat, Benchmark):
     """The parquet of the hub, with images; or the repository's JSON lines beside `images/` or PDFs.
 
     A row is a question. Document and deck are one: `<deck_name>.pdf`, as in corpora of the slides. A deck is
     in every row about it and becomes one document.
     """
 
-    name: str = "slidevqa"
-    title: str = "SlideVQA (arXiv 2301.04883)"
-    about: str = "slide decks: one and several slides, arithmetic"
-    licence: str = "NTT's agreement: evaluation only, no redistribution"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("slidevqa/f1", "slidevqa/em")
+    name = "slidevqa"
+    title = "SlideVQA (arXiv 2301.04883)"
+    about = "slide decks: one and several slides, arithmetic"
+    licence = "NTT's agreement: evaluation only, no redistribution"
+    hub = HUB
+    measures = ("slidevqa/f1", "slidevqa/em")
     columns = (frozenset({"qa_id", "question", "answer", "evidence_pages"}),)
 
     def data_source(self, split: str) -> str:

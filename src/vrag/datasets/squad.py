@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
-from vrag.cases.case_format import CaseFormat, any_list, object_of, plain_list, text_of
+from vrag.cases.case_format import CaseFormat, any_list, any_object, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
 from vrag.cases.gold import UNANSWERABLE
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
+from vrag.datasets.files.documents import ParagraphDocument, distinct
 from vrag.datasets.files.lookup import blamed, choose_split, objects
-from vrag.datasets.files.passages import ParagraphDocument, distinct
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 from vrag.datasets.scoring import abstains, bag_f1, squad_words
 from vrag.types import AnswerFormat, GoldPage
 
@@ -36,8 +36,7 @@ HUB = Hub(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SQuAD(CaseFormat):
+class SQuAD(CaseFormat, Benchmark):
     """The development sets: an article a row of the published JSON, or a question a row of the parquet.
 
     Its authors hand the paragraph over with its question. Here all paragraphs are one collection, and the
@@ -45,12 +44,12 @@ class SQuAD(CaseFormat):
     has none in its paragraph, though another may hold one.
     """
 
-    name: str = "squad"
-    title: str = "SQuAD (arXiv 1606.05250, 1806.03822)"
-    about: str = "questions about paragraphs of Wikipedia; version 2 has some without an answer"
-    licence: str = "CC BY-SA 4.0"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("f1", "em", "document_recall@10")
+    name = "squad"
+    title = "SQuAD (arXiv 1606.05250, 1806.03822)"
+    about = "questions about paragraphs of Wikipedia; version 2 has some without an answer"
+    licence = "CC BY-SA 4.0"
+    hub = HUB
+    measures = ("f1", "em", "document_recall@10")
     columns = (frozenset({"title", "paragraphs"}), frozenset({"title", "context", "question", "answers"}))
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
@@ -64,11 +63,22 @@ class SQuAD(CaseFormat):
     def cases(self, row: Mapping[str, Any], number: int) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
         """Convert the questions about an article; of several right answers, the first, then the others.
 
-        `plausible_answers`, of questions that have none, are not answers.
+        `plausible_answers`, of questions that have none, are not answers. Answers are a list of objects, or
+        an object of lists; anything else is an error: a hidden test set is not a set of questions without
+        answers.
         """
         title = text_of(row, "title")
-        for question in _questions(row):
-            answers = _answers(question.get("answers"))
+        questions: list[Mapping[str, Any]] = [] if "paragraphs" in row else [row]
+        for value in plain_list(row, "paragraphs") if "paragraphs" in row else ():
+            paragraph = object_of(value, "A paragraph")
+            questions += [object_of(question, "A question") for question in plain_list(paragraph, "qas")]
+        for question in questions:
+            found = question.get("answers")
+            if isinstance(found, dict):
+                texts = any_list(cast("dict[str, Any]", found).get("text"))
+            else:
+                texts = [any_object(value).get("text") for value in plain_list(question, "answers")]
+            answers = list(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
             yield {
                 "uid": text_of(question, "id"),
                 "query": text_of(question, "question"),
@@ -97,28 +107,6 @@ class SQuAD(CaseFormat):
                     answer_format=AnswerFormat.UNKNOWN if answered else AnswerFormat.NONE,
                     benchmark="squad",
                 )
-
-
-def _questions(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if "paragraphs" not in row:
-        yield row
-        return
-    for paragraph in plain_list(row, "paragraphs"):
-        for question in plain_list(object_of(paragraph, "A paragraph"), "qas"):
-            yield object_of(question, "A question")
-
-
-def _answers(value: object) -> list[str]:
-    """Return the texts of the answers, each once: of a list of objects, or an object of lists.
-
-    Anything else is an error: a hidden test set is not a set of questions without answers.
-    """
-    if isinstance(value, dict):
-        texts = any_list(cast("dict[str, Any]", value).get("text"))
-    else:
-        rows = plain_list({"answers": value}, "answers")
-        texts = [cast("dict[str, Any]", row).get("text") for row in rows if isinstance(row, dict)]
-    return list(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
 
 
 def _paragraphs(paths: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any], ParagraphDocument]]:

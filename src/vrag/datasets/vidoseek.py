@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.lookup import document, filed, find_all, find_documents, missing, need_all, safe_name
 from vrag.datasets.own import DatasetSource
-from vrag.datasets.protocols import Hub, OpenBenchmark
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,19 +49,18 @@ HUB = Hub(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ViDoSeek(DatasetSource):
+class ViDoSeek(DatasetSource, Benchmark):
     """`vidoseek.json` or `rag_dataset.json`, with its PDFs in their archive or unpacked anywhere below.
 
     All PDFs that lie beside one that is asked about are documents: a question is asked of the collection.
     """
 
-    name: str = "vidoseek"
-    title: str = "ViDoSeek (arXiv 2502.18017)"
-    about: str = "one page in a collection of PDFs: text, tables, charts, layout"
-    licence: str = "Apache-2.0; its refined SlideVQA under NTT's agreement; the documents are their owners'"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
+    name = "vidoseek"
+    title = "ViDoSeek (arXiv 2502.18017)"
+    about = "one page in a collection of PDFs: text, tables, charts, layout"
+    licence = "Apache-2.0; its refined SlideVQA under NTT's agreement; the documents are their owners'"
+    hub = HUB
+    measures = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Find questions and PDFs.

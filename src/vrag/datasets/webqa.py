@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 from vrag.cases.case_format import any_list, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
+from vrag.datasets.files.documents import ParagraphDocument, can_decode, distinct, image_card, title_in_name
 from vrag.datasets.files.lookup import blamed, choose_split, find_all, missing, objects
-from vrag.datasets.files.page_images import can_decode, image_card
-from vrag.datasets.files.passages import ParagraphDocument, distinct, title_in_name
-from vrag.datasets.protocols import Hub, OpenBenchmark, StreamDocument
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark, StreamDocument
 from vrag.datasets.scoring import NUMBER_WORDS, abstains, bag_f1, shared_words, without_articles
 from vrag.errors import CaseError
 from vrag.types import GoldPage
@@ -47,8 +46,7 @@ IMAGE_FACTS = ("img_posFacts", "img_negFacts")
 TEXT_FACTS = ("txt_posFacts", "txt_negFacts")
 
 
-@dataclass(frozen=True, slots=True)
-class WebQA:
+class WebQA(Benchmark):
     """The validation set: the answers of the test set are not public.
 
     Its collection is made of the facts that come with the questions, right and wrong ones, each once: an
@@ -58,12 +56,12 @@ class WebQA:
     answers are scored, is its query type.
     """
 
-    name: str = "webqa"
-    title: str = "WebQA (arXiv 2109.00590)"
-    about: str = "questions over pictures and snippets of the web, several at a time"
-    licence: str = "CC0 1.0 (questions); each picture has its own"
-    hub: Hub = HUB
-    measures: tuple[str, ...] = ("webqa/acc", "cited_f1", "document_recall@10")
+    name = "webqa"
+    title = "WebQA (arXiv 2109.00590)"
+    about = "questions over pictures and snippets of the web, several at a time"
+    licence = "CC0 1.0 (questions); each picture has its own"
+    hub = HUB
+    measures = ("webqa/acc", "cited_f1", "document_recall@10")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Find questions and images of `val` or `train`, which come in one file; None for `val`."""
@@ -222,10 +220,8 @@ class ImageLines:
     def read(self, id: str) -> bytes | None:
         """Return the file of an image; None, with a remark, of one that is missing or cannot be decoded.
 
-        A JPEG file that was cut off, of which there are some, is closed: its missing part is grey.
-
-        Raises:
-            CaseError: If the two files do not belong together, or cannot be read.
+        A JPEG file that was cut off, of which there are some, is closed: its missing part is grey. Raises
+        `CaseError` if the two files do not belong together, or cannot be read.
         """
         line = self._line(id)
         if line is None:

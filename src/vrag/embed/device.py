@@ -44,11 +44,7 @@ class Device:
 
 
 def library(name: str) -> Any:  # noqa: ANN401 - these libraries are not typed
-    """Import a library of the extra `models`.
-
-    Raises:
-        MissingExtra: If it is not installed.
-    """
+    """Import a library of the extra `models`. Raises `MissingExtra` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -118,8 +114,7 @@ class Batches:
     ) -> list[Output]:
         """Apply the function to all inputs, in their order.
 
-        Raises:
-            EmbedError: If memory does not suffice for a single input.
+        Raises `EmbedError` if memory does not suffice for a single input.
         """
         outputs: list[Output] = []
         while len(outputs) < len(inputs):

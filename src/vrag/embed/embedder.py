@@ -125,8 +125,7 @@ class Embedder(EmbedderInfo, Protocol):
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         """Embed queries, in their order, to vectors of the shape of those of contents.
 
-        Raises:
-            EmbedError: If any of them cannot be embedded.
+        Raises `EmbedError` if any of them cannot be embedded.
         """
         ...
 

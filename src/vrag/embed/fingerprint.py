@@ -17,8 +17,7 @@ RETIRED = frozenset({"gve-reference"})
 def check_same(built_with: EmbedderInfo, used_with: EmbedderInfo) -> None:
     """Refuse to use a collection with an embedder that makes other vectors than the one it was built with.
 
-    Raises:
-        FingerprintMismatch: If they differ, with all known differences.
+    Raises `FingerprintMismatch` if they differ, with all known differences.
     """
     if built_with.fingerprint == used_with.fingerprint:
         return
@@ -50,8 +49,7 @@ def check_same(built_with: EmbedderInfo, used_with: EmbedderInfo) -> None:
 def check_retired(built_with: EmbedderInfo) -> None:
     """Refuse a collection built with an embedder that made wrong vectors.
 
-    Raises:
-        FingerprintMismatch: If it was; with the command that makes a new one.
+    Raises `FingerprintMismatch` if it was; with the command that makes a new one.
     """
     scheme, _, model = built_with.name.partition(":")
     if scheme not in RETIRED:

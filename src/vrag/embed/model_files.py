@@ -63,8 +63,7 @@ def lasting_name(name: str) -> str:
 def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
     """Read a JSON file of the model; None when there is no such file.
 
-    Raises:
-        EmbedError: If the file is damaged.
+    Raises `EmbedError` if the file is damaged.
     """
     path = folder / name
     try:
@@ -76,8 +75,7 @@ def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the fi
 def read_settings(folder: Path, name: str) -> dict[str, Any]:
     """Read a JSON file of the model that holds an object; empty when there is no such file.
 
-    Raises:
-        EmbedError: If the file is damaged or holds something else.
+    Raises `EmbedError` if the file is damaged or holds something else.
     """
     data = read_json(folder, name)
     if data is None:
@@ -90,8 +88,7 @@ def read_settings(folder: Path, name: str) -> dict[str, Any]:
 def module_folder(folder: Path, path: str) -> Path:
     """Return the folder of a module that `modules.json` lists.
 
-    Raises:
-        EmbedError: If it lies outside of the model's folder: the model would be more than its files.
+    Raises `EmbedError` if it lies outside of the model's folder: the model would be more than its files.
     """
     place = folder / path
     inside = not Path(path).is_absolute() and ".." not in Path(path).parts
@@ -106,15 +103,13 @@ def module_folder(folder: Path, path: str) -> Path:
 def checkpoint_digest(folder: Path) -> str:
     """Compute the SHA-256 of everything in a model's files that its vectors depend on.
 
-    Configuration, tokenizer, processor, templates and module folders count in full, apart from the
-    paths they mention; weights by the names, types and shapes of all tensors, the size of the file,
-    and 256 bytes at the beginning, the middle and the end of each tensor (files up to 32 MiB: every
-    byte), so that 16 GB take a second. It therefore notices another model, another fine-tuning,
-    another precision and a swapped tokenizer; it would miss a change of single numbers within a
-    large tensor. Folder names are not part of it: a model that moves stays the same.
-
-    Raises:
-        EmbedError: If the weights are missing or damaged, or a part lies outside of the folder.
+    Configuration, tokenizer, processor, templates and module folders count in full, apart from the paths they
+    mention; weights by the names, types and shapes of all tensors, the size of the file, and 256 bytes at the
+    beginning, the middle and the end of each tensor (files up to 32 MiB: every byte), so that 16 GB take a
+    second. It therefore notices another model, another fine-tuning, another precision and a swapped
+    tokenizer; it would miss a change of single numbers within a large tensor. Folder names are not part of
+    it: a model that moves stays the same. Raises `EmbedError` if the weights are missing or damaged, or a
+    part lies outside of the folder.
     """
     whole = hashlib.sha256()
     has_weights = False

@@ -67,9 +67,8 @@ class ModelKindReport:
 def read_layout(folder: Path) -> ModelKindReport:
     """Read the kind of a checkpoint.
 
-    Raises:
-        EmbedError: If its files do not say, contradict each other, or ask to run their own code; or if
-            loading it would invent parts that were never trained.
+    Raises `EmbedError` if its files do not say, contradict each other, or ask to run their own code; or if
+    loading it would invent parts that were never trained.
     """
     modules = read_json(folder, "modules.json")
     if modules is not None:
@@ -90,11 +89,8 @@ def is_qwen3_vl_embedding(folder: Path) -> bool:
     """Return whether a checkpoint is laid out as Qwen3-VL-Embedding, which has an adapter of its own.
 
     That is a Qwen3-VL whose last token is pooled and brought to length 1, and which knows no other
-    instruction than its default one: models made from it for tasks with instructions of their own go
-    through sentence-transformers.
-
-    Raises:
-        EmbedError: If a file is damaged.
+    instruction than its default one: models made from it for tasks with instructions of their own go through
+    sentence-transformers. Raises `EmbedError` if a file is damaged.
     """
     modules = read_json(folder, "modules.json")
     if read_settings(folder, "config.json").get("model_type") != "qwen3_vl" or not isinstance(modules, list):
@@ -212,10 +208,8 @@ def check_projection(adapter: Path, base: Path, dense: Path | None) -> None:
     keeps the sum in a module `Dense`. That they agree shows that the base model is the adapter's own, which
     shapes alone cannot show. Nothing is checked where base and adapter do not both hold the projection.
 
-    All arguments are folders; `dense` is None when `modules.json` lists no such module.
-
-    Raises:
-        EmbedError: If no module holds the projection, or it is another.
+    All arguments are folders; `dense` is None when `modules.json` lists no such module. Raises `EmbedError`
+    if no module holds the projection, or it is another.
     """
     name = f"base_model.model.{PROJECTION}"
     updates = [_tensor(adapter, "adapter_model", f"{name}.lora_{side}.weight") for side in "BA"]

@@ -24,8 +24,7 @@ pixels would have 4,100 vectors."""
 class EmbedOptions:
     """Options of an embedder: device, precision, batch, sizes of images, and access to a server.
 
-    Raises:
-        EmbedError: If a value is out of range.
+    Raises `EmbedError` if a value is out of range.
     """
 
     device: str = "auto"
@@ -85,8 +84,7 @@ class EmbedOptions:
     def refuse_instructions(self, name: str) -> None:
         """Refuse instructions for the embedder `name`, which takes none.
 
-        Raises:
-            EmbedError: If an instruction is set.
+        Raises `EmbedError` if an instruction is set.
         """
         if self.query_instruction or self.document_instruction:
             raise EmbedError(

@@ -29,11 +29,7 @@ class SimilarityMatcher(Protocol):
     """An embedder that can tell where an image matches a query."""
 
     def match_map(self, image: Image, query: str) -> MatchMap:
-        """Compute where an image matches a query.
-
-        Raises:
-            EmbedError: If the model gives no map.
-        """
+        """Compute where an image matches a query. Raises `EmbedError` if the model gives no map."""
         ...
 
 
@@ -55,10 +51,7 @@ def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
     near to everything. The heat is the mean over the tokens, stretched to 0 to 1. MaxSim itself counts
     each token's best patch alone; this shows which patches came near to it.
 
-    With `token`, only that token of the query counts.
-
-    Raises:
-        IndexError: If there is no such token.
+    With `token`, only that token of the query counts. Raises `IndexError` if there is no such token.
     """
     similarity = found.similarity if token is None else found.similarity[[token]]
     if not similarity.size:
@@ -72,8 +65,7 @@ def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
 def draw_heat(image: Image, found: MatchMap, token: int | None = None) -> Image:
     """Mark the matches of an image in colour; returns RGB of the same size.
 
-    Raises:
-        IndexError: If there is no such token.
+    Raises `IndexError` if there is no such token.
     """
     from PIL import Image as Images
 

@@ -54,7 +54,7 @@ class Extractor:
 
     Question and answer are quoted as data, as by `EndpointJudge`, and only what the model's own reply ends
     with is read; nothing of it is evaluated. Whoever asks for the same again gets the same, from memory or
-    from the file, and what failed is not kept.
+    from the file, and what failed is not kept. Raises `JudgeError` if the file cannot be used.
 
     Args:
         model: Makes short answers; it sees no picture.
@@ -63,9 +63,6 @@ class Extractor:
         options: How the model is sampled.
         attempts: Replies that are asked for at most, until one ends with a short answer.
         seconds: After which it is given up, all attempts together.
-
-    Raises:
-        JudgeError: If the file cannot be used.
     """
 
     def __init__(

@@ -30,8 +30,7 @@ def is_on_hub(benchmark: Benchmark) -> bool:
 def hub_repository(benchmark: Benchmark, split: str | None = None) -> str:
     """Return the data set of the hub that has a benchmark's files.
 
-    Raises:
-        CaseError: If they are somewhere else, or the user's own; or those of the split are not known.
+    Raises `CaseError` if they are somewhere else, or the user's own; or those of the split are not known.
     """
     repo = benchmark.hub.repo
     if not is_on_hub(benchmark):

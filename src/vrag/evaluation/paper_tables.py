@@ -166,8 +166,7 @@ class PaperLayout:
 def joined(parts: Iterable[tuple[str, Sequence[CaseRecord]]]) -> dict[str, list[CaseRecord]]:
     """Join the records of runs with one name, as of benchmarks that were run apart.
 
-    Raises:
-        CaseError: If two runs of one name have the same question.
+    Raises `CaseError` if two runs of one name have the same question.
     """
     found: dict[str, dict[Key, CaseRecord]] = {}
     for name, records in parts:
@@ -188,15 +187,13 @@ def lay_out(
     """Lay out runs in a table.
 
     Each cell is of the questions that its run has; a run that was not asked about a benchmark has none there.
-    A question without a verdict is left out of accuracy, a run that broke off counts 0.
+    A question without a verdict is left out of accuracy, a run that broke off counts 0. Raises `CaseError` if
+    there is no such kind, or no run has the measure.
 
     Args:
         runs: Records by the name of their run.
         by: Columns within a benchmark: one of `GROUPS`; "benchmark" for none.
         measure: The measure.
-
-    Raises:
-        CaseError: If there is no such kind, or no run has the measure.
     """
     if by not in GROUPS:
         raise CaseError(f"There are no columns by {by!r}.", f"Known: {', '.join(GROUPS)}.")
@@ -223,15 +220,13 @@ def lay_out_as(
     """Lay out runs in the columns of a paper's table; the last is over all questions of its benchmarks.
 
     A column that a run has no question of is empty, and so is its last where it has the measure of no
-    question of a whole benchmark of the table: a mean over fewer would stand beside means over more.
+    question of a whole benchmark of the table: a mean over fewer would stand beside means over more. Raises
+    `CaseError` if no run has a question of the table with the measure.
 
     Args:
         runs: Records by the name of their run.
         columns: The columns of the table; see `LAYOUTS`.
         measure: The measure.
-
-    Raises:
-        CaseError: If no run has a question of the table with the measure.
     """
     heads = (*((column.benchmark, column.kind) for column in columns), (OVERALL, ""))
     rows = {name: _row(records, columns, measure) for name, records in runs.items()}

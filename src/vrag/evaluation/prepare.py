@@ -249,8 +249,7 @@ def _prepare(opened: Sequence[_Opened], out: Path, tell: Callable[[str], None]) 
 def read_prepared(folder: Path) -> Prepared:
     """Read a prepared folder.
 
-    Raises:
-        CaseError: If it was not prepared, or not completely, or documents were removed since.
+    Raises `CaseError` if it was not prepared, or not completely, or documents were removed since.
     """
     try:
         about = _About.model_validate_json((folder / ABOUT).read_bytes())

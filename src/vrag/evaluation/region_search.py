@@ -69,11 +69,7 @@ class WordLocator:
         self._layout: Callable[[str], PageLayout] = lru_cache(_CACHE_SIZE)(laid_out)
 
     def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
-        """Regions of the first hits, best first.
-
-        Raises:
-            SearchError: If there is no such item any more.
-        """
+        """Regions of the first hits, best first. Raises `SearchError` if there is no such item any more."""
         first = hits[: self._pages]
         pages = [self._layout(hit.item) for hit in first]
         by_item = {hit.item: hit for hit in first}

@@ -178,8 +178,7 @@ async def record_rollouts(
 def write_evaluation(folder: Path, conditions: Conditions, records: Iterable[CaseRecord]) -> Evaluation:
     """Write the conditions and the records; the old ones stay until the new ones are on disk.
 
-    Raises:
-        RunError: If they cannot be written.
+    Raises `RunError` if they cannot be written.
     """
     done = Evaluation(conditions=conditions, records=tuple(records))
     try:
@@ -196,8 +195,7 @@ def write_evaluation(folder: Path, conditions: Conditions, records: Iterable[Cas
 def read_evaluation(folder: Path) -> Evaluation:
     """Read the conditions and the records.
 
-    Raises:
-        RunError: If there are none in the folder, or they are damaged.
+    Raises `RunError` if there are none in the folder, or they are damaged.
     """
     try:
         conditions = _read(Conditions, (folder / CONDITIONS).read_bytes(), CONDITIONS)

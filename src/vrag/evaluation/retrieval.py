@@ -113,11 +113,11 @@ def evaluate_retrieval(
 ) -> RetrievalReport:
     """Search for every question that has gold, word for word, and measure where the gold stands.
 
-    All documents are searched at once. `Gold.spot` defines the gold: a gold page is a page with the
-    right number of a document one of whose names is the right one; of documents of text, which have no
-    pages, any passage; of documents that are gold as a whole every item is gold; a gold
-    stretch of a video is found by the first clip that overlaps it. All other hits take up places and are
-    never gold.
+    All documents are searched at once. `Gold.spot` defines the gold: a gold page is a page with the right
+    number of a document one of whose names is the right one; of documents of text, which have no pages, any
+    passage; of documents that are gold as a whole every item is gold; a gold stretch of a video is found by
+    the first clip that overlaps it. All other hits take up places and are never gold. Raises `SearchError` if
+    a question cannot be searched for.
 
     Args:
         cases: The questions.
@@ -126,9 +126,6 @@ def evaluate_retrieval(
             and have the names by which they are found.
         locate: Returns the regions of hits, which have no boxes of their own; without it, no regions are
             measured. See `vrag.evaluation.region_search`.
-
-    Raises:
-        SearchError: If a question cannot be searched for.
     """
     names = DocumentNames.of(documents)
     golds = [(case, Gold.of(case, names)) for case in cases]

@@ -44,11 +44,7 @@ class ProbeAnswer:
 
 
 async def ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
-    """Ask a model a question about pictures.
-
-    Raises:
-        ModelError: If there is no reply.
-    """
+    """Ask a model a question about pictures. Raises `ModelError` if there is no reply."""
     shown = tuple(_picture(number, image) for number, image in enumerate(pictures, 1))
     history = [Message(Role.USER, (*shown, Text(text)))]
     async with aclosing(policy.reply(history)) as parts:

@@ -38,11 +38,9 @@ log = logging.getLogger("vrag.reward")
 class Weights:
     """The weight of each part; together 1.
 
-    r = α·r_Ret + β·r_Ans + γ·r_Pat (VRAG-RL, arXiv 2505.22019, §3). The defaults are those of its code;
-    after supervised training γ may be 0, with 0.2 and 0.8.
-
-    Raises:
-        SettingsError: If a weight is negative or not finite, or they do not sum to 1.
+    r = α·r_Ret + β·r_Ans + γ·r_Pat (VRAG-RL, arXiv 2505.22019, §3). The defaults are those of its code; after
+    supervised training γ may be 0, with 0.2 and 0.8. Raises `SettingsError` if a weight is negative or not
+    finite, or they do not sum to 1.
     """
 
     retrieval: float = 0.2
@@ -84,8 +82,7 @@ class CompositeReward:
       a missing one. That holds for runs that used up their steps, tokens or budget.
     - A part that is missing and counts makes the total missing; the other parts are kept.
 
-    Raises:
-        SettingsError: If a custom part has a weight and is missing.
+    Raises `SettingsError` if a custom part has a weight and is missing.
     """
 
     judge: Judge

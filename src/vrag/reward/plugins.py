@@ -31,8 +31,7 @@ def installed_parts() -> list[str]:
 def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
     """Load parts by name, for `CompositeReward(…, extras=…)`.
 
-    Raises:
-        SettingsError: If one is not installed, cannot be loaded, or has the name of a built-in part.
+    Raises `SettingsError` if one is not installed, cannot be loaded, or has the name of a built-in part.
     """
     return {name: _load(name) for name in dict.fromkeys(names)}
 

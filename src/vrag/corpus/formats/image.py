@@ -105,8 +105,7 @@ def picture_item(
 ) -> Item:
     """Make the item of an image that takes `size` bytes in its file: read its text and store it.
 
-    Raises:
-        CorpusError: If it is damaged.
+    Raises `CorpusError` if it is damaged.
     """
     with warnings.catch_warnings(action="ignore"):
         image = flatten(opened)
@@ -153,8 +152,7 @@ def store_png(image: Picture, context: ConversionContext, source: SourceFile, or
 def flatten(image: Picture) -> Picture:
     """Return the image upright, in mode L or RGB, on white where it is transparent.
 
-    Raises:
-        CorpusError: If its data is damaged.
+    Raises `CorpusError` if its data is damaged.
     """
     from PIL import Image, ImageOps
 

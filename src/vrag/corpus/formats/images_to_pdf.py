@@ -28,14 +28,12 @@ _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
 def bind_pages(pages: Iterable[bytes | None]) -> bytes:
     """Make a PDF file with an image on each page, which fills it.
 
-    JPEG is kept as it is; other formats become JPEG. A missing image is a blank page, so that those after
-    it keep their numbers.
+    JPEG is kept as it is; other formats become JPEG. A missing image is a blank page, so that those after it
+    keep their numbers. Raises `CorpusError` if one is not an image, with the number of its page, or if there
+    are no pages.
 
     Args:
         pages: The file of each image, from page 1; None where there is none.
-
-    Raises:
-        CorpusError: If one is not an image, with the number of its page, or if there are no pages.
     """
     from pypdfium2 import PdfDocument
 

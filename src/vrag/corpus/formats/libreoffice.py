@@ -58,8 +58,7 @@ REGISTRY_ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}
 def find_soffice() -> str:
     """Return the path of LibreOffice: on PATH, or where its installers put it.
 
-    Raises:
-        UnsupportedFormatError: If it is not installed.
+    Raises `UnsupportedFormatError` if it is not installed.
     """
     for name in PROGRAMS:
         if path := shutil.which(name):

@@ -91,8 +91,7 @@ class PdfFile:
 def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
     """Return the pixels per point: by the resolution, or less for pages that would be too large.
 
-    Raises:
-        CorpusError: If the page has a shape that no model accepts.
+    Raises `CorpusError` if the page has a shape that no model accepts.
     """
     width, height = points
     shape = f"The page measures {width:.4g} × {height:.4g} points"

@@ -77,11 +77,7 @@ class Pdf:
         return len(self._pdf)
 
     def page(self, ordinal: int) -> PdfiumPage:
-        """Open a page, numbered from 1.
-
-        Raises:
-            CorpusError: If it is damaged.
-        """
+        """Open a page, numbered from 1. Raises `CorpusError` if it is damaged."""
         from pypdfium2 import PdfiumError
 
         try:
@@ -117,10 +113,8 @@ class PdfiumPage:
     def render(self, scale: float) -> Image:
         """Render the page at `scale` pixels per point, in mode RGBX.
 
-        PDFium draws it, and JPEG is written, faster so than as RGB.
-
-        Raises:
-            CorpusError: If the page has no area.
+        PDFium draws it, and JPEG is written, faster so than as RGB. Raises `CorpusError` if the page has no
+        area.
         """
         from pypdfium2 import PdfiumError
 

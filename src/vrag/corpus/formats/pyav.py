@@ -76,11 +76,7 @@ class Timeline:
 
 
 def pyav() -> Any:  # noqa: ANN401 - a library half typed
-    """Import PyAV.
-
-    Raises:
-        MissingExtra: If it is not installed.
-    """
+    """Import PyAV. Raises `MissingExtra` if it is not installed."""
     try:
         return importlib.import_module("av")
     except ImportError as error:
@@ -89,11 +85,7 @@ def pyav() -> Any:  # noqa: ANN401 - a library half typed
 
 @contextmanager
 def open_video(path: Path) -> Generator[Any]:
-    """Open a container.
-
-    Raises:
-        CorpusError: If it is not a video.
-    """
+    """Open a container. Raises `CorpusError` if it is not a video."""
     av = pyav()
     with path.open("rb") as file:
         try:
@@ -107,8 +99,7 @@ def open_video(path: Path) -> Generator[Any]:
 def video_stream(container: Any) -> Any:  # noqa: ANN401
     """Return the first video stream that is not a cover image.
 
-    Raises:
-        CorpusError: If there is none, or nothing here can decode it.
+    Raises `CorpusError` if there is none, or nothing here can decode it.
     """
     cover = pyav().stream.Disposition.attached_pic
     videos = [stream for stream in container.streams.video if not stream.disposition & cover]

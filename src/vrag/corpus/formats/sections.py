@@ -280,8 +280,7 @@ def _tidy(text: str) -> str:
 def json_sections(text: str) -> Iterator[Section]:
     """Convert JSON, or JSON Lines without a fault, to lines "path.to.key: value", records apart.
 
-    Raises:
-        CorpusError: If it is neither, or nested too deeply.
+    Raises `CorpusError` if it is neither, or nested too deeply.
     """
     try:
         yield _records(json.loads(text))

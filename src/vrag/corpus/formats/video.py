@@ -262,8 +262,7 @@ def _key_frame_seconds(timeline: Timeline, start: int, end: int | None) -> tuple
 def _representative_frame(path: Path) -> Image:
     """Return the key frame nearest to the middle of a clip that is not flat, or the one of most contrast.
 
-    Raises:
-        CorpusError: If none of them can be decoded.
+    Raises `CorpusError` if none of them can be decoded.
     """
     timeline = scan(path)
     keys = sorted(pts for pts, key in zip(timeline.pts, timeline.keys, strict=True) if key)

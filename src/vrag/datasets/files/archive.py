@@ -62,8 +62,7 @@ class Member:
     def pieces(self) -> Iterator[bytes]:
         """Yield its bytes, in pieces of a bounded length.
 
-        Raises:
-            CaseError: If they are damaged, or not as many as the archive says.
+        Raises `CaseError` if they are damaged, or not as many as the archive says.
         """
         size = 0
         with _blamed(self.archive, str(self.path)), self._zip.open(self.info) as file:
@@ -87,14 +86,12 @@ def members(archive: Path, endings: Collection[str]) -> list[Member]:
     """List the documents in an archive, in order; the same one is there once.
 
     Files of the system that packed it are passed over: names that begin with a dot, `__MACOSX/`, links.
+    Raises `CaseError` if it is damaged, encrypted, packed in a way that is not read here, holds far more than
+    its size, leads out of its folder, or holds two documents under one name.
 
     Args:
         archive: A zip file. It stays open as long as one of its members is held.
         endings: Endings of documents, in lower case, as in ".pdf".
-
-    Raises:
-        CaseError: If it is damaged, encrypted, packed in a way that is not read here, holds far more than
-            its size, leads out of its folder, or holds two documents under one name.
     """
     with _blamed(archive):
         zipped = _opened(archive)

@@ -103,8 +103,7 @@ def document(name: str, file: Path | Member) -> FileDocument | StreamDocument:
 def need_all(names: Iterable[str], files: FileNames[_File], folder: Path, hub: Hub) -> None:
     """Check that there is a file for every name.
 
-    Raises:
-        CaseError: If there is not; names some of those that are missing.
+    Raises `CaseError` if there is not; names some of those that are missing.
     """
     needed = list(names)
     absent = [name for name in needed if files.get(name) is None]

@@ -108,11 +108,8 @@ def loading() -> Generator[None, None, None]:
     Qwen-VL processors contain one for videos, which needs torchvision and has no backend of Pillow, so that
     with `PROCESSOR_SETTINGS` it loads nowhere. They are put together without it for the time of loading, and
     know afterwards that they have none. Such a model takes no videos, and must not be saved again. May be
-    entered within itself.
-
-    Raises:
-        EmbedError: If a checkpoint lacks weights, which transformers would fill with random numbers, or an
-            adapter has weights that do not fit its base model.
+    entered within itself. Raises `EmbedError` if a checkpoint lacks weights, which transformers would fill
+    with random numbers, or an adapter has weights that do not fit its base model.
     """
     with _lock, contextlib.ExitStack() as undo:
         bars = library("transformers.utils.logging")
@@ -135,10 +132,8 @@ def loading() -> Generator[None, None, None]:
 def collect_reports() -> Generator[list[LoadReport]]:
     """Collect the reports of all models loaded inside the block, none of which reaches the log.
 
-    The function of transformers that logs them is replaced inside the block. Not thread-safe.
-
-    Raises:
-        EmbedError: If transformers has no such function: weights could then be missing unnoticed.
+    The function of transformers that logs them is replaced inside the block. Not thread-safe. Raises
+    `EmbedError` if transformers has no such function: weights could then be missing unnoticed.
     """
     reports: list[LoadReport] = []
     with contextlib.ExitStack() as undo:
@@ -216,8 +211,7 @@ def _image_only(kind: type[Any]) -> type[Any]:
 def set_pixels(processor: Any, options: EmbedOptions) -> None:  # noqa: ANN401
     """Apply the pixel limits of the options to the processor of images; else the model's own stand.
 
-    Raises:
-        EmbedError: If the model takes images of one size only.
+    Raises `EmbedError` if the model takes images of one size only.
     """
     asked = {"shortest_edge": options.min_pixels, "longest_edge": options.max_pixels}
     changed = {name: bound for name, bound in asked.items() if bound is not None}

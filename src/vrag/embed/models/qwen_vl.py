@@ -109,8 +109,7 @@ class QwenVLEmbedder(ABC):
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Embed contents to vectors (dimension,), in their order.
 
-        Raises:
-            EmbedError: If any of them cannot be embedded.
+        Raises `EmbedError` if any of them cannot be embedded.
         """
         if not all(content.modalities for content in contents):
             raise EmbedError(f"{self.name} cannot embed an empty content.")
@@ -120,8 +119,7 @@ class QwenVLEmbedder(ABC):
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         """Embed queries to vectors (dimension,), in their order.
 
-        Raises:
-            EmbedError: If any of them cannot be embedded.
+        Raises `EmbedError` if any of them cannot be embedded.
         """
         contents = [EmbedContent(text=query) for query in queries]
         with self._lock:
@@ -260,10 +258,8 @@ class QwenVLEmbedder(ABC):
 def _load_network(folder: Path, network: str, device: str, dtype: str) -> Any:  # noqa: ANN401
     """Load the network without its language head, with every weight that the files hold.
 
-    The repositories may name a class of their own; code that comes with a model is not run.
-
-    Raises:
-        EmbedError: If weights are missing, or the files hold some that the network has no place for.
+    The repositories may name a class of their own; code that comes with a model is not run. Raises
+    `EmbedError` if weights are missing, or the files hold some that the network has no place for.
     """
     torch, transformers = library("torch"), library("transformers")
     with loading():
@@ -305,8 +301,7 @@ def _image_processor(folder: Path, options: EmbedOptions, limits: PixelLimits) -
 def image_patches(processor: Any, image: Image) -> tuple[Any, Any]:  # noqa: ANN401
     """Cut an RGB image into patches (patches, numbers); also return its grid (1, 3): time, rows, columns.
 
-    Raises:
-        ValueError: If its proportions are beyond the limits of the model.
+    Raises `ValueError` if its proportions are beyond the limits of the model.
     """
     output = processor(images=[image], return_tensors="pt")
     return output["pixel_values"], output["image_grid_thw"]
@@ -315,12 +310,10 @@ def image_patches(processor: Any, image: Image) -> tuple[Any, Any]:  # noqa: ANN
 def video_patches(processor: Any, frames: Sequence[Image]) -> tuple[Any, Any]:  # noqa: ANN401
     """Cut RGB frames of one size into patches; see `image_patches`.
 
-    A patch of a video spans `temporal_patch_size` frames, where a patch of an image repeats one; the
-    last frame is repeated to make the count even. Patches are those of the video processor of
-    transformers, but for its resizing by torchvision where PIL is used here.
-
-    Raises:
-        ValueError: If the proportions of the frames are beyond the limits of the model.
+    A patch of a video spans `temporal_patch_size` frames, where a patch of an image repeats one; the last
+    frame is repeated to make the count even. Patches are those of the video processor of transformers, but
+    for its resizing by torchvision where PIL is used here. Raises `ValueError` if the proportions of the
+    frames are beyond the limits of the model.
     """
     torch = library("torch")
     span = int(processor.temporal_patch_size)

@@ -54,8 +54,7 @@ class Address:
     >>> Address("Qwen/Qwen3-VL-Embedding-2B@http://localhost:8000/v1").pooling
     'http://localhost:8000/pooling'
 
-    Raises:
-        EmbedError: If it is not such an address.
+    Raises `EmbedError` if it is not such an address.
     """
 
     def __init__(self, text: str) -> None:
@@ -324,8 +323,7 @@ class _RequestRefused(_RequestFailed):
 def _entries(answer: Mapping[str, Any], count: int, single: bool) -> list[Any]:
     """Return the embeddings of an answer in the order of the inputs.
 
-    Raises:
-        EmbedError: If there are not as many as inputs.
+    Raises `EmbedError` if there are not as many as inputs.
     """
     listed: object = answer.get("data")
     if not isinstance(listed, list):

@@ -85,8 +85,7 @@ class SentenceEmbedder:
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Embed contents; see `Embedder.embed_items`.
 
-        Raises:
-            EmbedError: If any of them cannot be embedded.
+        Raises `EmbedError` if any of them cannot be embedded.
         """
         inputs = [self._input(content) for content in contents]
         groups: dict[tuple[str, ...], list[int]] = {}
@@ -104,8 +103,7 @@ class SentenceEmbedder:
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         """Embed queries; see `Embedder.embed_queries`.
 
-        Raises:
-            EmbedError: If any of them cannot be embedded.
+        Raises `EmbedError` if any of them cannot be embedded.
         """
         inputs = [{"text": escape_special_tokens(query)} for query in queries]
         with self._lock:
@@ -114,11 +112,9 @@ class SentenceEmbedder:
     def match_map(self, image: Image, query: str) -> MatchMap:
         """Compute the similarity of each token of a query and each patch of an image.
 
-        Tokens that the model adds to every query are left out. They sum up the whole, match anywhere,
-        and would hide what the words match (Faysse et al. 2024, "ColPali", section on interpretability).
-
-        Raises:
-            EmbedError: If the model makes one vector of an image, or its patches form no grid.
+        Tokens that the model adds to every query are left out. They sum up the whole, match anywhere, and
+        would hide what the words match (Faysse et al. 2024, "ColPali", section on interpretability). Raises
+        `EmbedError` if the model makes one vector of an image, or its patches form no grid.
         """
         if self.kind is VectorKind.SINGLE or Modality.IMAGE not in self.modalities:
             raise EmbedError(
@@ -174,8 +170,7 @@ class SentenceEmbedder:
     def _modalities(self) -> frozenset[Modality]:
         """Return the inputs of the loaded model.
 
-        Raises:
-            EmbedError: If the network takes images, and was loaded for text alone.
+        Raises `EmbedError` if the network takes images, and was loaded for text alone.
         """
         able = {
             modality for modality in (Modality.TEXT, Modality.IMAGE) if self._model.supports(str(modality))

@@ -235,7 +235,8 @@ def compare(
     """Compare two runs over the questions that both have; the questions of only one are listed.
 
     A run that broke off counts as wrong. A question without a verdict in either run is left out of accuracy,
-    counted, and bracketed. The verdict is p, not whether two intervals overlap.
+    counted, and bracketed. The verdict is p, not whether two intervals overlap. Raises `CaseError` if the
+    runs cannot be paired (see `pairs.pair`), or have no measure in common.
 
     Args:
         a: The first run, in any order.
@@ -247,9 +248,6 @@ def compare(
         by_group: Measures that are compared by group too.
         resamples: Number of draws for an interval.
         seed: Seed of the draws.
-
-    Raises:
-        CaseError: If the runs cannot be paired (see `pairs.pair`), or have no measure in common.
     """
     pairing = pair(a, b, judges=judges)
     pairs = pairing.pairs

@@ -220,7 +220,8 @@ def mean_interval(
     when the G documents are few. It stays within the range of what was measured.
 
     Where drawing is not informative, questions take the place of documents: of one document, Wilson's
-    interval; of values that are all the same, see `_undrawn`.
+    interval; of values that are all the same, see `_undrawn`. Raises `ValueError` if the two are not equally
+    long, or a value is not finite or beyond the limits.
 
     Args:
         values: One for each question, shape (n,).
@@ -233,9 +234,6 @@ def mean_interval(
 
     Returns:
         None without a value; and where drawing is not informative for values without limits.
-
-    Raises:
-        ValueError: If the two are not equally long, or a value is not finite or beyond the limits.
 
     >>> found = mean_interval([0.0] * 20, ["a", "b"] * 10)
     >>> found.low, round(found.high, 2), found.method.value
@@ -261,10 +259,8 @@ def wilson(share: float, cases: int) -> tuple[float, float]:
     """Return Wilson's score interval of a share, at 95 %.
 
     Wilson 1927, "Probable inference, the law of succession, and statistical inference", JASA 22:209. For
-    values between 0 and 1 with that mean it is too wide rather than too narrow.
-
-    Raises:
-        ValueError: If there are no cases, or the share is not between 0 and 1.
+    values between 0 and 1 with that mean it is too wide rather than too narrow. Raises `ValueError` if there
+    are no cases, or the share is not between 0 and 1.
 
     >>> [round(side, 4) for side in wilson(0.5, 10)]
     [0.2366, 0.7634]

@@ -71,12 +71,12 @@ def sign_flip(
 ) -> Significance:
     """Test whether the differences sum to 0 but for chance; p is that of both signs of the sum.
 
-    Exact where all differences are as great (on right and wrong this is McNemar's test),
-    where they are whole multiples of something (so are documents' sums of right and wrong), and where 14 or
-    fewer differ; else signs are drawn.
-    Neither the order of the differences nor which setting is the first changes the result: signs are drawn
-    by a seed made from the differences without their signs. `scipy.stats.permutation_test` has no mid-p and
-    takes ten times as long.
+    Exact where all differences are as great (on right and wrong this is McNemar's test), where they are whole
+    multiples of something (so are documents' sums of right and wrong), and where 14 or fewer differ; else
+    signs are drawn. Neither the order of the differences nor which setting is the first changes the result:
+    signs are drawn by a seed made from the differences without their signs. `scipy.stats.permutation_test`
+    has no mid-p and takes ten times as long. Raises `ValueError` if the two are not equally long, or a
+    difference is not finite.
 
     Args:
         differences: One setting less the other, of each question, shape (n,).
@@ -84,9 +84,6 @@ def sign_flip(
             others, questions whether it is one at all. None: each difference on its own.
         draws: Number of draws of signs.
         seed: Seed of the draws.
-
-    Raises:
-        ValueError: If the two are not equally long, or a difference is not finite.
 
     >>> sign_flip([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, -1.0]).p
     0.125
@@ -136,7 +133,8 @@ def detectable(differences: Sequence[float], units: Sequence[Hashable]) -> float
     """Return the least true difference that would be found significant in 80 % of cases, with as much noise.
 
     (z.975 + z.80) standard errors, some 2.8; they are those of a mean over clusters, √(G/(G-1) Σ r²) / n,
-    where r is what each of the G units adds to n times the mean (Miller 2024, arXiv 2411.00640).
+    where r is what each of the G units adds to n times the mean (Miller 2024, arXiv 2411.00640). Raises
+    `ValueError` if the two are not equally long, or a difference is not finite.
 
     Args:
         differences: Of each question, shape (n,).
@@ -144,9 +142,6 @@ def detectable(differences: Sequence[float], units: Sequence[Hashable]) -> float
 
     Returns:
         None where it cannot be said: fewer than two units, or differences without noise.
-
-    Raises:
-        ValueError: If the two are not equally long, or a difference is not finite.
     """
     clusters = _clusters(differences, units)
     if len(clusters) < 2:

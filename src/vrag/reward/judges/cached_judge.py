@@ -69,7 +69,8 @@ class VerdictCache(Generic[T]):
     """A cache of values by what they depend on.
 
     Callers that ask for a value that is just being made wait for that one. Failures are not cached. A value
-    that cannot be written counts all the same, with a line in the log.
+    that cannot be written counts all the same, with a line in the log. Raises `JudgeError` if the file cannot
+    be used.
 
     Args:
         table: How values are written.
@@ -77,9 +78,6 @@ class VerdictCache(Generic[T]):
             share it, and any of them may be killed: a value is in it whole or not at all. Other tables may
             be in it too.
         most: Maximum of values in memory; the oldest go first.
-
-    Raises:
-        JudgeError: If the file cannot be used.
     """
 
     def __init__(self, table: VerdictTable[T], path: Path | None = None, *, most: int = 100_000) -> None:
@@ -172,15 +170,13 @@ _VERDICTS = VerdictTable(
 class CachedJudge:
     """A cache of verdicts by what they depend on: the judge's identity, question, reference and answer.
 
-    The rollouts of a group that give the same answer cost one call; see `VerdictCache`.
+    The rollouts of a group that give the same answer cost one call; see `VerdictCache`. Raises `JudgeError`
+    if the file cannot be used.
 
     Args:
         judge: The judge to ask.
         path: An SQLite file in which verdicts outlive the process; None keeps them in memory.
         most: Maximum of verdicts in memory; the oldest go first.
-
-    Raises:
-        JudgeError: If the file cannot be used.
     """
 
     def __init__(self, judge: IdentifiedJudge, path: Path | None = None, *, most: int = 100_000) -> None:
@@ -190,8 +186,7 @@ class CachedJudge:
     async def judge(self, question: str, reference: str, answer: str) -> Verdict:
         """Return the cached verdict, or a new one; see `Judge`.
 
-        Raises:
-            JudgeError: If none is cached, and none can be had.
+        Raises `JudgeError` if none is cached, and none can be had.
         """
         content = (self.identity, question, reference, answer)
         return await self._cache.value(content, lambda: self._judge.judge(question, reference, answer))

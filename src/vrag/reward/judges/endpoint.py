@@ -126,8 +126,7 @@ class EndpointJudge:
     async def judge(self, question: str, reference: str, answer: str) -> Verdict:
         """Ask for a verdict, again where none came; see `Judge`.
 
-        Raises:
-            JudgeError: If the model fails, takes too long, or gives no verdict in any of its attempts.
+        Raises `JudgeError` if the model fails, takes too long, or gives no verdict in any of its attempts.
         """
         reminder = prompt_in(PROMPTS, "judge_again.md")
         return await self._dialogue.reply(_prompt(question, reference, answer), reminder, _read_verdict)

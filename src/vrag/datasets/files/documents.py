@@ -1,18 +1,20 @@
-"""Images of pages: read, checked, bound into documents, and the length of documents that have them."""
+"""Documents made of what data sets publish: images of pages, captioned images, paragraphs of text."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import re
+import unicodedata
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from PIL import Image, UnidentifiedImageError
 
-from vrag.datasets.protocols import PageDocument
+from vrag.datasets.protocols import PageDocument, TextDocument
 from vrag.errors import CorpusError
 from vrag.geometry import Size
 
@@ -30,6 +32,14 @@ MIN_SIDE = 32
 """Pixels: the document converter takes smaller images for icons."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _FAULTS = (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError)
+MAX_TITLE_BYTES = 100
+"""Length of a title in a file name."""
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Characters that no text has."""
+_MARKUP = re.compile(r"[\\`*_\[\]<>&|~#]")
+"""Characters that are markup wherever they stand."""
+_LIST = re.compile(r"(?m)^(\d+)([.)])|^([-+=])")
+"""Beginning that makes a line a list element, or the line above it a heading."""
 _Place = TypeVar("_Place")
 
 
@@ -166,3 +176,70 @@ def within_length(case: Case, length: Callable[[str], int | None], remarks: Rema
     remarks.count("questions had a gold page beyond the end of the document, which was left out", beyond[0])
     # Without `gold`, `reference_page` would be gold: it is not where `gold` was given.
     return changed if changed.gold or not case.gold else replace(changed, reference_page=())
+
+
+@dataclass(frozen=True, slots=True)
+class ParagraphDocument:
+    """A paragraph and the title of its article."""
+
+    title: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """File name made of title and text only: another text has another name.
+
+        >>> ParagraphDocument("AC/DC", "A band.").name
+        'AC DC-3dc6f904af2c6001.md'
+        """
+        content = f"{_line(self.title)}\n{' '.join(self.text.split())}"
+        mark = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
+        return f"{title_in_name(self.title)}-{mark}.md"
+
+    @property
+    def empty(self) -> bool:
+        """True if its text has no word."""
+        return re.search(r"\w", self.text) is None
+
+    def document(self) -> TextDocument:
+        """Return the file: the title as a heading above the text, so that it is found by both."""
+        return TextDocument(
+            self.name, f"# {as_markdown(_line(self.title)) or '…'}\n\n{as_markdown(self.text)}\n"
+        )
+
+
+def distinct(passages: Iterable[ParagraphDocument]) -> Iterator[TextDocument]:
+    """Yield a document for each distinct passage that has words."""
+    seen: set[str] = set()
+    for passage in passages:
+        name = passage.name
+        if name not in seen and not passage.empty:
+            seen.add(name)
+            yield passage.document()
+
+
+def title_in_name(title: str) -> str:
+    """Return a title as a part of a file name: letters, digits and marks that are harmless on any disk.
+
+    >>> title_in_name("../AC/DC: live?"), title_in_name("?")
+    ('AC DC live', 'untitled')
+    """
+    plain = unicodedata.normalize("NFC", title).encode("utf-8", "replace").decode("utf-8")
+    kept = re.sub(r"[^\w(),'’.&+-]+", " ", plain)
+    short = kept.encode()[:MAX_TITLE_BYTES].decode("utf-8", "ignore").strip(" .-")
+    return short if short.isprintable() and short else "untitled"
+
+
+def as_markdown(text: str) -> str:
+    r"""Escape a text so that reading it as Markdown gives the text: nothing in it is markup, nothing is lost.
+
+    >>> print(as_markdown("1. *a* <b>"))
+    1\. \*a\* \<b\>
+    """
+    lines = "\n".join(line.strip() for line in _NO_TEXT.sub(" ", text).splitlines())
+    escaped = _MARKUP.sub(lambda sign: "\\" + sign[0], lines)
+    return _LIST.sub(lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[3]}", escaped)
+
+
+def _line(title: str) -> str:
+    return " ".join(title.split())
