@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import CaseFormat, any_list, hops, literal_list, object_of, plain_list, text_of
+from vrag.cases.case_format import (
+    CaseFormat,
+    any_list,
+    any_object,
+    hops,
+    literal_list,
+    object_of,
+    plain_list,
+    text_of,
+)
 from vrag.cases.rows import RowReader, Spot, table_rows
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.documents import image_bytes, numbered_pages, with_pages
@@ -42,15 +52,7 @@ class MMDocIR(CaseFormat, Benchmark):
     about = "pages and layout boxes of long PDFs"
     licence = "CC BY-NC 4.0, though the hub says Apache-2.0; the documents are their owners'"
     hub = HUB
-    measures = (
-        "recall@1",
-        "recall@3",
-        "recall@5",
-        "region_recall@1",
-        "region_recall@5",
-        "region_recall@10",
-    )
-
+    measures = tuple("recall@1 recall@3 recall@5 region_recall@1 region_recall@5 region_recall@10".split())
     columns = (frozenset({"doc_name", "questions"}),)
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
@@ -60,7 +62,7 @@ class MMDocIR(CaseFormat, Benchmark):
         if not paths:
             raise missing(folder, "MMDocIR_annotations.jsonl", self.hub)
         remarks = Remarks()
-        cases = take_in(self._read(paths[:1], remarks), self.name, self.name, remarks)
+        cases = take_in(_read_cases(paths[:1], self, remarks), self.name, self.name, remarks)
         gold = gold_by_document(cases)
         pages = find_all(folder, "MMDocIR_pages.parquet", "MMDocIR_pages/*.parquet")
         files = find_documents(folder, () if pages else gold)  # images make up for what is not unpacked
@@ -94,19 +96,10 @@ class MMDocIR(CaseFormat, Benchmark):
                 "regions": [_region(layout) for layout in any_list(question.get("layout_mapping"))],
             }
 
-    def _read(self, paths: list[Path], remarks: Remarks) -> Iterator[Case]:
-        for _, row, cases in read_questions(paths, self):
-            indices = any_list(row.get("page_indices"))
-            is_range = len(indices) == 2 and all(isinstance(index, int) for index in indices)
-            pages = indices[1] - indices[0] + 1 if is_range else None  # the range includes the last row
-            for case, question in zip(cases, any_list(row["questions"]), strict=True):
-                _remark(case, question, pages, remarks)
-            yield from cases
-
 
 def _region(layout: object) -> dict[str, Any]:
     """Convert a box in points to fractions of its page."""
-    row = cast("dict[str, Any]", layout) if isinstance(layout, dict) else {}
+    row = any_object(layout)
     size, box = row.get("page_size"), row.get("bbox")
     if not (_numbers(size, 2) and _numbers(box, 4) and min(cast("list[float]", size)) > 0):
         raise CaseError(f"A layout has no box on a page: {layout!r:.120}.")
@@ -127,44 +120,44 @@ def _numbers(value: object, count: int) -> bool:
     return len(parts) == count and all(isinstance(part, int | float) and abs(part) < 1e9 for part in parts)
 
 
-def _remark(case: Case, question: Mapping[str, Any], pages: int | None, remarks: Remarks) -> None:
-    if {region.page for region in case.regions} - set(case.reference_page):
-        remarks.count("questions have gold boxes on other pages than their gold pages", case.uid)
-    if not case.reference_answer.strip():
-        remarks.count("questions have an empty answer", case.uid)
-    if pages is not None and max(case.reference_page, default=0) > pages:
-        remarks.count("questions have gold pages beyond the end of their document", case.uid)
-    for layout in any_list(question.get("layout_mapping")):
-        (width, height), (x1, y1, x2, y2) = layout["page_size"], layout["bbox"]
-        if min(x1, y1, x2, y2) < 0 or max(x1, x2) > width or max(y1, y2) > height:
-            remarks.count("questions have gold boxes that reached beyond the page and were cut", case.uid)
+def _read_cases(paths: list[Path], source: MMDocIR, remarks: Remarks) -> Iterator[Case]:
+    for _, row, cases in read_questions(paths, source):
+        indices = any_list(row.get("page_indices"))
+        is_range = len(indices) == 2 and all(isinstance(index, int) for index in indices)
+        pages = indices[1] - indices[0] + 1 if is_range else math.inf  # the range includes the last row
+        for case, question in zip(cases, any_list(row["questions"]), strict=True):
+            if {region.page for region in case.regions} - set(case.reference_page):
+                remarks.count("questions have gold boxes on other pages than their gold pages", case.uid)
+            if not case.reference_answer.strip():
+                remarks.count("questions have an empty answer", case.uid)
+            if max(case.reference_page, default=0) > pages:
+                remarks.count("questions have gold pages beyond the end of their document", case.uid)
+            for layout in any_list(question.get("layout_mapping")):
+                (width, height), (x1, y1, x2, y2) = layout["page_size"], layout["bbox"]
+                if min(x1, y1, x2, y2) < 0 or max(x1, x2) > width or max(y1, y2) > height:
+                    remarks.count(
+                        "questions have gold boxes that reached beyond the page and were cut", case.uid
+                    )
+        yield from cases
 
 
 def _image_documents(
     paths: list[Path], gold: Mapping[str, set[int]], remarks: Remarks
 ) -> Iterator[DocumentSource]:
     """Yield documents of the images of their pages; an error if a document that is asked about has none."""
-    spots = _spots(paths)
+    spots: dict[str, dict[int, Spot]] = {}  # by document and page, from 1
+    for spot, row in table_rows(paths, ["doc_name", "passage_id"]):
+        page = text_of(row, "passage_id")
+        if not (page.isascii() and page.isdigit() and len(page) <= MAX_PAGE_DIGITS):
+            raise CaseError(f"{spot.path}: 'passage_id' is not a page number: {page!r:.40}.")
+        spots.setdefault(pdf_name(text_of(row, "doc_name")), {}).setdefault(int(page) + 1, spot)
     if absent := [name for name in gold if name not in spots]:
         lacking = f"{len(absent)} of the {len(gold)} documents that are asked about"
-        raise CaseError(
-            f"{paths[0]} lacks {lacking}: {absent[0]}, …",
-            "Download it again; it may be cut short.",
-        )
+        hint = "Download it again; it may be cut short."
+        raise CaseError(f"{paths[0]} lacks {lacking}: {absent[0]}, …", hint)
     if unused := spots.keys() - gold.keys():
         remarks.say(f"{len(unused):,} documents that no question names were left out.")
     reader = RowReader(["image_binary"])
     for name in gold:
         pages = numbered_pages(spots[name], lambda spot: image_bytes(reader.read(spot)["image_binary"]))
         yield with_pages(name, pages, remarks, gold[name])
-
-
-def _spots(paths: Iterable[Path]) -> dict[str, dict[int, Spot]]:
-    """Return the places of the pages of each document; pages from 1."""
-    spots: dict[str, dict[int, Spot]] = {}
-    for spot, row in table_rows(paths, ["doc_name", "passage_id"]):
-        page = text_of(row, "passage_id")
-        if not (page.isascii() and page.isdigit() and len(page) <= MAX_PAGE_DIGITS):
-            raise CaseError(f"{spot.path}: 'passage_id' is not a page number: {page!r:.40}.")
-        spots.setdefault(pdf_name(text_of(row, "doc_name")), {}).setdefault(int(page) + 1, spot)
-    return spots

@@ -72,7 +72,24 @@ class MMLongBench(CaseFormat, Benchmark):
         if not paths:
             raise missing(folder, "samples.json or train-00000-of-00001.parquet", self.hub)
         remarks = Remarks()
-        cases = take_in(self._read(paths[:1], remarks), self.name, self.name, remarks)
+
+        def read_cases() -> Iterator[Case]:
+            for where, row, cases in read_questions(paths[:1], self):
+                place = where.rsplit(", ", 1)[-1]
+                pages, answered = literal_list(row, "evidence_pages"), row.get("answer") != UNANSWERABLE
+                if 0 in pages:
+                    remarks.count("questions had a gold page 0, which does not exist and was left out", place)
+                if not answered and any(pages):
+                    remarks.count(
+                        "questions that cannot be answered had gold pages, which were left out", place
+                    )
+                if answered and not any(pages):
+                    remarks.count(
+                        "questions with an answer have no gold page and count for answers only", place
+                    )
+                yield from cases
+
+        cases = take_in(read_cases(), self.name, self.name, remarks)
         remarks.say(f"{len(cases):,} questions: {EDITIONS.get(len(cases), 'no edition of the authors')}.")
         gold = gold_by_document(cases)
         files = find_documents(folder, gold)
@@ -102,18 +119,6 @@ class MMLongBench(CaseFormat, Benchmark):
         return [
             {"uid": f"mmlongbench-{number}", "query": query, "reference_answer": answer, "meta_info": meta}
         ]
-
-    def _read(self, paths: list[Path], remarks: Remarks) -> Iterator[Case]:
-        for where, row, cases in read_questions(paths, self):
-            place = where.rsplit(", ", 1)[-1]
-            pages, answered = literal_list(row, "evidence_pages"), row.get("answer") != UNANSWERABLE
-            if 0 in pages:
-                remarks.count("questions had a gold page 0, which does not exist and was left out", place)
-            if not answered and any(pages):
-                remarks.count("questions that cannot be answered had gold pages, which were left out", place)
-            if answered and not any(pages):
-                remarks.count("questions with an answer have no gold page and count for answers only", place)
-            yield from cases
 
 
 MAX_LIST_CHARACTERS = 10_000
@@ -154,13 +159,23 @@ def mark(gold: str, answer: str, form: AnswerFormat) -> float:
     """
     match form:
         case AnswerFormat.INTEGER:
-            return _mark_integer(gold, answer)
+            try:
+                same = int(gold) == int(float(answer))
+            except (ValueError, OverflowError):
+                same = not gold  # as published: where the gold is empty, all but numbers are right
+            return float(same)
         case AnswerFormat.FLOAT:
             return _mark_float(clean(gold), clean(answer))
         case AnswerFormat.TEXT | AnswerFormat.NONE:
-            return _mark_text(clean(gold), clean(answer))
+            right, given = clean(gold), clean(answer)
+            return float(right == given) if verbatim(right) else similarity(right, given)
         case _:
-            return _mark_list(_elements(gold), _elements(answer))
+            rights, givens = (sorted(map(clean, _elements(text))) for text in (gold, answer))
+            if len(rights) != len(givens) or not rights:
+                return float(rights == givens)
+            if _number(rights[0]) is not None or verbatim(rights[0]):
+                return float("-".join(rights) == "-".join(givens))
+            return min(map(similarity, rights, givens))
 
 
 def clean(text: str) -> str:
@@ -201,13 +216,6 @@ def similarity(gold: str, answer: str) -> float:
     return max(0.0, 1.0 - edits(gold, answer, most=_MAX_DISTANCE * longer) / longer)
 
 
-def _mark_integer(gold: str, answer: str) -> float:
-    try:
-        return float(int(gold) == int(float(answer)))
-    except (ValueError, OverflowError):
-        return float(not gold)  # as published: where the gold is empty, all but numbers are right
-
-
 def _mark_float(gold: str, answer: str) -> float:
     right, given = _number(gold), _number(answer)
     if right is None:
@@ -231,21 +239,6 @@ def _digits(number: float) -> int:
     """Return the number of digits after the point as Python writes it; 3 where it writes none."""
     _, point, after = str(number).rpartition(".")
     return len(after) if point else 3
-
-
-def _mark_text(gold: str, answer: str) -> float:
-    return float(gold == answer) if verbatim(gold) else similarity(gold, answer)
-
-
-def _mark_list(gold: list[str], answer: list[str]) -> float:
-    if len(gold) != len(answer):
-        return 0.0
-    right, given = sorted(map(clean, gold)), sorted(map(clean, answer))
-    if not right:
-        return 1.0
-    if _number(right[0]) is not None or verbatim(right[0]):
-        return float("-".join(right) == "-".join(given))
-    return min(map(similarity, right, given))
 
 
 def _elements(text: str) -> list[str]:

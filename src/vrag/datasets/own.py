@@ -23,7 +23,7 @@ from vrag.datasets.protocols import Benchmark, FileDocument, Hub, OpenBenchmark
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vrag.datasets.protocols import DocumentSource
@@ -56,19 +56,17 @@ class DatasetSource(CaseFormat):
             return [row]
         if not isinstance(answer, list) or not answer:
             raise CaseError(f"reference_answer is not an answer: {answer!r:.80}.", _ANSWERS)
-        first, *others = dict.fromkeys(map(_answer, cast("list[object]", answer)))
+        answers: dict[str, None] = {}
+        for value in cast("list[object]", answer):
+            try:
+                answers[text_of({"answer": value}, "answer")] = None
+            except CaseError as error:
+                message = f"reference_answer has an element that is not an answer: {value!r:.80}."
+                raise CaseError(message, _ANSWERS) from error
+        first, *others = answers
         return [
             {**row, "reference_answer": first, "alternatives": others + any_list(row.get("alternatives"))}
         ]
-
-
-def _answer(value: object) -> str:
-    try:
-        return text_of({"answer": value}, "answer")
-    except CaseError as error:
-        raise CaseError(
-            f"reference_answer has an element that is not an answer: {value!r:.80}.", _ANSWERS
-        ) from error
 
 
 FOLDERS = ("pdf", "img")
@@ -81,14 +79,7 @@ LAYOUT = (
 )
 HUB = Hub(repo="your own folder", note=LAYOUT)
 QUESTIONS, KINDS = "rag_dataset.json", frozenset({".json", ".jsonl", ".ndjson", ".parquet"})
-MADE = (
-    ".preparing",
-    "benchmark.json",
-    "campaign.json",
-    "collection.json",
-    "conditions.json",
-    "records.jsonl",
-)
+MADE = tuple(".preparing benchmark.json campaign.json collection.json conditions.json records.jsonl".split())
 """Files that mark a folder made by `vrag`: nothing in it is a document."""
 
 
@@ -117,9 +108,23 @@ class DatasetJson(DatasetSource, Benchmark):
         one_split(split, "test")
         questions = _find_questions(folder)
         remarks = Remarks()
-        cases = take_in(self._read(questions, remarks), self.name, self.name, remarks)
+
+        def read_cases() -> Iterator[Case]:
+            for _, row, cases in read_questions([questions], self, own=True):
+                for case in cases if overhang_of(row) else ():
+                    kind = "questions have gold boxes beyond the edge of a page, which were cut there"
+                    remarks.count(kind, case.uid)
+                yield from cases
+
+        cases = take_in(read_cases(), self.name, self.name, remarks)
         candidates = _candidates(questions)
-        _remark_same_names(candidates, questions.parent, remarks)
+        taken: dict[str, Path] = {}  # of files of one name, the first; so does `FileNames`
+        for path in candidates:
+            first = taken.setdefault(path.name, path)
+            if first is not path:
+                other, used = (file.relative_to(questions.parent).as_posix() for file in (path, first))
+                kind = "files have the name of one in another folder, and were left out"
+                remarks.count(kind, f"{other} (taken: {used})")
         files = FileNames(candidates)
         names = list(gold_by_document(cases))
         pages = _page_images(files, names)
@@ -127,20 +132,19 @@ class DatasetJson(DatasetSource, Benchmark):
             need_all((name for name in names if name not in pages), files, questions.parent, self.hub)
         except CaseError as error:  # there is no hub: the hint says where the documents are expected
             raise CaseError(error.message, f"Put them there under these names. {LAYOUT}") from error
-        page_count = _page_counter(files, pages)
+
+        @cache
+        def page_count(name: str) -> int | None:
+            if name in pages:
+                return max(pages[name])
+            path = files.get(name)
+            return path and length_of(path)
+
         cases = [within_length(case, page_count, remarks) for case in cases]
         gold = gold_by_document(cases)
         documents = _documents({name: gold.get(name, set()) for name in names}, files, pages, remarks)
         name = "".join(sign for sign in folder.absolute().name if sign.isprintable())
         return OpenBenchmark(cases, documents, remarks.notes, f"{name} (your own questions)" if name else "")
-
-    def _read(self, questions: Path, remarks: Remarks) -> Iterator[Case]:
-        for _, row, cases in read_questions([questions], self, own=True):
-            for case in cases if overhang_of(row) else ():
-                remarks.count(
-                    "questions have gold boxes beyond the edge of a page, which were cut there", case.uid
-                )
-            yield from cases
 
 
 def _find_questions(folder: Path) -> Path:
@@ -179,31 +183,6 @@ def _readable(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return [path for path in find_all(folder, "*") if path.suffix.lower() in CONVERTERS]
-
-
-def _remark_same_names(paths: Sequence[Path], folder: Path, remarks: Remarks) -> None:
-    """Remark files of one name: the first is taken (`FileNames`)."""
-    taken: dict[str, Path] = {}
-    for path in paths:
-        first = taken.setdefault(path.name, path)
-        if first is not path:
-            example = f"{path.relative_to(folder).as_posix()} (taken: {first.relative_to(folder).as_posix()})"
-            remarks.count("files have the name of one in another folder, and were left out", example)
-
-
-def _page_counter(
-    files: FileNames[Path], pages: Mapping[str, Mapping[int, Path]]
-) -> Callable[[str], int | None]:
-    """Return a function that counts the pages of a document; None if unknown. Each is opened once."""
-
-    @cache
-    def page_count(name: str) -> int | None:
-        if name in pages:
-            return max(pages[name])
-        path = files.get(name)
-        return path and length_of(path)
-
-    return page_count
 
 
 def _page_images(files: FileNames[Path], names: Sequence[str]) -> dict[str, dict[int, Path]]:

@@ -120,13 +120,8 @@ def read_cases(path: Path, source: str | None = None) -> list[Case]:
 def open_cases(path: Path, source: str | None = None) -> tuple[CaseFormat, Iterator[Case]]:
     """Open a file of cases; its format is named, or recognised by its first row.
 
-    Args:
-        path: JSON, JSON lines or parquet.
-        source: One of `SOURCES`.
-
-    Returns:
-        The format, and the cases, which are read while they are taken. Reading raises `CaseError` as well,
-        with the row in the message. Gold boxes that were cut at the edge of their page are logged at the end.
+    The file is JSON, JSON lines or parquet. Cases are read while they are taken; reading raises `CaseError` as
+    well, with the row in the message. Gold boxes that were cut at the edge of their page are logged at the end.
 
     Raises:
         CaseError: If the file cannot be read, is empty, or no format fits its rows.
@@ -137,21 +132,18 @@ def open_cases(path: Path, source: str | None = None) -> tuple[CaseFormat, Itera
     first = next(rows, None)
     if first is None:
         raise CaseError(f"{path} holds no questions.")
-    found = named or _recognise(first, path)
-    return found, _read(chain([first], rows), found, path)
-
-
-def _recognise(row: object, path: Path) -> CaseFormat:
-    fields = _fields(row, f"{path}, row 1")
-    if found := next((source for source in SOURCES.values() if source.fits(fields)), None):
-        return found
-    if _CASE_FIELDS & fields.keys():
-        return SOURCES["dataset"]  # its error names the missing field
-    columns = ", ".join(list(fields)[:8]) or "none"
-    raise CaseError(
-        f"The rows of {path} have no known format; their columns: {columns}.",
-        f"Known: {', '.join(SOURCES)}. Name one: vrag data convert --from.",
-    )
+    if named is None:
+        fields = _fields(first, f"{path}, row 1")
+        named = next((known for known in SOURCES.values() if known.fits(fields)), None)
+        if named is None and _CASE_FIELDS & fields.keys():
+            named = SOURCES["dataset"]  # its error names the missing field
+        if named is None:
+            columns = ", ".join(list(fields)[:8]) or "none"
+            raise CaseError(
+                f"The rows of {path} have no known format; their columns: {columns}.",
+                f"Known: {', '.join(SOURCES)}. Name one: vrag data convert --from.",
+            )
+    return named, _read(chain([first], rows), named, path)
 
 
 def _read(rows: Iterator[object], source: CaseFormat, path: Path) -> Iterator[Case]:
@@ -159,8 +151,14 @@ def _read(rows: Iterator[object], source: CaseFormat, path: Path) -> Iterator[Ca
     overhangs: dict[str, float] = {}
     for number, row in enumerate(rows, 1):
         place = f"{path}, row {number}"
-        for case, overhang in _read_row(_fields(row, place), source, number, place):
-            if overhang:
+        fields = _fields(row, place)
+        try:
+            values = list(source.cases(fields, number - 1))
+        except CaseError as error:
+            raise CaseError(f"{place}: {error.message}", error.hint) from error
+        cases = [case_of(value, place) for value in values]  # all of a row, or an error
+        for case, value in zip(cases, values, strict=True):
+            if overhang := overhang_of(value):
                 overhangs[case.uid] = overhang
             if case.uid in known:
                 raise CaseError(
@@ -178,17 +176,6 @@ def _read(rows: Iterator[object], source: CaseFormat, path: Path) -> Iterator[Ca
             len(overhangs),
             next(iter(overhangs)),
         )
-
-
-def _read_row(
-    fields: dict[str, Any], source: CaseFormat, number: int, place: str
-) -> list[tuple[Case, float]]:
-    """Return the cases of a row, each with the overhang of its boxes; all of them, or an error."""
-    try:
-        rows = list(source.cases(fields, number - 1))
-    except CaseError as error:
-        raise CaseError(f"{place}: {error.message}", error.hint) from error
-    return [(case_of(row, place), overhang_of(row)) for row in rows]
 
 
 def _fields(row: object, place: str) -> dict[str, Any]:

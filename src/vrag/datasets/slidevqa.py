@@ -67,7 +67,14 @@ class SlideVQA(CaseFormat, Benchmark):
         _, paths = choose_split(folder, SPLITS, wanted, self.hub)
         remarks = Remarks()
         urls: dict[str, list[Any]] = {}
-        cases = take_in(self._read(paths, urls), f"{self.name}-{wanted}", self.name, remarks)
+
+        def read_cases() -> Iterator[Case]:
+            for _, row, cases in read_questions(paths, self):
+                for case in cases:
+                    urls.setdefault(case.file_name, any_list(row.get("image_urls")))
+                    yield case
+
+        cases = take_in(read_cases(), f"{self.name}-{wanted}", self.name, remarks)
         gold = gold_by_document(cases)
         if paths[0].suffix == ".parquet":
             documents = _read_decks(paths, gold, remarks)
@@ -95,21 +102,10 @@ class SlideVQA(CaseFormat, Benchmark):
             "reference_page": pages,
             "query_type": str(row.get("reasoning_type") or hops(pages)),
         }
-        return [
-            {
-                "uid": text_of(row, "qa_id"),
-                "query": text_of(row, "question"),
-                "reference_answer": text_of(row, "answer"),
-                "meta_info": meta,
-            }
-        ]
-
-    def _read(self, paths: Sequence[Path], urls: dict[str, list[Any]]) -> Iterator[Case]:
-        """Yield the cases; put the addresses of the images of each document into `urls`."""
-        for _, row, cases in read_questions(paths, self):
-            for case in cases:
-                urls.setdefault(case.file_name, any_list(row.get("image_urls")))
-                yield case
+        answer = text_of(row, "answer")
+        query = text_of(row, "question")
+        uid = text_of(row, "qa_id")
+        return [{"uid": uid, "query": query, "reference_answer": answer, "meta_info": meta}]
 
 
 def _read_decks(
@@ -119,7 +115,7 @@ def _read_decks(
     reader = RowReader(PAGES[:1], PAGES[1:])
 
     def images_of(spot: Spot) -> Images:
-        return lambda: (image_bytes(image) for row in (reader.read(spot),) for image in map(row.get, PAGES))
+        return lambda: map(image_bytes, map(reader.read(spot).get, PAGES))
 
     seen: set[str] = set()
     for spot, row in table_rows(paths, ["deck_name"]):
@@ -136,7 +132,15 @@ def _downloaded_decks(
     decks: dict[str, dict[str, Path]] = {}
     for path in find_all(folder, "*.[jJ][pP]*[gG]") + find_all(folder, "*.[pP][nN][gG]"):
         decks.setdefault(path.parent.name, {})[path.name] = path
-    pages = {name: _in_order(urls.get(name, []), decks.get(name.removesuffix(".pdf"), {})) for name in gold}
+    pages: dict[str, list[Path | None]] = {}
+    for name in gold:
+        images = decks.get(name.removesuffix(".pdf"), {})
+        pages[name] = [images.get(_basename(url)) for url in urls.get(name, [])[: len(PAGES)]]
+        if not any(pages[name]):  # no address fits: by the numbers in their names
+            numbered = {
+                int(found[1]): images[image] for image in images if (found := _NUMBERED.search(image))
+            }
+            pages[name] = [numbered.get(number) for number in range(1, max(numbered, default=0) + 1)]
     files = find_documents(folder, [name for name, images in pages.items() if not any(images)])
 
     def images_of(name: str) -> Images:
@@ -151,15 +155,6 @@ def _downloaded_decks(
     if unused := decks.keys() - {name.removesuffix(".pdf") for name in gold}:
         remarks.say(f"{len(unused):,} folders of images that no question is about were left out.")
     return documents
-
-
-def _in_order(urls: list[Any], images: Mapping[str, Path]) -> list[Path | None]:
-    """Order images by their addresses; by the numbers in their names, if no address fits."""
-    pages = [images.get(_basename(url)) for url in urls[: len(PAGES)]]
-    if any(pages):
-        return pages
-    numbered = {int(found[1]): path for name, path in images.items() if (found := _NUMBERED.search(name))}
-    return [numbered.get(number) for number in range(1, max(numbered, default=0) + 1)]
 
 
 def _basename(url: object) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from vrag.cases.case_format import any_list
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.lookup import document, filed, find_all, find_documents, missing, need_all, safe_name
 from vrag.datasets.own import DatasetSource
 from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from vrag.datasets.files.archive import Member
-    from vrag.datasets.files.lookup import FileNames
     from vrag.datasets.protocols import DocumentSource
     from vrag.types import Case
 
@@ -75,39 +74,36 @@ class ViDoSeek(DatasetSource, Benchmark):
             raise missing(folder, " or ".join(SPLITS[wanted][::3]), self.hub)
         remarks = Remarks()
         prefix = self.name if wanted == self.name else f"{self.name}-{wanted}"
-        cases = take_in(self._read(paths[:1], remarks), prefix, self.name, remarks)
+
+        def read_cases() -> Iterator[Case]:
+            for _, row, cases in read_questions(paths[:1], self):
+                for case in cases:
+                    if 0 in any_list(row["meta_info"].get("reference_page")):
+                        kind = "questions had a gold page 0, which does not exist and was left out"
+                        remarks.count(kind, case.uid)
+                    if not case.reference_page:
+                        remarks.count("questions have no gold page and count for answers only", case.uid)
+                    kinds = tuple(_label(kind) for kind in case.source_type)
+                    yield replace(case, source_type=kinds, query_type=_label(case.query_type))
+
+        cases = take_in(read_cases(), prefix, self.name, remarks)
         names = list(gold_by_document(cases))
         files = find_documents(folder, names, archives=ARCHIVES[wanted])
         need_all(names, files, folder, self.hub)
-        return OpenBenchmark(cases, _collection(names, files, remarks), remarks.notes)
 
-    def _read(self, paths: list[Path], remarks: Remarks) -> Iterator[Case]:
-        for _, row, cases in read_questions(paths, self):
-            for case in cases:
-                pages = cast("Mapping[str, Any]", row["meta_info"]).get("reference_page")
-                if isinstance(pages, list) and 0 in pages:
-                    remarks.count(
-                        "questions had a gold page 0, which does not exist and was left out", case.uid
-                    )
-                if not case.reference_page:
-                    remarks.count("questions have no gold page and count for answers only", case.uid)
-                kinds = tuple(_label(kind) for kind in case.source_type)
-                yield replace(case, source_type=kinds, query_type=_label(case.query_type))
+        def collection() -> Iterator[DocumentSource]:
+            """Yield the documents of names, and those in the same folders."""
+            yield from filed(names, files)
+            folders = {file.parent for name in names if (file := files.get(name))}
+            for file in files.without(names):
+                if file.parent in folders:
+                    remarks.count("PDFs that no question names were taken as distractors", file.name)
+                    yield document(safe_name(file.name), file)
+                else:
+                    remarks.count("PDFs in other folders were left out", file.name)
+
+        return OpenBenchmark(cases, collection(), remarks.notes)
 
 
 def _label(text: str) -> str:
     return LABELS.get(text.strip().lower().replace("_", "-").replace(" ", "-"), text)
-
-
-def _collection(
-    names: list[str], files: FileNames[Path | Member], remarks: Remarks
-) -> Iterator[DocumentSource]:
-    """Yield the documents of names, and those in the same folders."""
-    yield from filed(names, files)
-    folders = {file.parent for name in names if (file := files.get(name))}
-    for file in files.without(names):
-        if file.parent in folders:
-            remarks.count("PDFs that no question names were taken as distractors", file.name)
-            yield document(safe_name(file.name), file)
-        else:
-            remarks.count("PDFs in other folders were left out", file.name)

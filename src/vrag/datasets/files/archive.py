@@ -10,7 +10,7 @@ import io
 import stat
 import weakref
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -94,11 +94,20 @@ def members(archive: Path, endings: Collection[str]) -> list[Member]:
         endings: Endings of documents, in lower case, as in ".pdf".
     """
     with _blamed(archive):
-        zipped = _opened(archive)
+        handle = _Bounded(archive)
+        try:
+            zipped = ZipFile(handle)
+        except BaseException:
+            handle.close()
+            raise
+        weakref.finalize(zipped, handle.close)
     found: dict[PurePosixPath, Member] = {}
     for info in zipped.infolist():
         path = _path(info, archive)
-        if _passed_over(info, path) or path.suffix.lower() not in endings:
+        hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
+        if info.is_dir() or hidden or stat.S_ISLNK(info.external_attr >> 16):
+            continue
+        if path.suffix.lower() not in endings:
             continue
         _check(info, path, archive)
         first = found.setdefault(path, Member(archive, path, info, zipped)).info
@@ -111,17 +120,6 @@ def members(archive: Path, endings: Collection[str]) -> list[Member]:
             "It may be made to fill disks. If you trust it, unpack it by hand, beside it.",
         )
     return list(found.values())
-
-
-def _opened(archive: Path) -> ZipFile:
-    handle = _Bounded(archive)
-    try:
-        zipped = ZipFile(handle)
-    except BaseException:
-        handle.close()
-        raise
-    weakref.finalize(zipped, handle.close)
-    return zipped
 
 
 @contextmanager
@@ -138,8 +136,15 @@ def _blamed(archive: Path, member: str = "") -> Generator[None]:
 
 
 def _path(info: ZipInfo, archive: Path) -> PurePosixPath:
-    """Return the path of a file in an archive; an error if it leads out of it."""
-    name = _spelled(info).replace("\\", "/")
+    """Return the path of a file in an archive; an error if it leads out of it.
+
+    Some programs write UTF-8 without its flag; else a name is code page 437.
+    """
+    name = info.orig_filename
+    if not info.flag_bits & _UTF8:
+        with suppress(ValueError):
+            name = name.encode("cp437").decode("utf-8")
+    name = name.replace("\\", "/")
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or name[1:2] == ":":
         raise CaseError(
@@ -147,22 +152,6 @@ def _path(info: ZipInfo, archive: Path) -> PurePosixPath:
             "It was tampered with: take it as it was published.",
         )
     return path
-
-
-def _spelled(info: ZipInfo) -> str:
-    """Return the name of a file. Some programs write UTF-8 without its flag; else it is code page 437."""
-    name = info.orig_filename
-    if not info.flag_bits & _UTF8:
-        try:
-            return name.encode("cp437").decode("utf-8")
-        except ValueError:
-            return name
-    return name
-
-
-def _passed_over(info: ZipInfo, path: PurePosixPath) -> bool:
-    hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
-    return info.is_dir() or hidden or stat.S_ISLNK(info.external_attr >> 16)
 
 
 def _check(info: ZipInfo, path: PurePosixPath, archive: Path) -> None:

@@ -66,10 +66,7 @@ def read_questions(
 ) -> Iterator[tuple[str, Mapping[str, Any], list[Case]]]:
     """Yield the rows of files of questions: the place of each in words, its fields, and its cases.
 
-    Args:
-        paths: The files.
-        source: The format of their rows.
-        own: The user's own files, for which the format names a missing field, and nothing was downloaded.
+    With `own` they are the user's files: the format names a missing field, and nothing was downloaded.
 
     Raises:
         CaseError: If a file cannot be read, or a row is not as published; names the row.
@@ -83,52 +80,44 @@ def read_questions(
                 "Is it a file of another data set?",
             )
         with blamed(where):
-            cases = list(source.cases(row, number))
-        yield where, row, [_check_names(case_of(case, where), where, own=own) for case in cases]
+            fields = list(source.cases(row, number))
+        cases = [case_of(case, where) for case in fields]
+        for case in cases:
+            regions = (region.document for region in case.regions if region.document)
+            for name in (case.file_name, *(gold.document for gold in case.gold), *regions):
+                check_name(name, where, own=own)
+        yield where, row, cases
     if number < 0:
         hint = f"A question: {FORM}" if own else "Download it again; it may be cut short."
         raise CaseError(f"{paths[0]} holds no questions.", hint)
-
-
-def _check_names(case: Case, where: str, *, own: bool) -> Case:
-    regions = (region.document for region in case.regions if region.document)
-    for name in (case.file_name, *(gold.document for gold in case.gold), *regions):
-        check_name(name, where, own=own)
-    return case
 
 
 def take_in(cases: Iterable[Case], prefix: str, benchmark: str, remarks: Remarks) -> list[Case]:
     """Return the cases of a benchmark with distinct uids that begin with a prefix, and without false gold.
 
     A question without words is dropped, one that cannot be answered has no gold pages, and a box without an
-    area is not a gold box.
-
-    Args:
-        cases: As they were read.
-        prefix: The name of the benchmark, and of its split where several have the same uids.
-        benchmark: Its name.
-        remarks: Gets what was dropped or corrected.
+    area is not a gold box. The prefix is the name of the benchmark, and of its split where several have the
+    same uids.
     """
 
     def clean() -> Iterator[Case]:
         for case in cases:
             uid = case.uid if case.uid.startswith(f"{prefix}-") else f"{prefix}-{case.uid}"
-            if case.query.strip():
-                yield _without_false_gold(replace(case, uid=uid, benchmark=benchmark), remarks)
-            else:
+            if not case.query.strip():
                 remarks.count("questions are empty, and were dropped", case.uid)
+                continue
+            regions = tuple(region for region in case.regions if region.box.area > 0)
+            pages, gold = case.reference_page, case.gold
+            if case.reference_answer == UNANSWERABLE and (pages or case.regions or gold):
+                remarks.count("questions that cannot be answered had gold pages, which were left out", uid)
+                pages, regions, gold = (), (), ()
+            elif len(regions) < len(case.regions):
+                remarks.count("questions had gold boxes without an area, which were left out", uid)
+            yield replace(
+                case, uid=uid, benchmark=benchmark, reference_page=pages, regions=regions, gold=gold
+            )
 
     return list(distinct_names(clean(), remarks))
-
-
-def _without_false_gold(case: Case, remarks: Remarks) -> Case:
-    if case.reference_answer == UNANSWERABLE and (case.reference_page or case.regions or case.gold):
-        remarks.count("questions that cannot be answered had gold pages, which were left out", case.uid)
-        return replace(case, reference_page=(), regions=(), gold=())
-    regions = tuple(region for region in case.regions if region.box.area > 0)
-    if len(regions) < len(case.regions):
-        remarks.count("questions had gold boxes without an area, which were left out", case.uid)
-    return replace(case, regions=regions)
 
 
 def distinct_names(cases: Iterable[Case], remarks: Remarks) -> Iterator[Case]:

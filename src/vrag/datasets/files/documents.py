@@ -84,11 +84,7 @@ def numbered_pages(places: Mapping[int, _Place], read: Callable[[_Place], bytes 
 def with_pages(name: str, read: Images, remarks: Remarks, gold: Iterable[int] = ()) -> PageDocument:
     """Return a document of images; one that cannot be decoded is missing, and at the end it is not a page.
 
-    Args:
-        name: Its file name.
-        read: Reads its images, from page 1.
-        remarks: Gets the missing images, once they are read.
-        gold: Its gold pages: those beyond its end are remarked.
+    Once the images are read, remarks are made of missing ones, and of gold pages beyond its end.
     """
     gold_pages = sorted(gold)
 
@@ -149,10 +145,7 @@ def length_of(path: Path) -> int | None:
 def within_length(case: Case, length: Callable[[str], int | None], remarks: Remarks) -> Case:
     """Remove the gold pages, and the gold boxes on them, that documents do not have: nothing could find them.
 
-    Args:
-        case: The case.
-        length: Returns the number of pages of a document by its name; None if unknown.
-        remarks: Gets the questions with such pages.
+    `length` returns the number of pages of a document by its name; None if unknown.
     """
     beyond: list[str] = []
 
@@ -192,7 +185,7 @@ class ParagraphDocument:
         >>> ParagraphDocument("AC/DC", "A band.").name
         'AC DC-3dc6f904af2c6001.md'
         """
-        content = f"{_line(self.title)}\n{' '.join(self.text.split())}"
+        content = f"{' '.join(self.title.split())}\n{' '.join(self.text.split())}"
         mark = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
         return f"{title_in_name(self.title)}-{mark}.md"
 
@@ -203,9 +196,8 @@ class ParagraphDocument:
 
     def document(self) -> TextDocument:
         """Return the file: the title as a heading above the text, so that it is found by both."""
-        return TextDocument(
-            self.name, f"# {as_markdown(_line(self.title)) or '…'}\n\n{as_markdown(self.text)}\n"
-        )
+        heading = as_markdown(" ".join(self.title.split())) or "…"
+        return TextDocument(self.name, f"# {heading}\n\n{as_markdown(self.text)}\n")
 
 
 def distinct(passages: Iterable[ParagraphDocument]) -> Iterator[TextDocument]:
@@ -239,7 +231,3 @@ def as_markdown(text: str) -> str:
     lines = "\n".join(line.strip() for line in _NO_TEXT.sub(" ", text).splitlines())
     escaped = _MARKUP.sub(lambda sign: "\\" + sign[0], lines)
     return _LIST.sub(lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[3]}", escaped)
-
-
-def _line(title: str) -> str:
-    return " ".join(title.split())

@@ -70,14 +70,8 @@ def find_documents(
 ) -> FileNames[Path | Member]:
     """Find the documents in a folder, however deep; where some of `names` are missing, in archives as well.
 
-    Args:
-        folder: Where to look.
-        names: The documents that are needed.
-        endings: Endings of documents, in lower case.
-        archives: Pattern of those to open first; all others follow as long as any document is missing.
-
-    Raises:
-        CaseError: If an archive is damaged, or may not be read; see `members`.
+    `archives` is the pattern of those to open first; all others follow as long as any document is missing.
+    Raises `CaseError` if an archive is damaged, or may not be read; see `members`.
     """
     files = FileNames[Path | Member](path for path in find_all(folder, "*") if path.suffix.lower() in endings)
     needed = list(names)
@@ -137,13 +131,8 @@ def pdf_name(name: str) -> str:
 def check_name(name: str, where: str, *, own: bool = False) -> str:
     """Return the name of a document if it is a plain file name.
 
-    Args:
-        name: The name.
-        where: The place of its row, for the message.
-        own: The user's own file, who can change it.
-
-    Raises:
-        CaseError: If it leads to another folder, or is not a file name on some system.
+    With `own` it is in the user's own file, who can change it. Raises `CaseError`, with the place of its row,
+    if it leads to another folder, or is not a file name on some system.
     """
     bad = not name.isprintable() or bool(FORBIDDEN & set(name)) or name.startswith(".") or not name.strip()
     if bad or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
@@ -180,15 +169,9 @@ def _folded(name: str) -> str:
 def find_all(folder: Path, *patterns: str) -> list[Path]:
     """Find the files in a folder, however deep, whose path ends as the first pattern that any does.
 
-    Args:
-        folder: Names in it that begin with a dot are passed over; links to files are files.
-        patterns: `a/b*.json` fits a file `b1.json` in a folder `a`, which may be `folder`.
-
-    Returns:
-        In order; none if there are none.
-
-    Raises:
-        CaseError: If it is not a folder.
+    Names that begin with a dot are passed over; links to files are files. The pattern `a/b*.json` fits a file
+    `b1.json` in a folder `a`, which may be `folder`. The files are in order; none if there are none. Raises
+    `CaseError` if it is not a folder.
     """
     if not folder.is_dir():
         raise CaseError(
@@ -209,19 +192,10 @@ def find_all(folder: Path, *patterns: str) -> list[Path]:
 def choose_split(
     folder: Path, splits: Mapping[str, tuple[str, ...]], split: str | None, hub: Hub
 ) -> tuple[str, list[Path]]:
-    """Find the files of a split.
+    """Return the name and the files of a split: those of one folder, or one where they are one file.
 
-    Args:
-        folder: Where to look.
-        splits: The patterns of each split's files, the usual split first.
-        split: Its name; None for the first that is present.
-        hub: Where to get them, for the message.
-
-    Returns:
-        Its name and its files: those of one folder, or one where they are one file.
-
-    Raises:
-        CaseError: If there is no such split, or its files are missing.
+    `splits` has the patterns of each split's files, the usual split first. Without a name, it is the first
+    that is present. Raises `CaseError` if there is no such split, or its files are missing.
     """
     if split is not None and split not in splits:
         raise CaseError(
