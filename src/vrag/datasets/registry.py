@@ -120,8 +120,9 @@ def read_cases(path: Path, source: str | None = None) -> list[Case]:
 def open_cases(path: Path, source: str | None = None) -> tuple[CaseFormat, Iterator[Case]]:
     """Open a file of cases; its format is named, or recognised by its first row.
 
-    The file is JSON, JSON lines or parquet. Cases are read while they are taken; reading raises `CaseError` as
-    well, with the row in the message. Gold boxes that were cut at the edge of their page are logged at the end.
+    The file is JSON, JSON lines or parquet. Cases are read while they are taken, and reading them raises
+    `CaseError` as well, with the row in the message. Gold boxes that were cut at the edge of their page are
+    logged at the end.
 
     Raises:
         CaseError: If the file cannot be read, is empty, or no format fits its rows.
