@@ -87,7 +87,7 @@ class TestOpening:
         shelf = opened(first)
         [hit] = shelf.search([Query("whales")], 1)[0]
         assert shelf.item(hit.item).text == "whales sing"
-        assert shelf.files.details([hit.item])[hit.item].text == "whales sing"
+        assert shelf.details([hit.item])[hit.item].text == "whales sing"
         with pytest.raises(SearchError):
             shelf.image(hit.item)
         with pytest.raises(SearchError):

@@ -222,7 +222,7 @@ class WebServer:
         return create_app(
             registry,
             self.options,
-            files=registry.files,
+            files=registry,
             naming=_naming(self.files, registry),
             corpora=registry.corpora,
             service=service,

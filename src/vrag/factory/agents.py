@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from dataclasses import replace
@@ -16,30 +17,19 @@ from vrag.agent.tool_plugins import load_extensions
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
 from vrag.factory.model_families import open_family
-from vrag.factory.models import LOCAL, USUAL_PROFILE, chat_options, open_chat, open_local_model
+from vrag.factory.models import LOCAL, chat_options, open_chat, open_local_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.factory.instructions import Instruction
     from vrag.model_profiles import Profile
+    from vrag.rollouts.rollout import RolloutAttempt
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
 
-
-__all__ = [
-    "LOCAL",
-    "USUAL_PROFILE",
-    "agent_of",
-    "chat_options",
-    "check_agent",
-    "open_agent",
-    "open_chat",
-    "open_environment",
-    "open_method",
-    "open_policy",
-    "open_profile",
-]
 
 log = logging.getLogger("vrag")
 
@@ -52,11 +42,7 @@ def open_agent(
 ) -> Agent:
     """Return the agent that the settings describe. Its model is loaded at the first question.
 
-    Args:
-        settings: The settings of the agent.
-        searcher: Where it searches.
-        documents: Ids of the documents it may look at; None for all.
-        collection: The collection to look in, where the searcher has several; None for all.
+    It looks at the documents with these ids, and in this one of several collections; None for all.
 
     Raises:
         SettingsError: If the settings contradict each other.
@@ -78,14 +64,7 @@ def open_environment(
     documents: frozenset[str] | None = None,
     collection: str | None = None,
 ) -> Environment:
-    """Return the environment of an agent: the same for serving, training and evaluation.
-
-    Args:
-        settings: The settings of the agent.
-        searcher: Where it searches.
-        profile: The profile of the model family.
-        documents: Ids of the documents that may be looked at; None for all.
-        collection: The collection to look in, where the searcher has several; None for all.
+    """Return the environment of an agent: the same for serving, training and evaluation; see `open_agent`.
 
     Raises:
         ActionError: If a custom tool cannot be loaded.
@@ -107,7 +86,40 @@ def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Ag
         SettingsError: If the settings contradict each other.
     """
     method = open_method(settings)
-    return Agent(policy, environment, method, _limits(settings, method), _prices(settings))
+    limits = Limits(
+        steps=settings.max_steps or method.steps,
+        tokens=settings.budget_tokens,
+        visual_tokens=settings.budget_visual_tokens,
+        seconds=settings.budget_seconds,
+        cost=settings.budget_cost,
+    )
+    prices = Prices(
+        prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
+    )
+    return Agent(policy, environment, method, limits, prices)
+
+
+def agent_by_seed(settings: Settings, agent: Agent) -> Callable[[RolloutAttempt], Agent]:
+    """Return a function from an attempt to its agent, with a seed of its own if the settings have one.
+
+    With one seed for all, every sample of a question would be the same. The seed, 0 to 2³¹ - 1, is the same
+    for the same seed of the settings, case and sample, so that every run can be reproduced.
+    """
+    from vrag.agent.policies.local import LocalPolicy
+
+    if settings.seed is None or not settings.model:
+        return lambda _: agent
+
+    def seeded_agent(attempt: RolloutAttempt) -> Agent:
+        text = f"{settings.seed}\n{attempt.case.uid}\n{attempt.sample}".encode()
+        seed = int.from_bytes(hashlib.sha256(text).digest()[:4]) >> 1
+        if isinstance(agent.policy, LocalPolicy):
+            policy: Policy = agent.policy.seeded(seed)
+        else:
+            policy = open_policy(settings.model_copy(update={"seed": seed}), agent.environment)
+        return replace(agent, policy=policy)
+
+    return seeded_agent
 
 
 def open_profile(settings: Settings) -> Profile:
@@ -160,24 +172,20 @@ def open_method(settings: Settings) -> Method:
         SettingsError: If the file with the instruction cannot be read.
     """
     wording = _wording(settings)
-    return build_method(
-        settings.agent,
-        instruction=wording and wording.instruction,
-        reselect=settings.reselect,
-        repair=settings.repair,
-        memory=_memory(settings),
-    )
-
-
-def _memory(settings: Settings) -> MemoryOptions:
-    """Return the memory options of VimRAG."""
-    return MemoryOptions(
+    memory = MemoryOptions(
         tokens=settings.memory_tokens,
         fresh_tokens=settings.fresh_tokens,
         items=settings.memory_items,
         frame_tokens=settings.frame_tokens,
         propagation=Propagation(settings.memory_rule),
         crop_nodes=settings.crop_nodes,
+    )
+    return build_method(
+        settings.agent,
+        instruction=wording and wording.instruction,
+        reselect=settings.reselect,
+        repair=settings.repair,
+        memory=memory,
     )
 
 
@@ -211,19 +219,3 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
 
 def _wording(settings: Settings) -> Instruction | None:
     return read_wording(settings.instruction) if settings.instruction else None
-
-
-def _limits(settings: Settings, method: Method) -> Limits:
-    return Limits(
-        steps=settings.max_steps or method.steps,
-        tokens=settings.budget_tokens,
-        visual_tokens=settings.budget_visual_tokens,
-        seconds=settings.budget_seconds,
-        cost=settings.budget_cost,
-    )
-
-
-def _prices(settings: Settings) -> Prices:
-    return Prices(
-        prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
-    )

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
     from vrag.types import Hit, Item, Query
 
-__all__ = ["CollectionRegistry"]
-
 
 @dataclass(frozen=True)
 class _RegistryState:
@@ -85,9 +83,7 @@ class CollectionRegistry:
     def open(cls, settings: Settings, embedder: Embedder | None = None) -> CollectionRegistry:
         """Open the collections that the settings name, and those that clients created.
 
-        Args:
-            settings: The places of the collections and the settings of search.
-            embedder: The embedder they were built with, if it has been loaded already.
+        `embedder` is the one they were built with, if it has been loaded already.
 
         Raises:
             CollectionError: If there is none.
@@ -97,12 +93,19 @@ class CollectionRegistry:
             return cls(settings, None, None, open_client(settings))
         opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
         pinned = {name: opened[address] for name, address in unique_names(opened).items()}
-        made = {} if settings.qdrant else _made(pinned)
-        parts = SearchParts.open(settings, pinned | made, embedder)
+        created: dict[str, Collection] = {}
+        if not settings.qdrant:
+            taken = {name.rsplit("/", 1)[-1] for name in pinned}
+            found = find_managed(next(iter(pinned.values())), pinned.values())
+            created = {name: collection for name, collection in found.items() if name not in taken}
+        collections = pinned | created
+        parts = SearchParts.open(settings, collections, embedder)
         registry = cls(settings, parts, None, None)
-        engines = {name: parts.engine(one) for name, one in (pinned | made).items()}
-        held = [registry._hold(name, one, removable=name in made) for name, one in (pinned | made).items()]
-        registry._state = registry._put(engines, tuple(held))
+        engines = {name: parts.engine(collection) for name, collection in collections.items()}
+        holdings = (
+            registry._hold(name, each, removable=name in created) for name, each in collections.items()
+        )
+        registry._state = registry._new_state(engines, tuple(holdings))
         return registry
 
     @property
@@ -137,11 +140,6 @@ class CollectionRegistry:
         return self._open_state.holdings[0].collection
 
     @property
-    def files(self) -> RegistryFiles:
-        """The files of all items, as collections are created and deleted."""
-        return RegistryFiles(self)
-
-    @property
     def searcher(self) -> Searcher:
         """The searcher of the collections that are open now; `CollectionRegistry` itself follows changes."""
         if self._state is not None:
@@ -150,7 +148,7 @@ class CollectionRegistry:
         return self._client
 
     def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """Return the files of these items; see `vrag.server.item_files.ItemFiles`."""
+        """Return the files of these items, as an `ItemFiles`; items that do not exist are left out."""
         files = self._state.files if self._state else SearcherFiles(self.searcher)
         return files.details(ids)
 
@@ -198,7 +196,7 @@ class CollectionRegistry:
             holding = self._hold(name, collection, removable=True)
             assert self._parts is not None
             engines = {**state.engines, name: self._parts.engine(collection)}
-            self._state = self._put(engines, (*state.holdings, holding))
+            self._state = self._new_state(engines, (*state.holdings, holding))
             return holding
 
     def drop(self, name: str) -> None:
@@ -211,14 +209,15 @@ class CollectionRegistry:
         """
         with self._changing:
             state = self._open_state
-            holding = next((one for one in state.holdings if one.name == name), None)
+            holding = next((each for each in state.holdings if each.name == name), None)
             if holding is None or not holding.removable:
                 raise SettingsError(
                     f"The collection {name!r} cannot be deleted here.",
                     "Only collections that were created through the server can.",
                 )
             engines = {other: engine for other, engine in state.engines.items() if other != name}
-            self._state = self._put(engines, tuple(one for one in state.holdings if one is not holding))
+            others = tuple(each for each in state.holdings if each is not holding)
+            self._state = self._new_state(engines, others)
             try:
                 gone = hide(holding.collection)
             except VragError:
@@ -232,21 +231,25 @@ class CollectionRegistry:
             raise SettingsError(self.absent, "Ask the server that VRAG_SEARCH_URL names.")
         return self._state
 
-    def _put(self, engines: Mapping[str, Engine], holdings: tuple[OpenCollection, ...]) -> _RegistryState:
-        """Return the state with these collections."""
-        parts = self._parts
-        assert parts is not None
-        files = CollectionFiles([held.collection for held in holdings])
-        return _RegistryState(engines, holdings, parts.searcher(engines), files)
+    def _new_state(
+        self, engines: Mapping[str, Engine], holdings: tuple[OpenCollection, ...]
+    ) -> _RegistryState:
+        assert self._parts is not None
+        files = CollectionFiles([holding.collection for holding in holdings])
+        return _RegistryState(engines, holdings, self._parts.searcher(engines), files)
 
     def _hold(self, name: str, collection: Collection, *, removable: bool) -> OpenCollection:
-        reason = self._fixed(collection)
+        reason = self._read_only_reason(collection)
         if "/" in name:
             reason = reason or "Another collection has the same name: rename one of them."
-        producer = None if reason else self._producer(collection)
-        return OpenCollection(name, collection, producer, reason, removable and not reason)
+        if reason:
+            return OpenCollection(name, collection, None, reason, removable=False)
+        # One core less than there are, for searches.
+        workers = self.settings.workers or max(1, collection.header.options.processes - 1)
+        producer = _producer_of(self._open_embedder(collection), self.settings.batch, workers)
+        return OpenCollection(name, collection, producer, "", removable)
 
-    def _fixed(self, collection: Collection) -> str:
+    def _read_only_reason(self, collection: Collection) -> str:
         """Return the reason that a collection cannot be written to; empty if it can."""
         mark = collection.header.embedder
         if not isinstance(collection.location, LocalLocation):
@@ -265,17 +268,14 @@ class CollectionRegistry:
             else "The server has no permission to write to it."
         )
 
-    def _producer(self, collection: Collection) -> Producer:
-        return _by(self.settings, self._embedder(collection), _workers(self.settings, collection))
-
-    def _embedder(self, collection: Collection) -> Embedder | None:
+    def _open_embedder(self, collection: Collection) -> Embedder | None:
         """Return the embedder of a collection: one object for all that have the same."""
         mark = collection.header.embedder
         if mark is None:
             return None
-        ours = self._parts.embedder if self._parts else None
-        if ours is not None and ours.fingerprint == mark.fingerprint:
-            return ours
+        shared = self._parts.embedder if self._parts else None
+        if shared is not None and shared.fingerprint == mark.fingerprint:
+            return shared
         if mark.fingerprint not in self._embedders:
             self._embedders[mark.fingerprint] = embedder_of(self.settings, mark)
         return self._embedders[mark.fingerprint]
@@ -300,17 +300,6 @@ class CollectionRegistry:
 
 
 @dataclass(frozen=True)
-class RegistryFiles:
-    """The files of the items of a registry; an `ItemFiles`."""
-
-    registry: CollectionRegistry
-
-    def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """Return the files of these items; items that do not exist are left out."""
-        return self.registry.details(ids)
-
-
-@dataclass(frozen=True)
 class _Names(Sequence[str]):
     """A live sequence of the names of a registry's collections."""
 
@@ -327,16 +316,9 @@ class _Names(Sequence[str]):
         return len(self.registry.names)
 
 
-def _made(pinned: Mapping[str, Collection]) -> dict[str, Collection]:
-    """Return the collections that clients created, without those whose names are taken now."""
-    taken = {name.rsplit("/", 1)[-1] for name in pinned}
-    made = find_managed(next(iter(pinned.values())), pinned.values())
-    return {name: collection for name, collection in made.items() if name not in taken}
-
-
-def _by(settings: Settings, embedder: Embedder | None, workers: int) -> Producer:
+def _producer_of(embedder: Embedder | None, batch: int, workers: int) -> Producer:
     """Return a producer of items that uses some processes and opens the embedder before the first file."""
-    make = local(embedder, settings.batch)
+    make = local(embedder, batch)
 
     def produce(
         sources: Iterator[SourceFile],
@@ -349,8 +331,3 @@ def _by(settings: Settings, embedder: Embedder | None, workers: int) -> Producer
         yield from make(sources, items_dir, replace(options, workers=workers), have)
 
     return produce
-
-
-def _workers(settings: Settings, collection: Collection) -> int:
-    """Return the number of processes: that of the settings, or one core less than there are, for searches."""
-    return settings.workers or max(1, collection.header.options.processes - 1)

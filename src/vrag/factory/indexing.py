@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from vrag.types import Document
 
 
-__all__ = [
-    "IndexJob",
-    "IndexedDocuments",
-    "corpus_options",
-    "documents_under",
-    "embedder_of",
-    "index_documents",
-    "load_embedder",
-    "missing_paths_error",
-    "open_for_adding",
-    "open_marked",
-    "open_ray",
-    "unreadable_error",
-]
-
 log = logging.getLogger("vrag")
 
 CORPUS_SETTINGS = (
@@ -55,11 +40,8 @@ CORPUS_SETTINGS = (
     "office_seconds",
     "workers",
 )
-
-
 EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visual_tokens": "--visual-tokens"}
 """Settings that determine the vectors of items, with their flags."""
-
 
 OPEN_ATTEMPTS, PAUSE_SECONDS = 10, 0.2
 """While another process creates the collection."""
@@ -194,27 +176,19 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
     if embedder_record is None and report.origins["embedder"] == "flag":
         collection.header.check_embedder(load_embedder(settings, settings.embedder))
     if embedder_record is None:
-        _refuse_embedder_flags(report)
+        for name, flag in EMBEDDER_FLAGS.items():
+            if report.origins[name] == "flag":  # it would have no effect
+                raise EmbedError(
+                    f"The collection has no vectors, so {name} ({flag}) has no effect.",
+                    "Leave it out, or create a collection with vectors: another --collection (collection) "
+                    "with an --embedder (embedder).",
+                )
     elif embedder_record.imported:
         collection.header.check_embedder(None)  # says what to do, before a model is loaded
     elif any(report.origins[name] == "flag" for name in EMBEDDER_FLAGS):
         collection.header.check_embedder(open_marked(settings, embedder_record))  # also where no file is new
     embedder = embedder_of(settings, embedder_record) if embedder_record else None
     return IndexJob(collection, replace(collection.header.options, **chosen), embedder)
-
-
-def _refuse_embedder_flags(report: SettingsReport) -> None:
-    """Refuse flags of an embedder for a collection without one, where they would have no effect.
-
-    Raises:
-        EmbedError: If there is such a flag.
-    """
-    for name, flag in EMBEDDER_FLAGS.items():
-        if report.origins[name] == "flag":
-            raise EmbedError(
-                f"The collection has no vectors, so {flag} has no effect.",
-                "Leave it out, or create a collection with vectors: --collection NEW --embedder NAME",
-            )
 
 
 def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
@@ -271,10 +245,7 @@ def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:
 def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] | None = None) -> Embedder:
     """Open an embedder by name, with the options of the settings.
 
-    Args:
-        settings: The settings: device, precision and others.
-        spec: The name of the embedder.
-        kept: The options that a collection records (`Embedder.settings`); None for a new one.
+    `kept` are the options that a collection records (`Embedder.settings`); None for a new one.
 
     Raises:
         EmbedError: If there is no embedder of that name, or it cannot be opened.

@@ -17,8 +17,6 @@ from typing import Any
 
 from vrag.errors import DownloadError, SettingsError
 
-__all__ = ["PUBLISHED", "RAW_FILES", "Instruction", "PublishedInstruction", "fetch_wording", "read_wording"]
-
 RAW_FILES = "https://raw.githubusercontent.com"
 """Address of raw files on GitHub."""
 _MAX_BYTES = 1_000_000
@@ -37,8 +35,13 @@ class Instruction:
 
     def as_toml(self) -> str:
         """Return the TOML file that `read_wording` reads."""
-        words = {"instruction": self.instruction, "answer_now": self.answer_now}
-        return "".join(f"{name} = {_toml(text)}\n" for name, text in words.items() if text is not None)
+        texts = {"instruction": self.instruction, "answer_now": self.answer_now}
+        escaped = {
+            name: text.replace("\\", "\\\\").replace('"', '\\"')
+            for name, text in texts.items()
+            if text is not None
+        }
+        return "".join(f'{name} = """\n{text}"""\n' for name, text in escaped.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +106,9 @@ def read_wording(file: str) -> Instruction:
 
 
 def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
-    """Fetch the instruction that a released checkpoint was trained with, from its public repository.
+    """Fetch the instruction of a released checkpoint, named by its profile, from its public repository.
 
-    Args:
-        name: The name of the profile: a key of `PUBLISHED`.
-        host: GitHub's raw files, or a mirror of them; the file is checked by its hash.
+    `host` has GitHub's raw files, or is a mirror of them; the file is checked by its hash.
 
     Raises:
         SettingsError: If there is no instruction of that name.
@@ -122,7 +123,16 @@ def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
             f"{source.url(host)} is not the expected file: its SHA-256 differs.",
             f"Try again; behind a proxy, check its response. The repository is {source.repository}.",
         )
-    return _extract(data.decode("utf-8"), source)
+    tree = ast.parse(data.decode("utf-8"))  # the constants are read from it; nothing is executed
+    instruction = next(
+        node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and [getattr(target, "id", "") for target in node.targets] == [source.variable]
+    )
+    answer_now = next(filter(None, map(_message_text, ast.walk(tree)))) if source.has_last_turn else None
+    return Instruction(instruction=str(instruction), answer_now=answer_now)
 
 
 def _download(url: str) -> bytes:
@@ -142,20 +152,6 @@ def _download(url: str) -> bytes:
             "Try again when this machine is online, or name a copy with --host.",
         ) from error
     return bytes(chunks)
-
-
-def _extract(code: str, source: PublishedInstruction) -> Instruction:
-    """Read the constants from the syntax tree, without executing anything."""
-    tree = ast.parse(code)
-    instruction = next(
-        node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and [getattr(target, "id", "") for target in node.targets] == [source.variable]
-    )
-    answer_now = next(filter(None, map(_message_text, ast.walk(tree)))) if source.has_last_turn else None
-    return Instruction(instruction=str(instruction), answer_now=answer_now)
 
 
 def _message_text(node: ast.AST) -> str | None:
@@ -180,18 +176,8 @@ def _from_toml(text: str) -> Instruction:
     return Instruction(**values)
 
 
-def _toml(text: str) -> str:
-    """Return a multi-line TOML string."""
-    return '"""\n' + text.replace("\\", "\\\\").replace('"', '\\"') + '"""'
-
-
 def _read(path: Path) -> bytes:
-    """Read a small regular file: a device may never end, and a pipe may block.
-
-    Raises:
-        OSError: If it cannot be read.
-        ValueError: If it is not a regular file, or too long.
-    """
+    """Read a small regular file: a device may never end, and a pipe may block."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("not a regular file")
     with path.open("rb") as file:

@@ -2,9 +2,8 @@
 
 They lie in the folder of the server's first collection and hold the file `served.json`, which names that
 one. A new collection is created under a hidden name and then renamed, and a deleted one is renamed to a
-hidden name
-first: if the process is killed in between, no incomplete collection has a visible name, and a later start
-deletes the hidden one.
+hidden name first: if the process is killed in between, no incomplete collection has a visible name, and a
+later start deletes the hidden one.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ from vrag.server.collections.registry import NAME_PATTERN
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-__all__ = ["MARK", "create_managed", "find_managed", "hide"]
 
 log = logging.getLogger("vrag.server")
 MARK = "served.json"
@@ -82,55 +79,50 @@ def find_managed(first: Collection, known: Iterable[Collection]) -> dict[str, Co
     """Return the collections that a server created, by name; delete incomplete ones.
 
     A collection that cannot be opened, or whose embedder differs from that of the first, is logged and stays
-    where it is.
-
-    Args:
-        first: The first collection of the server.
-        known: The collections that are open already.
+    where it is. Those in `known` are open already.
     """
     if not isinstance(first.location, LocalLocation):
         return {}
     open_already = {collection.address for collection in known}
-    made: dict[str, Collection] = {}
-    for place in _beside(first.directory):
+    found: dict[str, Collection] = {}
+    try:
+        places = sorted(first.directory.parent.iterdir())
+    except OSError as error:
+        log.warning("The folder of the server's collections cannot be read: %s.", error.strerror)
+        return {}
+    for place in places:
         if place.name.startswith(_HIDDEN):
-            _clear(place)
-        elif os.fspath(place) not in open_already and _bears_mark(place, first):
-            collection = _opened(place)
-            if collection is not None and _is_like(collection, first):
-                made[place.name] = collection
-    return made
+            with suppress(OSError):
+                if time.time() - place.stat().st_mtime > _STALE_SECONDS:
+                    shutil.rmtree(place, ignore_errors=True)
+            continue
+        if os.fspath(place) in open_already or not _is_managed(place, first):
+            continue
+        collection = _open_like(first, place)
+        if collection is not None:
+            found[place.name] = collection
+    return found
 
 
 def _hidden(place: Path) -> Path:
     return place.with_name(f"{_HIDDEN}{secrets.token_hex(8)}")
 
 
-def _beside(directory: Path) -> list[Path]:
+def _open_like(first: Collection, place: Path) -> Collection | None:
+    """Open a collection if it has no vectors, or those of the same embedder; else log why it is left out."""
     try:
-        return sorted(directory.parent.iterdir())
-    except OSError as error:
-        log.warning("The folder of the server's collections cannot be read: %s.", error.strerror)
-        return []
-
-
-def _opened(place: Path) -> Collection | None:
-    try:
-        return Collection.open(place)
+        collection = Collection.open(place)
     except VragError as error:
         log.warning("The collection %s is left out: %s", place.name, error)
         return None
-
-
-def _is_like(collection: Collection, first: Collection) -> bool:
-    ours, theirs = collection.header.embedder, first.header.embedder
-    if ours is None or (theirs is not None and ours.fingerprint == theirs.fingerprint):
-        return True
+    embedder, expected = collection.header.embedder, first.header.embedder
+    if embedder is None or (expected is not None and embedder.fingerprint == expected.fingerprint):
+        return collection
     log.warning("The collection %s is left out: its vectors come from another embedder.", collection.address)
-    return False
+    return None
 
 
-def _bears_mark(place: Path, first: Collection) -> bool:
+def _is_managed(place: Path, first: Collection) -> bool:
     if not re.fullmatch(NAME_PATTERN, place.name) or place.is_symlink():
         return False
     try:
@@ -138,9 +130,3 @@ def _bears_mark(place: Path, first: Collection) -> bool:
     except (OSError, ValueError):
         return False
     return mark == {"beside": first.directory.name}
-
-
-def _clear(place: Path) -> None:
-    with suppress(OSError):
-        if time.time() - place.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(place, ignore_errors=True)

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from vrag.model_profiles import Profile
     from vrag.settings import Settings
 
-__all__ = [
-    "LOCAL",
-    "USUAL_PROFILE",
-    "FamilySource",
-    "ModelFamily",
-    "chat_options",
-    "open_chat",
-    "open_local_model",
-]
-
 LOCAL = "local:"
 """Prefix of model names that are checkpoints in this process."""
 USUAL_PROFILE = "qwen2.5-vl"

@@ -13,7 +13,7 @@ from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, check_embedders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from vrag.embed.embedder import Embedder
     from vrag.index.collection import Collection
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from vrag.search.rerank import Reranker
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
-
-
-__all__ = ["SearchParts", "open_client", "open_searcher", "vector_options"]
 
 
 def vector_options(settings: Settings) -> VectorOptions:
@@ -55,23 +52,33 @@ class SearchParts:
     def open(
         cls, settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
     ) -> SearchParts:
-        """Return the parts for these collections, and for others with vectors of the same embedder.
+        """Return the parts for these collections by name, and for others with vectors of the same embedder.
 
-        Args:
-            settings: The settings of search.
-            collections: The collections by name.
-            embedder: The embedder they were built with, if it has been loaded already.
+        `embedder` is the one they were built with, if it has been loaded already.
 
         Raises:
             FingerprintMismatch: If collections hold vectors of different embedders.
             EmbedError: If the reranker cannot be loaded.
         """
-        if Ranking.VECTOR not in _rankings(settings):
-            embedder = None
+        if Ranking.VECTOR in _rankings(settings):
+            bound = {name: each for name, each in collections.items() if not _is_unbound(each)}
+            check_embedders(bound)
+            recorded = next(filter(None, (each.header.embedder for each in bound.values())), None)
+            embedder = embedder or (embedder_of(settings, recorded) if recorded else None)
         else:
-            check_embedders({name: bound for name, bound in collections.items() if not _is_unbound(bound)})
-            embedder = embedder or _shared_embedder(settings, collections.values())
-        return cls(settings, embedder, _open_reranker(settings) if settings.reranker else None)
+            embedder = None
+        if not settings.reranker:
+            return cls(settings, embedder, None)
+        from vrag.search.rerank import open_reranker
+
+        reranker = open_reranker(
+            settings.reranker,
+            device=settings.device,
+            dtype=settings.dtype,
+            batch=settings.batch,
+            max_pixels=settings.embed_pixels or None,
+        )
+        return cls(settings, embedder, reranker)
 
     def engine(self, collection: Collection) -> Engine:
         """Return the engine that searches one collection.
@@ -79,19 +86,22 @@ class SearchParts:
         Raises:
             FingerprintMismatch: If it holds vectors of another embedder.
         """
-        return _engine(self.settings, collection, self.embedder, _rankings(self.settings))
+        rankings = _rankings(self.settings)
+        if _is_unbound(collection) and self.settings.ranking == "auto":
+            rankings = (Ranking.LEXICAL,)  # the embedder of these vectors is not known yet
+        embedder = self.embedder if collection.header.embedder else None
+        return Engine(collection, embedder, rankings=rankings, vectors=vector_options(self.settings))
 
     def searcher(self, engines: Mapping[str, Engine]) -> Searcher:
         """Return the searcher of one collection or of several together, with a reranker if one is set.
 
-        Args:
-            engines: The engines by the names of their collections.
+        `engines` are by the names of their collections.
 
         Raises:
             SettingsError: If the settings ask for what these collections cannot do.
         """
         if self.settings.qdrant and Ranking.VECTOR in _rankings(self.settings):
-            searcher = _open_qdrant(self.settings, [e.collection for e in engines.values()], self.embedder)
+            searcher = self._open_qdrant([engine.collection for engine in engines.values()])
         else:
             searcher = MultiSearcher(engines) if len(engines) > 1 else next(iter(engines.values()))
         if self.reranker is None:
@@ -100,16 +110,27 @@ class SearchParts:
 
         return Reranked(searcher, self.reranker, self.settings.rerank_depth)
 
+    def _open_qdrant(self, collections: Sequence[Collection]) -> Searcher:
+        from vrag.index.remote.qdrant import QdrantStore
+        from vrag.search.qdrant import QdrantSearcher
+
+        if len(collections) > 1 or self.embedder is None:
+            subject = "Several collections" if self.embedder else "Collections without vectors"
+            raise SettingsError(
+                f"{subject} cannot be searched through Qdrant.",
+                "Leave out VRAG_QDRANT, or name another collection.",
+            )
+        lexical = (
+            Engine(collections[0], rankings=(Ranking.LEXICAL,)) if self.settings.ranking == "auto" else None
+        )
+        store = QdrantStore.at(self.settings.qdrant)
+        return QdrantSearcher(store, collections[0], self.embedder, lexical=lexical)
+
 
 def open_searcher(
     settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
 ) -> Searcher:
-    """Return the searcher of one collection or of several together.
-
-    Args:
-        settings: The settings of search.
-        collections: The collections by name.
-        embedder: The embedder they were built with, if it has been loaded already.
+    """Return the searcher of one collection or of several together; see `SearchParts.open`.
 
     Raises:
         FingerprintMismatch: If collections hold vectors of different embedders.
@@ -120,11 +141,7 @@ def open_searcher(
 
 
 def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> SearchClient:
-    """Return the client of a search server, which replaces a collection.
-
-    Args:
-        settings: Its address, its token, and the folder of its images.
-        kind: The class of the client; None for `SearchClient`.
+    """Return the client of a search server, which replaces a collection; `kind` is its class.
 
     Raises:
         ServerError: If its address is invalid.
@@ -140,51 +157,7 @@ def _rankings(settings: Settings) -> tuple[Ranking, ...]:
     return tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
 
 
-def _open_reranker(settings: Settings) -> Reranker:
-    from vrag.search.rerank import open_reranker
-
-    return open_reranker(
-        settings.reranker,
-        device=settings.device,
-        dtype=settings.dtype,
-        batch=settings.batch,
-        max_pixels=settings.embed_pixels or None,
-    )
-
-
-def _open_qdrant(
-    settings: Settings, collections: Sequence[Collection], embedder: Embedder | None
-) -> Searcher:
-    from vrag.index.remote.qdrant import QdrantStore
-    from vrag.search.qdrant import QdrantSearcher
-
-    if len(collections) > 1 or embedder is None:
-        which = "Several collections" if embedder else "Collections without vectors"
-        raise SettingsError(
-            f"{which} cannot be searched through Qdrant.",
-            "Leave out VRAG_QDRANT, or name another collection.",
-        )
-    words = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if settings.ranking == "auto" else None
-    return QdrantSearcher(QdrantStore.at(settings.qdrant), collections[0], embedder, lexical=words)
-
-
-def _engine(
-    settings: Settings, collection: Collection, embedder: Embedder | None, rankings: Sequence[Ranking]
-) -> Engine:
-    mark = collection.header.embedder
-    if _is_unbound(collection) and settings.ranking == "auto":
-        rankings = (Ranking.LEXICAL,)  # the embedder of these vectors is not known yet
-    return Engine(collection, embedder if mark else None, rankings=rankings, vectors=vector_options(settings))
-
-
 def _is_unbound(collection: Collection) -> bool:
     """Return whether the collection holds imported vectors whose embedder is not known yet."""
     mark = collection.header.embedder
     return mark is not None and mark.imported
-
-
-def _shared_embedder(settings: Settings, collections: Iterable[Collection]) -> Embedder | None:
-    """Return the embedder of the first collection that has one; the others must have the same."""
-    marks = (collection.header.embedder for collection in collections)
-    mark = next((mark for mark in marks if mark and not mark.imported), None)
-    return embedder_of(settings, mark) if mark else None

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from vrag.server.runs.schema import AgentSelection
     from vrag.settings import Settings
 
-__all__ = ["Agents"]
-
 OFFLINE = "Offline: quotes, does not read"
 _AGENT_CACHE_SIZE = 64
 """Size of the agent cache: building an agent reads settings and finds custom tools."""
@@ -65,7 +63,7 @@ class Agents:
         return Capabilities(
             agents=_AGENTS,
             models=tuple(ModelChoice(name=name, title=name or OFFLINE) for name in self._models),
-            collections=self._collections(),
+            collections=tuple(map(_describe_collection, self.registry.holdings)),
             defaults=Defaults(
                 agent=settings.agent,
                 model=_shown(settings.model),
@@ -90,17 +88,33 @@ class Agents:
             SettingsError: If there is no such model or collection, or the choices contradict each other.
             ModelError: If a checkpoint cannot be opened.
         """
-        self._check_collection(choice.collection)
+        names = self.registry.names
+        if choice.collection is not None and choice.collection not in names:
+            known = ", ".join(names) or "none: another server searches"
+            raise SettingsError(f"There is no collection {choice.collection!r}.", f"Available: {known}.")
         if choice.documents is not None:
             self._check_documents(choice.documents, choice.collection)
-        several = len(self.registry.names) > 1
-        return self._open(choice, choice.collection if several else None)
+        return self._open(choice, choice.collection if len(names) > 1 else None)
 
     @cached_property
     def _open(self) -> Callable[[AgentSelection, str | None], Agent]:
         @lru_cache(_AGENT_CACHE_SIZE)
         def open_(choice: AgentSelection, collection: str | None) -> Agent:
-            settings = self.settings.model_copy(update=self._changes(choice))
+            changes: dict[str, Any] = {
+                "agent": choice.agent,
+                "max_steps": choice.max_steps,
+                "hits": choice.top_k,
+                "thinking": choice.thinking,
+            }
+            changes = {name: value for name, value in changes.items() if value is not None}
+            if choice.model is not None:
+                if choice.model not in self._models:
+                    known = ", ".join(name or "'' (offline)" for name in self._models)
+                    raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
+                changes["model"] = self._models[choice.model]
+                if not changes["model"]:
+                    changes["base_url"] = ""
+            settings = self.settings.model_copy(update=changes)
             return open_agent(settings, self.registry, choice.documents, collection)
 
         return open_
@@ -108,49 +122,22 @@ class Agents:
     @cached_property
     def _models(self) -> Mapping[str, str]:
         """Models by their public names; paths of checkpoints are not shown to clients."""
-        asked = ("", self.settings.model, *self.settings.models)
-        return {_shown(name): name for name in asked}
-
-    def _changes(self, choice: AgentSelection) -> dict[str, Any]:
-        changes: dict[str, Any] = {
-            "agent": choice.agent,
-            "max_steps": choice.max_steps,
-            "hits": choice.top_k,
-            "thinking": choice.thinking,
-        }
-        changes = {name: value for name, value in changes.items() if value is not None}
-        if choice.model is not None:
-            if choice.model not in self._models:
-                known = ", ".join(name or "'' (offline)" for name in self._models)
-                raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
-            changes["model"] = self._models[choice.model]
-            if not changes["model"]:
-                changes["base_url"] = ""
-        return changes
-
-    def _check_collection(self, name: str | None) -> None:
-        if name is not None and name not in self.registry.names:
-            known = ", ".join(self.registry.names) or "none: another server searches"
-            raise SettingsError(f"There is no collection {name!r}.", f"Available: {known}.")
+        return {_shown(name): name for name in ("", self.settings.model, *self.settings.models)}
 
     def _check_documents(self, ids: frozenset[str], collection: str | None) -> None:
         wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
         known: set[str] = set()
         for holding in self.registry.holdings:
-            if collection not in {None, holding.name}:
-                continue
-            known.update(holding.collection.file_table.read(["id"], wanted).data["id"].to_pylist())
+            if collection in {None, holding.name}:
+                known.update(holding.collection.file_table.read(["id"], wanted).data["id"].to_pylist())
         if self.registry.holdings and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
                 "GET /collections/{name}/documents lists the documents.",
             )
 
-    def _collections(self) -> tuple[CollectionChoice, ...]:
-        return tuple(_offered(holding) for holding in self.registry.holdings)
 
-
-def _offered(holding: OpenCollection) -> CollectionChoice:
+def _describe_collection(holding: OpenCollection) -> CollectionChoice:
     """Return the description of a collection for clients; one that cannot be read counts as empty."""
     try:
         counts, readable = count_collection(holding.collection), True

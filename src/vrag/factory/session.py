@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from vrag.types import Document, Hit
 
 
-__all__ = ["Session", "open_documents", "open_session", "run_store"]
-
-
 @dataclass(slots=True)
 class Session:
     """Collections that are open for search and questions.
@@ -240,13 +237,9 @@ def open_session(
     scope: frozenset[str] | None = None,
     origins: Mapping[str, str] | None = None,
 ) -> Session:
-    """Open collections that exist.
+    """Open collections that exist, with the embedder they were built with if it has been loaded already.
 
-    Args:
-        settings: Where they are, and how they are searched.
-        embedder: The embedder they were built with, if it has been loaded already.
-        scope: Ids of the documents that questions are answered from; None for all.
-        origins: The origin of each setting; see `SettingsReport`.
+    For `scope` see `Session`, for `origins` see `SettingsReport`.
 
     Raises:
         CollectionError: If there is none.
@@ -272,13 +265,7 @@ def open_documents(
     """Index what is new under some paths and open the collection, with these documents as the scope.
 
     Wrong settings of the agent are found before anything is indexed. While another process is writing, what
-    is indexed already is used.
-
-    Args:
-        report: The settings.
-        paths: Files and folders; without any, the collections of the settings are opened.
-        progress: Receives the progress of indexing.
-        on_added: Receives the report of what was added.
+    is indexed already is used. Without paths, the collections of the settings are opened.
 
     Raises:
         VragError: If something cannot be opened or read.
@@ -288,18 +275,6 @@ def open_documents(
     check_agent(report.settings)
     if not paths:
         return open_session(report.settings, origins=report.origins)
-    report = _with_one_collection(report)
-    indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
-    scope = frozenset(document.id for document in indexed.documents)
-    return open_session(report.settings, indexed.embedder, scope=scope, origins=report.origins)
-
-
-def _with_one_collection(report: SettingsReport) -> SettingsReport:
-    """Return the settings with the one collection that documents are indexed into.
-
-    Raises:
-        SettingsError: If a server searches, or the caller named several collections.
-    """
     settings = report.settings
     if settings.search_url:
         raise SettingsError("A search server has its own documents.", "Leave out the paths or the server.")
@@ -309,4 +284,7 @@ def _with_one_collection(report: SettingsReport) -> SettingsReport:
             "Documents are indexed into one collection, and several are named.", "Name one of them."
         )
     chosen = {"collection": named[0] if named else settings.collection, "collections": ()}
-    return replace(report, settings=settings.model_copy(update=chosen))
+    report = replace(report, settings=settings.model_copy(update=chosen))
+    indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
+    scope = frozenset(document.id for document in indexed.documents)
+    return open_session(report.settings, indexed.embedder, scope=scope, origins=report.origins)

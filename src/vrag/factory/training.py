@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
 
-__all__ = ["made_with", "open_extractor", "open_judge", "open_scorer"]
-
 VERDICTS = "verdicts.sqlite"
 """File with the verdicts and short answers of a judge model, in the folder of the runs."""
 
@@ -36,11 +34,6 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
     """Return the configuration of runs as JSON: runs in one folder must have the same.
 
     A checkpoint in this process is identified by its files, since folder names repeat.
-
-    Args:
-        settings: The settings of the model.
-        agent: The agent.
-        searcher: Where it searches.
 
     Raises:
         EmbedError: If the checkpoint cannot be read.
@@ -74,9 +67,7 @@ def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None =
 def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extractor:
     """Return the extractor of short answers, which published scoring rules compare: the judge model.
 
-    Args:
-        settings: The settings of the judge.
-        beside: As in `open_judge`: short answers are cached in the file of the verdicts.
+    Short answers are cached in the file of the verdicts: see `open_judge`.
 
     Raises:
         SettingsError: If there is no judge model or no server, or its key is withheld.
@@ -116,12 +107,8 @@ def open_scorer(
 ) -> CompositeReward:
     """Return the reward of runs: VRAG's composite reward, or VimRAG's outcome reward.
 
-    Args:
-        settings: The settings of the agent and the judge.
-        weights: Weights of the parts; None for the defaults of the agent.
-        parts: Names of parts of installed packages, measured even without a weight.
-        exact: See `open_judge`.
-        beside: See `open_judge`.
+    Without `weights`, its parts have the defaults of the agent. `parts` of installed packages are measured
+    even without a weight. For `exact` and `beside` see `open_judge`.
 
     Raises:
         SettingsError: If the settings contradict each other, or a part is not installed.
