@@ -7,7 +7,7 @@ from reported import record
 
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.result_store import Conditions, Evaluation
-from vrag.evaluation.statistics.comparability import differences, row_differences
+from vrag.evaluation.statistics.pairs import differences, row_differences
 
 RUN: dict[str, Any] = {
     "version": "1", "benchmarks": (), "cases": "0", "samples": 1, "judge": "qwen", "made_with": {},

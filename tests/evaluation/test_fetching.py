@@ -44,7 +44,9 @@ PATTERNS = ("rag_dataset.json", "pdf/*.md")
 
 def published(*files: str) -> DatasetJson:
     """A benchmark that is on a hub."""
-    return DatasetJson(hub=Hub(repo=REPO, files=files or PATTERNS))
+    benchmark = DatasetJson()
+    benchmark.hub = Hub(repo=REPO, files=files or PATTERNS)
+    return benchmark
 
 
 @pytest.fixture
@@ -301,7 +303,9 @@ PROCESS = """
 from vrag.datasets.protocols import Hub
 from vrag.datasets.own import DatasetJson
 from vrag.evaluation.download import fetch
-print(fetch(DatasetJson(hub=Hub(repo="somebody/questions", files=("pdf/*.md",)))))
+benchmark = DatasetJson()
+benchmark.hub = Hub(repo="somebody/questions", files=("pdf/*.md",))
+print(fetch(benchmark))
 """
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrag.embed.embedder import MatchMap
-from vrag.evaluation.region_search import PAGES, WHOLE, MatchLocator, WordLocator
+from vrag.evaluation.retrieval import PAGES, WHOLE, MatchLocator, WordLocator
 from vrag.geometry import Box, Size
 from vrag.testing import MemorySearcher, page, passage
 from vrag.types import Hit, ItemKind, Query

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from vrag.datasets.protocols import (
+    Benchmark,
     DocumentSource,
     FileDocument,
     Hub,
@@ -36,7 +37,7 @@ def case(uid: str, file_name: str = "a.txt", **more: object) -> Case:
 
 
 @dataclass(frozen=True)
-class Small:
+class Small(Benchmark):
     """A benchmark of what a test needs."""
 
     found_cases: Iterable[Case]

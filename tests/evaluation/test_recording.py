@@ -26,8 +26,15 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.cases import UNANSWERABLE
-from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
-from vrag.evaluation.record_builder import decide_outcome, needs_extraction, needs_verdict, record_of
+from vrag.evaluation.record import (
+    CaseOutcome,
+    CaseRecord,
+    Extraction,
+    decide_outcome,
+    needs_extraction,
+    needs_verdict,
+    record_of,
+)
 from vrag.evaluation.relevance import DocumentNames
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES

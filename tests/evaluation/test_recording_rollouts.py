@@ -13,8 +13,7 @@ from vrag.cases import UNANSWERABLE
 from vrag.chat import OpenAIChat
 from vrag.datasets.registry import RULES
 from vrag.evaluation.answer_extraction import Extractor
-from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
-from vrag.evaluation.record_builder import record_of
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction, record_of
 from vrag.evaluation.relevance import DocumentNames
 from vrag.evaluation.result_store import record_rollouts
 from vrag.reward import Reward

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
-from vrag.evaluation.measures.cost import COUNTS
+from vrag.evaluation.measures.run import COUNTS
 from vrag.evaluation.report.labels import value_text
 from vrag.evaluation.statistics.pairs import ACCURACY, value
 from vrag.evaluation.statistics.summary import GROUPS, grouped

@@ -1,19 +1,35 @@
-"""Records of questions: the data of reports and comparisons."""
+"""Records of questions, made of runs and verdicts: the data of reports and comparisons."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from vrag.agent.actions import ABSTENTION
-from vrag.agent.events import StopReason
+from vrag.agent.events import PassageShown, StopReason
 from vrag.agent.evidence import BoxSides
-from vrag.cases import UNANSWERABLE, gold_pages
+from vrag.cases import UNANSWERABLE, gold_documents, gold_pages
+from vrag.evaluation.measures.run import citing, conduct, grounding, joint, looking
+from vrag.reward.parts import answer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.agent.evidence import Evidence
+    from vrag.datasets.protocols import Rule
+    from vrag.evaluation.relevance import DocumentNames
+    from vrag.reward.reward import Reward
+    from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
+
+_BROKEN_OFF = frozenset(
+    {StopReason.CANCELLED, StopReason.MODEL_ERROR, StopReason.SEARCH_ERROR, StopReason.FAULT, None}
+)
+"""Ends that the policy did not cause; None for a run that was cut off."""
+_WHOLE_PAGE = 1e-6
+"""Distance from the edges up to which a box is the page as a whole, as a fraction of the page."""
 
 
 class CaseOutcome(StrEnum):
@@ -134,3 +150,130 @@ def subject_of(case: Case) -> Subject:
         gold=boxes or pages,
         spans=case.spans,
     )
+
+
+class JudgedOutcome(NamedTuple):
+    """The outcome of a question."""
+
+    outcome: CaseOutcome
+    why: str
+    judged: bool = False
+    """True if the verdict decided it."""
+
+
+def record_of(  # noqa: PLR0913 - all but the first five may be left out
+    case: Case,
+    sample: int,
+    rollout: Rollout,
+    reward: Reward | None,
+    names: DocumentNames,
+    *,
+    judge: str = "",
+    rule: Rule | None = None,
+    extraction: Extraction | None = None,
+    retrieval: Mapping[str, float] | None = None,
+) -> CaseRecord:
+    """Build the record of a run.
+
+    Args:
+        case: The question.
+        sample: Number of the run of it, from 0.
+        rollout: The run.
+        reward: The verdict on its answer, where a judge was asked; see `needs_verdict`. Its scorer has no
+            gate: an answer that was found without a search is judged like others.
+        names: Names of the documents that were searched.
+        judge: The judge: `rules`, or the model.
+        rule: Measures the answer by published rules; see `vrag.datasets.registry.RULES`.
+        extraction: The short answer that is measured in place of the run's, where one was asked for; see
+            `needs_extraction`. Where it failed, rules measure nothing.
+        retrieval: Measures of a search for the question word for word, by `vrag.evaluation.retrieval`.
+    """
+    run = rollout.trajectory
+    outcome = decide_outcome(case, rollout, reward)
+    passages = [event for event in rollout.events if isinstance(event, PassageShown)]
+    by_rule: Mapping[str, float] = {}
+    if rule is not None and extraction is None:
+        by_rule = rule(case, None if _failed(rollout) else answer_of(run))
+    elif rule is not None and extraction is not None and extraction.answer is not None:
+        by_rule = rule(case, extraction.answer)
+    measures = {
+        **(retrieval or {}),
+        **by_rule,
+        **looking(case, run, names, passages),
+        **grounding(case, run, names),
+        **citing(case, run, names),
+        **conduct(run),
+    }
+    return CaseRecord(
+        subject=subject_of(case),
+        sample=sample,
+        run=run.run_id or None,
+        outcome=outcome.outcome,
+        why=outcome.why,
+        judge=judge if outcome.judged else "",
+        answer=run.answer,
+        extracted=extraction,
+        stop=None if run.stop_reason is None else run.stop_reason.value,
+        evidence=tuple(_place(case, item, names) for item in run.evidence),
+        measures=measures | joint(measures),
+    )
+
+
+def needs_verdict(rollout: Rollout) -> bool:
+    """Return whether a judge has to decide on the outcome of a question.
+
+    A run that failed, abstained or never answered needs none. An answer to a question that cannot be answered
+    needs one as well: it may be an abstention in other words.
+    """
+    return not _failed(rollout) and rollout.trajectory.answer is not None
+
+
+def needs_extraction(rollout: Rollout) -> bool:
+    """Return whether there is an answer to extract a short one from; an empty one does not count."""
+    return not _failed(rollout) and bool((rollout.trajectory.answer or "").strip())
+
+
+def decide_outcome(case: Case, rollout: Rollout, reward: Reward | None) -> JudgedOutcome:
+    """Decide on the outcome of a question, by the rules of `CaseOutcome`.
+
+    - A run that broke off failed, whatever it had said by then. Running out of steps or tokens is not a
+      failure.
+    - For a question that cannot be answered, abstaining is right, and so is an answer that the judge takes
+      for an abstention in other words. All else is wrong.
+    - For others, abstaining is its own outcome, no answer is wrong, and the judge decides on an answer.
+    """
+    run = rollout.trajectory
+    end = "cut off" if run.stop_reason is None else run.stop_reason.value.replace("_", " ")
+    if _failed(rollout):
+        return JudgedOutcome(CaseOutcome.FAILED, rollout.failure or run.failure or f"The run ended: {end}.")
+    unanswerable = case.reference_answer == UNANSWERABLE
+    if run.stop_reason is StopReason.ABSTAINED:
+        if unanswerable:
+            return JudgedOutcome(CaseOutcome.RIGHT, "It abstained, and there is no answer.")
+        return JudgedOutcome(CaseOutcome.ABSTAINED, "It abstained, though there is an answer.")
+    if run.answer is None:
+        return JudgedOutcome(CaseOutcome.WRONG, f"The run ended without an answer: {end}.")
+    if reward is None or reward.correct is None:
+        why = "" if reward is None else reward.why
+        return JudgedOutcome(CaseOutcome.UNJUDGED, why or "There is no verdict on the answer.")
+    outcome, why = CaseOutcome.RIGHT if reward.correct else CaseOutcome.WRONG, reward.said or reward.why
+    if unanswerable and not reward.correct:
+        why = "It answered, though there is no answer."
+    return JudgedOutcome(outcome, why, judged=True)
+
+
+def _failed(rollout: Rollout) -> bool:
+    return rollout.failure is not None or rollout.trajectory.stop_reason in _BROKEN_OFF
+
+
+def _place(case: Case, item: Evidence, names: DocumentNames) -> EvidencePlace:
+    """Return the place of evidence under the name that the gold has for its document, where it has one."""
+    gold = {name for name, _ in gold_pages(case)} | gold_documents(case) | {case.file_name}
+    gold |= {region.document for region in case.regions if region.document}
+    name = names.among(gold, item.document_id, item.document) or item.document
+    box = item.box
+    if box is not None:
+        sides = zip(box, (0, 0, 1, 1), strict=True)
+        if all(abs(side - edge) <= _WHOLE_PAGE for side, edge in sides):
+            box = None  # the page as a whole
+    return EvidencePlace(document=name, page=item.page, box=box)

@@ -19,8 +19,7 @@ from vrag.atomic_io import write_lines, write_whole
 from vrag.cases import gold_documents, gold_pages
 from vrag.errors import RunError
 from vrag.evaluation.prepare import PreparedPart
-from vrag.evaluation.record import CaseRecord
-from vrag.evaluation.record_builder import needs_extraction, needs_verdict
+from vrag.evaluation.record import CaseRecord, needs_extraction, needs_verdict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Sequence

@@ -1,35 +1,60 @@
-"""Retrieval evaluation: searches for the questions word for word, and measures of their results."""
+"""Retrieval evaluation: searches for the questions word for word, and measures of their results.
+
+Regions are ranked over all hits of a search. MMDocIR (Dong et al. 2025, arXiv 2501.08828) cuts every document
+into layouts beforehand, and ranks those of the document that a question is about. Here nothing is cut
+beforehand and no document is given: regions are made of the pages that a search over all documents finds, by
+the words on them (`WordLocator`), or by an embedder that can say where a page matched (`MatchLocator`).
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
 
-from vrag.evaluation.measures.ranking import DOCUMENT_RECALL, RANKING, ranking_measures
-from vrag.evaluation.measures.regions import REGIONS, region_measures
+from vrag.agent.extractive.evidence_region import MAX_REGIONS, ranked_regions
+from vrag.agent.extractive.text_layout import layout
+from vrag.embed.similarity_map import regions
+from vrag.evaluation.measures.search import (
+    DOCUMENT_RECALL,
+    RANKING,
+    REGIONS,
+    ranking_measures,
+    region_measures,
+)
 from vrag.evaluation.record import subject_of
 from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.statistics.intervals import mean_interval
 from vrag.evaluation.statistics.pairs import document_of
 from vrag.evaluation.statistics.summary import GROUPS, Estimate, grouped
+from vrag.geometry import Box
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
-    from vrag.evaluation.region_search import Locate
+    from vrag.agent.extractive.text_layout import PageLayout
+    from vrag.embed.similarity_map import SimilarityMatcher
+    from vrag.evaluation.relevance import Spot
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
+
+    Offer = tuple[Hit, Box]
 
 DEPTH = 100
 """Hits of a question; a gold page further down counts as not found."""
 
 _BATCH = 32
+PAGES = 10
+"""Hits with regions; each offers one at least, so further ones would seldom be among ten."""
+WHOLE = Box.unit(0, 0, 1, 1)
+_CACHE_SIZE = 512
+"""Layouts in the cache: the questions about a document mostly follow each other."""
 
 MEASURES: tuple[str, ...] = (*RANKING, DOCUMENT_RECALL)
-"""Measures of every question, defined by `vrag.evaluation.measures.ranking` and `vrag.metrics`."""
+"""Measures of every question, defined by `vrag.evaluation.measures.search` and `vrag.metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +126,10 @@ class RetrievalReport:
         }
 
     def _grouped(self) -> dict[str, dict[str, list[QuestionScore]]]:
-        return grouped(self.scores, {kind: _of_case(of) for kind, of in GROUPS.items()})
+        def labels_by(kind: str) -> Callable[[QuestionScore], Iterable[str]]:
+            return lambda score: GROUPS[kind](score.case)
+
+        return grouped(self.scores, {kind: labels_by(kind) for kind in GROUPS})
 
 
 def evaluate_retrieval(
@@ -125,14 +153,16 @@ def evaluate_retrieval(
         documents: The documents to search in. Empty if unknown, as with a server: all are searched then,
             and have the names by which they are found.
         locate: Returns the regions of hits, which have no boxes of their own; without it, no regions are
-            measured. See `vrag.evaluation.region_search`.
+            measured. See `vrag.evaluation.retrieval`.
     """
     names = DocumentNames.of(documents)
     golds = [(case, Gold.of(case, names)) for case in cases]
     asked = [(case, gold) for case, gold in golds if gold.grades and case.query.strip()]
     started = time.perf_counter()
     within = frozenset(document.id for document in documents) or None
-    found = _search(searcher, [Query(case.query, within) for case, _ in asked])
+    queries = [Query(case.query, within) for case, _ in asked]
+    batches = (queries[at : at + _BATCH] for at in range(0, len(queries), _BATCH))
+    found = [hits for batch in batches for hits in searcher.search(batch, DEPTH)]
     seconds = time.perf_counter() - started
     scores = [
         QuestionScore(
@@ -150,30 +180,15 @@ def evaluate_retrieval(
     )
 
 
-def _search(searcher: Searcher, queries: Sequence[Query]) -> list[list[Hit]]:
-    starts = range(0, len(queries), _BATCH)
-    return [hits for at in starts for hits in searcher.search(queries[at : at + _BATCH], DEPTH)]
-
-
 def _ranked(hits: Sequence[Hit], gold: Gold, searcher: Searcher) -> dict[str, float]:
     owners = [gold.document(hit.document, hit.document_name) for hit in hits]
-    spots = [
-        gold.spot(
-            hit.item,
-            hit.document_name,
-            hit.ordinal,
-            hit.kind,
-            _seconds(hit, searcher) if gold.spans and owner in gold.documents else None,
-        )
-        for hit, owner in zip(hits, owners, strict=True)
-    ]
+    spots: list[Spot] = []
+    for hit, owner in zip(hits, owners, strict=True):
+        has_spans = gold.spans and owner in gold.documents and hit.kind is ItemKind.CLIP
+        clip = searcher.item(hit.item).clip if has_spans else None
+        seconds = None if clip is None else (clip.start, clip.end)
+        spots.append(gold.spot(hit.item, hit.document_name, hit.ordinal, hit.kind, seconds))
     return ranking_measures(spots, owners, gold)
-
-
-def _seconds(hit: Hit, searcher: Searcher) -> tuple[float, float] | None:
-    """Return start and end of a clip in its video."""
-    clip = searcher.item(hit.item).clip if hit.kind is ItemKind.CLIP else None
-    return None if clip is None else (clip.start, clip.end)
 
 
 def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: DocumentNames) -> dict[str, float]:
@@ -192,35 +207,122 @@ def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: DocumentNam
     return region_measures(offered, [((known[name], number), box) for (name, number), box in gold])
 
 
+def _means(scores: Sequence[QuestionScore]) -> dict[str, float]:
+    return {
+        name: math.fsum(value for _, value in pairs) / len(pairs) for name, pairs in _values(scores).items()
+    }
+
+
+def _estimates(scores: Sequence[QuestionScore]) -> dict[str, Estimate]:
+    estimates: dict[str, Estimate] = {}
+    for name, mean in _means(scores).items():
+        pairs = _values(scores)[name]
+        documents = [document_of(subject_of(score.case)) for score, _ in pairs]
+        found = mean_interval([value for _, value in pairs], documents)
+        assert found is not None, "there is a value, and it is a share"
+        estimates[name] = Estimate(mean, len(pairs), found.low, found.high, found.few)
+    return estimates
+
+
 def _values(scores: Sequence[QuestionScore]) -> dict[str, list[tuple[QuestionScore, float]]]:
     """Return the scores and values of each measure."""
     found = {
-        name: [(score, score.measures[name]) for score in scores if name in score.measures] for name in _NAMES
+        name: [(score, score.measures[name]) for score in scores if name in score.measures]
+        for name in (*MEASURES, *REGIONS)
     }
     return {name: pairs for name, pairs in found.items() if pairs}
 
 
-def _means(scores: Sequence[QuestionScore]) -> dict[str, float]:
-    return {name: _mean([value for _, value in pairs]) for name, pairs in _values(scores).items()}
+class Locate(Protocol):
+    """A function that returns the regions of hits."""
+
+    def __call__(self, question: str, hits: Sequence[Hit], /) -> Sequence[tuple[Hit, Box]]:
+        """Return hits and boxes in `Space.UNIT`, best first; a hit may come several times, or never."""
+        ...
 
 
-def _estimates(scores: Sequence[QuestionScore]) -> dict[str, Estimate]:
-    return {name: _estimate(pairs) for name, pairs in _values(scores).items()}
+class WordLocator:
+    """Regions where the words of a question come together on the pages found.
+
+    Some 30 ms a question on one core. A page without words is one region, the whole page, and has the place
+    among regions that it has among pages.
+
+    Args:
+        searcher: The searcher that found the hits.
+        pages: Number of hits with regions.
+        most: Maximum number of regions.
+    """
+
+    def __init__(self, searcher: Searcher, pages: int = PAGES, most: int = MAX_REGIONS) -> None:
+        self._pages, self._most = pages, most
+
+        @lru_cache(_CACHE_SIZE)
+        def layout_of(id: str) -> PageLayout:
+            return layout(searcher.item(id))
+
+        self._layout: Callable[[str], PageLayout] = layout_of
+
+    def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
+        """Regions of the first hits, best first. Raises `SearchError` if there is no such item any more."""
+        first = hits[: self._pages]
+        pages = [self._layout(hit.item) for hit in first]
+        by_item = {hit.item: hit for hit in first}
+        found = [(by_item[region.item], region.box) for region in ranked_regions(question, pages, self._most)]
+        silent = {page.item.id for page in pages if not page.lines}
+        return _with_whole(found, first, silent)[: self._most]
 
 
-def _estimate(pairs: Sequence[tuple[QuestionScore, float]]) -> Estimate:
-    values = [value for _, value in pairs]
-    found = mean_interval(values, [document_of(subject_of(score.case)) for score, _ in pairs])
-    assert found is not None, "there is a value, and it is a share"
-    return Estimate(_mean(values), len(values), found.low, found.high, found.few)
+class MatchLocator:
+    """Regions that an embedder of many vectors says matched: boxes around the patches that did.
+
+    It costs a forward pass of the model for each page looked at, of each question, as collections keep no
+    grid of patches: a thousand questions cost as much as indexing ten thousand pages. What has no picture is
+    one region, as a page without words is to `WordLocator`.
+
+    Regions of several pages are compared by MaxSim over the patches within them (Khattab and Zaharia 2020,
+    ColBERT): the mean over the question's tokens of the best patch there. `vrag.embed.similarity_map` says
+    what the regions of a page are; its scores are of one page alone.
+
+    Args:
+        searcher: The searcher that found the hits.
+        matcher: The embedder, best the one that the pages were found by.
+        pages: Number of hits with regions.
+        most: Maximum number of regions.
+    """
+
+    def __init__(
+        self, searcher: Searcher, matcher: SimilarityMatcher, pages: int = PAGES, most: int = MAX_REGIONS
+    ) -> None:
+        self._searcher, self._matcher, self._pages, self._most = searcher, matcher, pages, most
+
+    def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
+        """Regions of the first hits, best first.
+
+        Raises:
+            EmbedError: If the model gives no map.
+            SearchError: If there is no such item any more.
+            CollectionError: If its picture is missing or damaged.
+        """
+        first = hits[: self._pages]
+        silent = {hit.item for hit in first if self._searcher.item(hit.item).size is None}
+        scored: list[tuple[float, Hit, Box]] = []
+        for hit in first:
+            if hit.item not in silent:
+                found = self._matcher.match_map(self._searcher.image(hit.item), question)
+                _, rows, columns = found.similarity.shape
+                for box in (region.box for region in regions(found)):  # whose sides lie between patches
+                    down = slice(round(box.y1 * rows), round(box.y2 * rows))
+                    across = slice(round(box.x1 * columns), round(box.x2 * columns))
+                    maxsim = float(found.similarity[:, down, across].max(axis=(1, 2)).mean())
+                    scored.append((maxsim, hit, box))
+        scored.sort(key=lambda region: -region[0])
+        return _with_whole([(hit, box) for _, hit, box in scored], first, silent)[: self._most]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-_NAMES = (*MEASURES, *REGIONS)
-
-
-def _of_case(of: Callable[[Case], Iterable[str]]) -> Callable[[QuestionScore], Iterable[str]]:
-    return lambda score: of(score.case)
+def _with_whole(found: Sequence[Offer], hits: Sequence[Hit], silent: Collection[str]) -> list[Offer]:
+    """Regions, with each hit that nothing is known of as a whole, in the place that it has among the hits."""
+    offers = list(found)
+    for place, hit in enumerate(hits):
+        if hit.item in silent:
+            offers.insert(place, (hit, WHOLE))
+    return offers

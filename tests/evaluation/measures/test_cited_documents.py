@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shown_runs import case, document, evidence, run
 
 from vrag.datasets.registry import RULES
-from vrag.evaluation.measures.citations import CITING, citing, joint
+from vrag.evaluation.measures.run import CITING, citing, joint
 from vrag.evaluation.relevance import DocumentNames
 from vrag.types import Case, GoldPage, ItemKind
 

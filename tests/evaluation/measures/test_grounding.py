@@ -8,7 +8,7 @@ import pytest
 from shown_runs import FERRY, HARBOUR, case, document, evidence, region, run
 
 from vrag.agent.events import StopReason
-from vrag.evaluation.measures.grounding import GROUNDING, grounding
+from vrag.evaluation.measures.run import GROUNDING, grounding
 from vrag.evaluation.relevance import DocumentNames
 from vrag.types import GoldPage, ItemKind, Region
 

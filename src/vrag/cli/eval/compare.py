@@ -56,11 +56,11 @@ def compare(
 
       vrag eval compare offline vimrag --measure turns --measure visual_tokens
     """
-    from vrag.evaluation.measures.citations import CITING
+    from vrag.evaluation.measures.run import CITING
     from vrag.evaluation.report.labels import OF_ANSWERS
     from vrag.evaluation.result_store import read_evaluation
-    from vrag.evaluation.statistics.comparability import differences
     from vrag.evaluation.statistics.comparison import compare as compare_records
+    from vrag.evaluation.statistics.pairs import differences
 
     thumbnails = parse_pictures(pictures)
     first, second = read_evaluation(a), read_evaluation(b)
@@ -209,7 +209,7 @@ def table(
     """
     from vrag.evaluation.paper_tables import LAYOUTS, joined, lay_out, lay_out_as
     from vrag.evaluation.result_store import read_evaluation
-    from vrag.evaluation.statistics.comparability import judges_of, row_differences
+    from vrag.evaluation.statistics.pairs import judges_of, row_differences
 
     if layout is not None and layout not in LAYOUTS:
         raise typer.BadParameter(f"Unknown layout {layout!r}; known: {', '.join(LAYOUTS)}.")

@@ -122,10 +122,9 @@ class BenchmarkJob:
 
     def _open_recorder(self, session: Session) -> _Recorder:
         """Measure how well a search for the question itself finds the gold pages, for the records."""
-        from vrag.evaluation.region_search import WordLocator
         from vrag.evaluation.relevance import DocumentNames
         from vrag.evaluation.result_store import searched_for
-        from vrag.evaluation.retrieval import evaluate_retrieval
+        from vrag.evaluation.retrieval import WordLocator, evaluate_retrieval
 
         cases = self.questions.cases
         locate = WordLocator(session.searcher)
@@ -284,7 +283,7 @@ class _Recorder:
     ) -> CaseRecord:
         """Make the record of a run."""
         from vrag.datasets.registry import published_measures
-        from vrag.evaluation.record_builder import record_of
+        from vrag.evaluation.record import record_of
 
         attempt = rollout.attempt
         return record_of(

@@ -22,8 +22,7 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.cli.indexing import SearchableDocuments
-    from vrag.evaluation.region_search import Locate
-    from vrag.evaluation.retrieval import RetrievalReport
+    from vrag.evaluation.retrieval import Locate, RetrievalReport
     from vrag.evaluation.statistics.summary import Estimate
 
 GROUP_MEASURES = (
@@ -129,7 +128,7 @@ def retrieval(
 def _open_locator(regions: Regions, indexed: SearchableDocuments) -> Locate:
     from vrag.embed.registry import DeferredEmbedder
     from vrag.embed.similarity_map import SimilarityMatcher
-    from vrag.evaluation.region_search import MatchLocator, WordLocator
+    from vrag.evaluation.retrieval import MatchLocator, WordLocator
 
     if regions is Regions.WORDS:
         return WordLocator(indexed.session.searcher)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.measures.citations import CITING
-from vrag.evaluation.measures.cost import CONDUCT, COUNTS
-from vrag.evaluation.measures.grounding import GROUNDING
-from vrag.evaluation.measures.ranking import LOOKING
+from vrag.evaluation.measures.run import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.evaluation.record import CaseOutcome
 from vrag.render.text_format import amount, money, seconds
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
-from vrag.evaluation.measures.cost import COUNTS
+from vrag.evaluation.measures.run import COUNTS
 from vrag.evaluation.statistics.intervals import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
 from vrag.evaluation.statistics.pairs import ACCURACY, Key, Pair, Pairing, document_of, pair, value
 from vrag.evaluation.statistics.significance import Significance, detectable, holm, sign_flip

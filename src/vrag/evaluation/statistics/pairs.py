@@ -1,4 +1,4 @@
-"""Pairs of records: two runs of one benchmark, question by question."""
+"""Pairs of records: two runs of one benchmark, question by question; and what makes runs hard to compare."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import CaseError
 from vrag.evaluation.record import CaseOutcome
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vrag.evaluation.record import CaseRecord, Subject
+    from vrag.evaluation.result_store import Conditions, Evaluation
 
 Key = tuple[str, str, int]
 """Benchmark, uid, sample."""
@@ -74,16 +76,10 @@ class Pairing:
 def pair(a: Iterable[CaseRecord], b: Iterable[CaseRecord], *, judges: tuple[str, str] = ("", "")) -> Pairing:
     """Pair two runs by benchmark, uid and sample.
 
-    Args:
-        a: The first run.
-        b: The second.
-        judges: Identities of the judges (`Conditions.judge_identity`); where empty, only their names in the
-            records are compared.
-
-    Raises:
-        CaseError: If a run has a key twice; a key means another question, answer or gold page in one run
-            than in the other; the answers of a benchmark were judged by another model, or by the same under
-            another prompt; or the runs have no question in common.
+    `judges` are identities of the judges (`Conditions.judge_identity`); where empty, only their names in the
+    records are compared. Raises `CaseError` if a run has a key twice; a key means another question, answer or
+    gold page in one run than in the other; the answers of a benchmark were judged by another model, or by the
+    same under another prompt; or the runs have no question in common.
     """
     first, second = _by_key(a, "first"), _by_key(b, "second")
     pairs = tuple(Pair(first[key], second[key]) for key in sorted(first.keys() & second.keys()))
@@ -92,9 +88,13 @@ def pair(a: Iterable[CaseRecord], b: Iterable[CaseRecord], *, judges: tuple[str,
             "The two runs have no question in common.", "Compare runs of the same benchmark and split."
         )
     for both in pairs:
-        _check_question(both)
-    _check_judges(pairs)
-    _check_identities(pairs, *judges)
+        a_subject, b_subject = both.a.subject, both.b.subject
+        if differing := [name for name in _SAME if getattr(a_subject, name) != getattr(b_subject, name)]:
+            raise CaseError(
+                f"{_key_text(both.key)} is not the same in both runs: {', '.join(differing)} differ.",
+                "The data set has changed in between, or another one was meant; run one of both again.",
+            )
+    _check_judges(pairs, *judges)
     return Pairing(
         pairs,
         only_a=tuple(sorted(first.keys() - second.keys())),
@@ -131,40 +131,33 @@ def _by_key(records: Iterable[CaseRecord], which: str) -> Mapping[Key, CaseRecor
     return found
 
 
-def _check_question(both: Pair) -> None:
-    differing = [name for name in _SAME if getattr(both.a.subject, name) != getattr(both.b.subject, name)]
-    if differing:
-        raise CaseError(
-            f"{_key_text(both.key)} is not the same in both runs: {', '.join(differing)} differ.",
-            "The data set has changed in between, or another one was meant; run one of both again.",
-        )
+def _check_judges(pairs: Sequence[Pair], first_identity: str, second_identity: str) -> None:
+    """Check the judges of answers that both runs have a verdict on; rules decide on abstentions.
 
-
-def _check_judges(pairs: Iterable[Pair]) -> None:
-    """Check the judges of answers that both runs have a verdict on; rules decide on abstentions."""
-    models: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    Judges of one name are the same only with the same prompt, sampling and rules.
+    """
+    models_by_benchmark: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     for both in pairs:
         if _answer_judged(both.a) and _answer_judged(both.b):
-            for record, found in zip((both.a, both.b), models[both.subject.benchmark], strict=True):
+            for record, found in zip(
+                (both.a, both.b), models_by_benchmark[both.subject.benchmark], strict=True
+            ):
                 found.update({record.judge} - _RULES)
-    for benchmark, (first, second) in models.items():
+    for benchmark, (first, second) in models_by_benchmark.items():
         if first != second:
+            a, b = (", ".join(sorted(models)) or "rules" for models in (first, second))
             raise CaseError(
-                f"Answers to {benchmark or 'the questions'} were judged by {_listed(first)} in the first run"
-                f" and by {_listed(second)} in the second.",
+                f"Answers to {benchmark or 'the questions'} were judged by {a} in the first run and by {b} in"
+                " the second.",
                 "Judge the answers of one of them again, with the judge of the other.",
             )
-
-
-def _check_identities(pairs: Iterable[Pair], first: str, second: str) -> None:
-    """Check that judges of one name have the same prompt, sampling and rules."""
-    if not first or not second or first == second:
+    if not first_identity or not second_identity or first_identity == second_identity:
         return
     judged = ((record.judge and _answer_judged(record) for record in (both.a, both.b)) for both in pairs)
     if any(map(all, judged)):
         raise CaseError(
-            f"Answers were judged by {first} in the first run and by {second} in the second: under the same"
-            " name, but with another prompt, other sampling or other rules.",
+            f"Answers were judged by {first_identity} in the first run and by {second_identity} in the"
+            " second: under the same name, but with another prompt, other sampling or other rules.",
             "Judge the answers of one of them again: vrag eval run with its folder uses the current judge.",
         )
 
@@ -173,10 +166,86 @@ def _answer_judged(record: CaseRecord) -> bool:
     return record.answer is not None and record.outcome in {CaseOutcome.RIGHT, CaseOutcome.WRONG}
 
 
-def _listed(models: Iterable[str]) -> str:
-    return ", ".join(sorted(models)) or "rules"
-
-
 def _key_text(key: Key) -> str:
     benchmark, uid, sample = key
     return f"{uid!r}" + (f" of {benchmark}" if benchmark else "") + (f", sample {sample}" if sample else "")
+
+
+def differences(a: Conditions, b: Conditions) -> list[str]:
+    """Return the differences of two runs in sentences; `pairs.pair` refuses runs that cannot be compared."""
+    sentences: list[str] = []
+    if a.cases != b.cases:
+        sentences.append("The questions of the two were prepared apart; those with equal ids are compared.")
+    if a.samples != b.samples:
+        sentences.append(
+            f"Questions were asked {a.samples} and {b.samples} times; the samples of both are compared."
+        )
+    if a.extractor != b.extractor:
+        sentences.append(
+            f"Rules compared {_compared(a)} in the first run, and {_compared(b)} in the second:"
+            " the difference in what they measure (em, f1, anls, the benchmark's own) may be that alone."
+        )
+    if a.measures != b.measures:
+        sentences.append(
+            "The two were recorded by versions that measure differently;"
+            " run `vrag eval run` on both folders again."
+        )
+    if a.stopped or b.stopped:
+        sentences.append("One was stopped before all questions were asked.")
+    return sentences
+
+
+def row_differences(rows: Mapping[str, Sequence[Evaluation]]) -> list[str]:
+    """Return the differences of the rows of a table in sentences; questions are compared, not files."""
+    if len(rows) < 2:
+        return []
+    sentences: list[str] = []
+    conditions = [run.conditions for runs in rows.values() for run in runs]
+    judges: dict[str, str] = {}
+    if len({condition.judge for condition in conditions}) > 1:
+        judges = {name: judges_of(runs) for name, runs in rows.items()}
+    elif len({condition.judge_identity for condition in conditions} - {""}) > 1:
+        for name, runs in rows.items():
+            judges[name] = _join_words(run.conditions.judge_identity or run.conditions.judge for run in runs)
+    if judges:
+        each = ", ".join(f"{name} by {judge}" for name, judge in judges.items())
+        sentences.append(f"Judged by different judges: {each}. Their numbers cannot be compared.")
+    if len({condition.extractor for condition in conditions}) > 1:
+        compared = {
+            name: _join_words(_compared(run.conditions) for run in runs) for name, runs in rows.items()
+        }
+        answers = ", ".join(f"of {name} {answers}" for name, answers in compared.items())
+        may = "what they measure (em, f1, anls, the benchmark's own) may differ by that alone"
+        sentences.append(f"Rules compared {answers}: {may}.")
+    questions = {
+        name: {record.key[:2] for run in runs for record in run.records} for name, runs in rows.items()
+    }
+    first, *others = questions.values()
+    common = first.intersection(*others)
+    files = {tuple(sorted(run.conditions.cases for run in runs)) for runs in rows.values()}
+    if any(asked != common for asked in questions.values()):
+        counts = ", ".join(f"{name} {count(len(asked), 'question')}" for name, asked in questions.items())
+        sentences.append(f"Asked different questions: {counts}; {len(common):,} are the same.")
+    elif len(files) > 1 and len({*map(len, files)}) == 1:
+        sentences.append(
+            "Asked questions of different preparations: those of one name may differ in their words."
+        )
+    if len({condition.measures for condition in conditions}) > 1:
+        sentences.append(
+            "Recorded by versions that measure differently; run `vrag eval run` on all these folders again."
+        )
+    return sentences
+
+
+def judges_of(runs: Iterable[Evaluation]) -> str:
+    """Return the judges of the runs of a row."""
+    return _join_words(run.conditions.judge for run in runs)
+
+
+def _join_words(words: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(words))
+
+
+def _compared(conditions: Conditions) -> str:
+    by = conditions.extractor
+    return f"short answers that {by} extracted" if by else "answers as they were given"

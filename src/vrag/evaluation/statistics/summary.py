@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vrag.evaluation.measures.cost import COUNTS
+from vrag.evaluation.measures.run import COUNTS
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.statistics.intervals import (
     LEVEL,

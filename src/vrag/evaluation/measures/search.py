@@ -1,4 +1,4 @@
-"""Measures of regions: the gold area that a search offers, and how much else with it."""
+"""Measures of a search: the gold among its hits, and the gold area that the regions of hits cover."""
 
 from __future__ import annotations
 
@@ -9,14 +9,51 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.metrics import ndcg, recall, reciprocal_rank
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
+    from vrag.evaluation.relevance import Gold, Spot
     from vrag.geometry import Box
 
     Placed = tuple[Hashable, Box]
+
+RANKING: Mapping[str, Callable[[Sequence[Spot], Mapping[Spot, int]], float]] = {
+    "ndcg@5": lambda found, gold: ndcg(found, gold, 5),
+    "ndcg@10": lambda found, gold: ndcg(found, gold, 10),
+    "recall@1": lambda found, gold: recall(found, gold.keys(), 1),
+    "recall@3": lambda found, gold: recall(found, gold.keys(), 3),
+    "recall@5": lambda found, gold: recall(found, gold.keys(), 5),
+    "recall@10": lambda found, gold: recall(found, gold.keys(), 10),
+    "mrr": lambda found, gold: reciprocal_rank(found, gold.keys()),
+}
+"""Measures of a ranking and the grades of the gold; see `vrag.metrics`."""
+
+DOCUMENT_RECALL = "document_recall@10"
+_DEPTH = 10
+
+
+def ranking_measures(found: Sequence[Spot], documents: Sequence[str], gold: Gold) -> dict[str, float]:
+    """Return all measures of a ranking, best first, with the document of each; none without gold."""
+    if not gold.grades:
+        return {}
+    measured = {name: measure(found, gold.grades) for name, measure in RANKING.items()}
+    return measured | {DOCUMENT_RECALL: document_recall(documents, gold.documents, _DEPTH)}
+
+
+def document_recall(documents: Sequence[str], gold: AbstractSet[str], k: int) -> float:
+    """Return the share of the gold documents of which something is among the first `k`, 0 without gold.
+
+    As in M3DocRAG (Cho et al. 2024, arXiv 2411.04952) a document takes up a place with each of its pages.
+
+    >>> document_recall(["a.pdf", "a.pdf", "b.pdf"], {"a.pdf", "b.pdf"}, 2)
+    0.5
+    """
+    return recall(documents, gold, k)
 
 
 def overlap(one: Sequence[Box], other: Sequence[Box]) -> tuple[float, float]:
@@ -29,20 +66,18 @@ def overlap(one: Sequence[Box], other: Sequence[Box]) -> tuple[float, float]:
     across = np.unique([side for box in boxes for side in (box.x1, box.x2)])
     down = np.unique([side for box in boxes for side in (box.y1, box.y2)])
     cells = np.outer(np.diff(down), np.diff(across))
-    first, second = (_covered(each, across, down) for each in (one, other))
+
+    def cells_of(boxes: Sequence[Box]) -> NDArray[np.bool_]:
+        """Return the cells that boxes cover, shape (rows, columns)."""
+        covered = np.zeros(cells.shape, np.bool_)
+        for box in boxes:
+            left, right = np.searchsorted(across, (box.x1, box.x2))
+            top, bottom = np.searchsorted(down, (box.y1, box.y2))
+            covered[top:bottom, left:right] = True
+        return covered
+
+    first, second = cells_of(one), cells_of(other)
     return float(cells[first & second].sum()), float(cells[first | second].sum())
-
-
-def _covered(
-    boxes: Sequence[Box], across: NDArray[np.float64], down: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return the cells that boxes cover, shape (rows, columns)."""
-    covered = np.zeros((max(len(down) - 1, 0), max(len(across) - 1, 0)), np.bool_)
-    for box in boxes:
-        left, right = np.searchsorted(across, (box.x1, box.x2))
-        top, bottom = np.searchsorted(down, (box.y1, box.y2))
-        covered[top:bottom, left:right] = True
-    return covered
 
 
 def region_measures(offered: Sequence[Placed], gold: Sequence[Placed]) -> dict[str, float]:
@@ -60,12 +95,8 @@ def region_recall(offered: Sequence[Placed], gold: Sequence[Placed], k: int) -> 
     once, as regions made for a question may overlap, and showing a place again finds nothing: the same where
     no boxes overlap. There areas are in points, here in shares of their page.
 
-    A page that is offered whole covers all gold on it: read it beside `region_precision`.
-
-    Args:
-        offered: Page and box of each, best first; pages are compared by `==`.
-        gold: Page and box of each; without any area the result is 0.
-        k: How many regions count.
+    A page that is offered whole covers all gold on it: read it beside `region_precision`. Pages are compared
+    by `==`; without any gold area the result is 0.
 
     >>> from vrag.geometry import Box
     >>> region_recall([("p", Box.unit(0, 0.25, 1, 1))], [("p", Box.unit(0, 0, 1, 0.5))], 1)
@@ -79,12 +110,8 @@ def region_precision(offered: Sequence[Placed], gold: Sequence[Placed], k: int) 
 
     With O and G of `region_recall`. An addition, as regions here can have any size: larger regions that cover
     more pay for it, and a page offered whole earns the share of it that is gold. Where
-    `k` regions are larger than the gold, none reaches 1: compare it at the same `k`.
-
-    Args:
-        offered: Page and box of each, best first; without any area among the first `k` the result is 0.
-        gold: Page and box of each.
-        k: How many regions count.
+    `k` regions are larger than the gold, none reaches 1: compare it at the same `k`. Without any area among
+    the first `k` the result is 0.
 
     >>> from vrag.geometry import Box
     >>> region_precision([("p", Box.unit(0, 0.25, 1, 1))], [("p", Box.unit(0, 0, 1, 0.5))], 1)
