@@ -20,6 +20,7 @@ from vrag.agent.events import ModelCalled
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError, RunError
 from vrag.rollouts import rollout_store as module
+from vrag.rollouts.job import RolloutJob
 from vrag.rollouts.rollout_store import RolloutEntry, open_rollout_store, read_entries, stored_rollouts
 
 if TYPE_CHECKING:
@@ -45,10 +46,13 @@ def make(
     async def all_left() -> list[RolloutEntry]:
         made: list[RolloutEntry] = []
         with open_rollout_store(folder, MADE_WITH) as campaign:
-            left = campaign.remaining(attempts(cases, samples), again=again)
-            async with aclosing(campaign.make(left, agent, concurrency=4, seconds=20)) as entries:
-                async for entry in entries:
-                    made.append(entry)
+            all_attempts = attempts(cases, samples)
+            job = RolloutJob(
+                store=campaign, attempts=all_attempts, concurrency=4, seconds=20, retry_failed=again
+            )
+            async with aclosing(job.rollouts(agent)) as rollouts:
+                async for rollout in rollouts:
+                    made.append(campaign.entries[rollout.attempt.key])
                     if len(made) == most:
                         break
         return made
@@ -326,13 +330,14 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3]); sys.path.insert(0, sys.argv[4])
 from rolling_scripts import attempts, scripted
+from vrag.rollouts.job import RolloutJob
 from vrag.rollouts.rollout_store import open_rollout_store
 
 async def main():
     with open_rollout_store(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:
-        left = campaign.remaining(attempts(int(sys.argv[2])))
-        async for entry in campaign.make(left, lambda _: scripted(), concurrency=2):
-            print(entry.model_dump_json(), flush=True)
+        job = RolloutJob(store=campaign, attempts=attempts(int(sys.argv[2])), concurrency=2)
+        async for rollout in job.rollouts(lambda _: scripted()):
+            print(campaign.entries[rollout.attempt.key].model_dump_json(), flush=True)
 
 asyncio.run(main())
 """

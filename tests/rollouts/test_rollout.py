@@ -151,18 +151,16 @@ def test_rollouts_go_on_while_their_taker_is_busy() -> None:
 def test_late_ones_keep_their_events_and_say_so() -> None:
     policy = Sleeping(lambda number: 30.0 if number == 1 else 0.0)
     agent = agent_of(policy)
-    began = time.perf_counter()
     good, late = sorted(
-        rolled(attempts(2), lambda _: agent, seconds=0.3), key=lambda one: one.attempt.case.uid
+        rolled(attempts(2), lambda _: agent, seconds=2), key=lambda one: one.attempt.case.uid
     )
-    assert time.perf_counter() - began < 3
     assert good.failure is None
-    assert late.failure == "Deadline: It took longer than 0.3 seconds."
+    assert late.failure == "Deadline: It took longer than 2 seconds."
     assert late.reason == "Deadline"
     assert isinstance(late.events[0], RunStarted)
     assert late.trajectory.stop_reason is StopReason.CANCELLED
     assert late.trajectory.failure == late.failure
-    assert 0.3 <= late.seconds < 3
+    assert 2 <= late.seconds < 30
 
 
 def test_one_that_does_not_end_when_it_is_told_to_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,13 +171,13 @@ def test_one_that_does_not_end_when_it_is_told_to_is_broken_off(monkeypatch: pyt
             async for event in scripted().astream(*arguments, **named):  # pyright: ignore[reportArgumentType]
                 yield event
                 if isinstance(event, SearchReturned):
-                    await asyncio.sleep(30)
+                    await asyncio.sleep(60)
 
     monkeypatch.setattr(vrag.rollouts.rollout, "GRACE_SECONDS", 0.1)
-    (one,) = rolled(attempts(1), lambda _: Deaf(), seconds=0.3)  # pyright: ignore[reportArgumentType, reportReturnType]
+    (one,) = rolled(attempts(1), lambda _: Deaf(), seconds=1)  # pyright: ignore[reportArgumentType, reportReturnType]
     assert one.reason == "Deadline"
     assert isinstance(one.events[-1], SearchReturned)
-    assert one.seconds < 3
+    assert one.seconds < 30
 
 
 def test_the_deadline_runs_from_the_start_of_a_rollout_and_not_of_the_job() -> None:

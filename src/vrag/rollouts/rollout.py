@@ -46,6 +46,11 @@ class RolloutAttempt:
     sample: int
     """Number of the rollout in its group, from 0."""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """Case and sample, which identify it."""
+        return self.case.uid, self.sample
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rollout:
@@ -77,6 +82,11 @@ class Rollout:
     def reason(self) -> str | None:
         """The kind of its failure, to count by."""
         return None if self.failure is None else self.failure.partition(":")[0]
+
+
+def attempts_of(cases: Iterable[Case], samples: int) -> list[RolloutAttempt]:
+    """List so many attempts at each case: those of a case open the same pages, and share their prompt."""
+    return [RolloutAttempt(case=case, sample=sample) for case in cases for sample in range(samples)]
 
 
 async def roll_out(

@@ -15,29 +15,26 @@ is there twice. An attempt whose run somebody deletes is made again as well.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vrag.agent.background import run_in_thread
 from vrag.agent.events import ModelCalled
 from vrag.agent.runs.run_store import RunStore
 from vrag.atomic_io import Journal, read_lines, write_file
 from vrag.errors import RunError
 from vrag.rollouts.resumable_store import LOCK, ResumableStore, report_disk_errors
-from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
+from vrag.rollouts.rollout import Rollout, RolloutAttempt
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from vrag.agent.agent import Agent
     from vrag.agent.events import Event
     from vrag.types import Case
 
@@ -119,7 +116,7 @@ class RolloutStore:
             RunError: If a case has another question than before.
         """
         for attempt in attempts:
-            entry = self.entries.get((attempt.case.uid, attempt.sample))
+            entry = self.entries.get(attempt.key)
             if entry is not None and entry.question != attempt.case.query:
                 raise RunError(
                     f"The case {attempt.case.uid} in {self.folder} asks something else.",
@@ -127,37 +124,6 @@ class RolloutStore:
                 )
             if entry is None or (again and entry.failure is not None):
                 yield attempt
-
-    async def make(
-        self,
-        attempts: Iterable[RolloutAttempt],
-        agent: Callable[[RolloutAttempt], Agent],
-        *,
-        concurrency: int = 64,
-        seconds: float | None = None,
-    ) -> AsyncGenerator[RolloutEntry, None]:
-        """Make attempts as `roll_out` does, and yield each when it is safe on disk.
-
-        Raises:
-            RunError: If the disk refuses.
-        """
-        rolling = roll_out(attempts, agent, concurrency=concurrency, seconds=seconds)
-        async with aclosing(rolling) as rollouts:
-            async for rollout in rollouts:
-                yield await self.keep_in_thread(rollout)
-
-    async def keep_in_thread(self, rollout: Rollout) -> RolloutEntry:
-        """Keep a rollout as `keep` does, in a thread; once begun, that is not cancelled.
-
-        Raises:
-            RunError: If the disk refuses.
-        """
-        keeping = asyncio.ensure_future(run_in_thread(lambda: self.keep(rollout)))
-        try:
-            return await asyncio.shield(keeping)
-        except asyncio.CancelledError:
-            await asyncio.gather(keeping, return_exceptions=True)
-            raise
 
     def keep(self, rollout: Rollout) -> RolloutEntry:
         """Write a rollout; when this returns it is on disk.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable
-from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +11,8 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, warn
 from vrag.cli.terminal.inputs import read_questions
-from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line
+from vrag.cli.terminal.process import DONE, FAILED, STOPPED
+from vrag.cli.terminal.progress import RESUME_NOTE, progress_line
 from vrag.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
@@ -58,6 +56,7 @@ def demonstrate(
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
     settings = opt.load_flags({"agent": agent, "collections": collections, "hits": hits}).settings
+    from vrag.rollouts.job import RolloutJob
     from vrag.rollouts.rollout import RolloutAttempt
     from vrag.rollouts.rollout_store import open_rollout_store
 
@@ -66,30 +65,23 @@ def demonstrate(
     cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
     script = _Script(settings, cases, skills, seed, model)
-    attempts = (RolloutAttempt(case=cases[n % len(cases)], sample=n // len(cases)) for n in range(count))
-    with open_rollout_store(out, script.made_with) as store:
-        before = len(store.entries)
-
-        async def record_runs(show: Callable[[str], None]) -> None:
-            runs = store.make(store.remaining(attempts), script.agent, concurrency=CONCURRENCY)
-            async with aclosing(runs) as entries:
-                async for _ in entries:
-                    show(f"{len(store.entries)} runs in {store.folder}")
-
-        with note_on_interrupt(RESUME_NOTE), progress_line(quiet=as_json) as show:
-            asyncio.run(record_runs(show))
+    attempts = [RolloutAttempt(case=cases[n % len(cases)], sample=n // len(cases)) for n in range(count)]
+    with open_rollout_store(out, script.made_with) as store, progress_line(quiet=as_json) as show:
+        job = RolloutJob(store=store, attempts=attempts, concurrency=CONCURRENCY)
+        job.run(job.make_all(script.agent, lambda: show(f"{len(store.entries)} runs in {store.folder}")))
         entries = list(store.entries.values())
     failures = [entry.failure for entry in entries if entry.failure is not None]
-    new = len(entries) - before
+    if job.stopped:
+        warn(f"Stopped. {RESUME_NOTE}")
     if as_json:
-        print_json({"folder": str(out), "runs": len(entries), "new": new, "failed": len(failures)})
+        print_json({"folder": str(out), "runs": len(entries), "new": job.made, "failed": len(failures)})
     else:
         total = f"it now has {len(entries)}, {len(failures)} of them failed"
-        echo(("Recorded", "bold"), f" {new} runs in {plain(str(out))}; {total}.")
+        echo(("Recorded", "bold"), f" {job.made} runs in {plain(str(out))}; {total}.")
         if failures:
             warn(f"The latest failure: {failures[-1]}")
-    if len(failures) == len(entries):
-        raise typer.Exit(1)
+    all_failed = len(failures) == len(entries)
+    raise typer.Exit(STOPPED if job.stopped else FAILED if all_failed or job.given_up else DONE)
 
 
 class _Script:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.cli.terminal.console import duration
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
-from vrag.cli.terminal.progress import progress_line, should_give_up
+from vrag.cli.terminal.progress import progress_line
 
 if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.cli.eval.question_source import QuestionSource
     from vrag.evaluation.answer_extraction import Extractor
     from vrag.evaluation.record import CaseRecord, Extraction
-    from vrag.evaluation.relevance import DocumentNames
-    from vrag.evaluation.result_store import Conditions, Evaluation, Searched
+    from vrag.evaluation.result_store import Conditions, Evaluation
     from vrag.evaluation.retrieval import RetrievalReport
     from vrag.factory import Session
-    from vrag.reward import CompositeReward, Reward
-    from vrag.rollouts.rollout import Rollout, RolloutAttempt
-    from vrag.rollouts.rollout_store import RolloutStore
+    from vrag.reward import Reward
+    from vrag.reward.reward import IdentifiedJudge
+    from vrag.rollouts.job import RolloutJob
+    from vrag.rollouts.rollout import Rollout
     from vrag.settings import Settings
-    from vrag.types import Case
 
 
 @dataclass(kw_only=True)
@@ -46,24 +42,9 @@ class BenchmarkJob:
     extract: bool
     retry_failed: bool
     quiet: bool
-    before: int = 0
-    """Runs that were in the folder."""
-    stopped: bool = False
-    failures_in_a_row: int = 0
-    """Failed runs since the latest one that did not fail."""
-    given_up: bool = False
-    """True if so many runs failed in a row that the rest would fail too."""
-    start: float = 0.0
-    """Start of the first new run, in seconds of `time.monotonic`."""
+    rollouts: RolloutJob = field(init=False)
+    """The runs; set by `run`."""
     records: dict[tuple[str, int], CaseRecord] = field(default_factory=dict[tuple[str, int], "CaseRecord"])
-
-    @cached_property
-    def attempts(self) -> list[RolloutAttempt]:
-        """All runs of all questions."""
-        from vrag.rollouts.rollout import RolloutAttempt
-
-        cases = self.questions.cases
-        return [RolloutAttempt(case=case, sample=sample) for case in cases for sample in range(self.samples)]
 
     @property
     def judge(self) -> str:
@@ -97,124 +78,147 @@ class BenchmarkJob:
         from vrag.evaluation.blank_searcher import BlankSearcher
         from vrag.evaluation.result_store import write_evaluation
         from vrag.factory import made_with, open_agent, open_extractor, open_judge
-        from vrag.reward import CompositeReward
         from vrag.rollouts.batched_search import BatchedSearcher
+        from vrag.rollouts.job import RolloutJob
+        from vrag.rollouts.rollout import attempts_of
         from vrag.rollouts.rollout_store import open_rollout_store
 
         searcher = BlankSearcher(session.searcher) if self.blank else session.searcher
         agent = open_agent(self.settings, BatchedSearcher(searcher))
+        embedder = session.collection.header.embedder if not self.settings.search_url else None
         conditions = {
             **made_with(self.settings, agent, searcher),
             "cases": self.questions.digest,
             "deadline": self.seconds,
             "ranking": self.settings.ranking,
-            "embedder": None if self.settings.search_url else _embedder_name(session),
+            "embedder": embedder.name if embedder else None,
         }
         with open_rollout_store(self.out, conditions) as store, progress_line(quiet=self.quiet) as show:
             judge = open_judge(self.settings, exact=self.exact, beside=self.out)
             extractor = open_extractor(self.settings, beside=self.out) if self.extract else None
-            judges = _Judges(CompositeReward(judge, gate=False), judge.identity, extractor)
-            recorder = self._open_recorder(session)
-            asyncio.run(self._work(agent, judges, store, recorder, show))
-            keys = ((attempt.case.uid, attempt.sample) for attempt in self.attempts)
-            records = [self.records[key] for key in keys if key in self.records]
-            return write_evaluation(self.out, self._conditions(conditions, judges, recorder), records)
+            attempts = attempts_of(self.questions.cases, self.samples)
+            self.rollouts = RolloutJob(
+                store=store,
+                attempts=attempts,
+                concurrency=self.concurrency,
+                seconds=self.seconds,
+                retry_failed=self.retry_failed,
+            )
+            retrieval = self._measure_retrieval(session)
+            self.rollouts.run(self._record_runs(agent, judge, extractor, session, retrieval, show))
+            records = [record for attempt in attempts if (record := self.records.get(attempt.key))]
+            identity = "" if extractor is None else extractor.identity
+            found = self._conditions(conditions, judge.identity, identity, session, retrieval)
+            return write_evaluation(self.out, found, records)
 
-    def _open_recorder(self, session: Session) -> _Recorder:
+    def _measure_retrieval(self, session: Session) -> RetrievalReport:
         """Measure how well a search for the question itself finds the gold pages, for the records."""
-        from vrag.evaluation.relevance import DocumentNames
-        from vrag.evaluation.result_store import searched_for
         from vrag.evaluation.retrieval import WordLocator, evaluate_retrieval
 
-        cases = self.questions.cases
         locate = WordLocator(session.searcher)
-        retrieval = evaluate_retrieval(cases, session.searcher, session.documents, locate=locate)
-        places = tuple(
-            str(collection.home.resolve()) if collection.home else collection.address
-            for collection in session.collections.values()
-        )
-        searched = searched_for(cases, session.documents)
-        return _Recorder(self.judge, DocumentNames.of(session.documents), retrieval, places, searched)
+        return evaluate_retrieval(self.questions.cases, session.searcher, session.documents, locate=locate)
 
-    async def _work(
+    async def _record_runs(
         self,
         agent: Agent,
-        judges: _Judges,
-        store: RolloutStore,
-        recorder: _Recorder,
+        judge: IdentifiedJudge,
+        extractor: Extractor | None,
+        session: Session,
+        retrieval: RetrievalReport,
         show: Callable[[str], None],
     ) -> None:
+        """Judge and measure the stored runs and the others as they finish."""
+        from vrag.datasets.registry import published_measures
+        from vrag.evaluation.record import record_of
+        from vrag.evaluation.relevance import DocumentNames
         from vrag.evaluation.result_store import record_rollouts
+        from vrag.reward import CompositeReward
+
+        names = DocumentNames.of(session.documents)
+        searched = {score.uid: score.measures for score in retrieval.scores}
+
+        def record(rollout: Rollout, reward: Reward | None, extraction: Extraction | None) -> CaseRecord:
+            case = rollout.attempt.case
+            return record_of(
+                case,
+                rollout.attempt.sample,
+                rollout,
+                reward,
+                names,
+                judge=self.judge,
+                rule=published_measures,
+                extraction=extraction,
+                retrieval=searched.get(case.uid),
+            )
 
         def add(record: CaseRecord) -> None:
             self.records[record.subject.uid, record.sample] = record
             show(self._progress_text())
 
+        scorer = CompositeReward(judge, gate=False)
         try:
-            async with aclosing(self._rollouts(agent, store)) as rollouts:
-                await record_rollouts(
-                    rollouts, judges.scorer, recorder, extractor=judges.extractor, progress=add
-                )
-        except asyncio.CancelledError:  # Ctrl-C
-            self.stopped = True
+            async with aclosing(self._all_rollouts(agent)) as rollouts:
+                await record_rollouts(rollouts, scorer, record, extractor=extractor, progress=add)
         finally:
             await agent.aclose()
-            await judges.aclose()
+            await scorer.aclose()
+            if extractor is not None:
+                await extractor.aclose()
 
-    async def _rollouts(self, agent: Agent, store: RolloutStore) -> AsyncGenerator[Rollout, None]:
+    async def _all_rollouts(self, agent: Agent) -> AsyncGenerator[Rollout, None]:
         """Yield the stored runs, then the others as they finish, several at a time."""
+        from vrag.agent.background import run_in_thread
         from vrag.factory import agent_by_seed
-        from vrag.rollouts.rollout import roll_out
+        from vrag.rollouts.rollout_store import stored_rollouts
 
-        missing = list(store.remaining(self.attempts, again=self.retry_failed))
-        keys = {(attempt.case.uid, attempt.sample) for attempt in missing}
-        self.before = len(self.attempts) - len(missing)
-        async with aclosing(_read_rollouts(store.folder, self.questions.cases, self.samples)) as stored:
-            async for rollout in stored:
-                if (rollout.attempt.case.uid, rollout.attempt.sample) not in keys:
-                    yield rollout
-        self.start = time.monotonic()
-        agents = agent_by_seed(self.settings, agent)
-        rolling = roll_out(missing, agents, concurrency=self.concurrency, seconds=self.seconds)
-        async with aclosing(rolling) as rollouts:
-            async for rollout in rollouts:
-                await store.keep_in_thread(rollout)
+        missing = {attempt.key for attempt in self.rollouts.missing}
+        stored = stored_rollouts(self.out, self.questions.cases)
+        while (rollout := await run_in_thread(lambda: next(stored, None))) is not None:
+            if rollout.attempt.sample < self.samples and rollout.attempt.key not in missing:
                 yield rollout
-                self.failures_in_a_row = self.failures_in_a_row + 1 if rollout.failure else 0
-                if should_give_up(self.failures_in_a_row, self.concurrency):
-                    self.given_up = True
-                    return
+        async with aclosing(self.rollouts.rollouts(agent_by_seed(self.settings, agent))) as rollouts:
+            async for rollout in rollouts:
+                yield rollout
 
     def _progress_text(self) -> str:
         from vrag.evaluation.record import CaseOutcome
 
-        done, total = len(self.records), len(self.attempts)
+        done, total = len(self.records), len(self.rollouts.attempts)
         right = sum(record.outcome is CaseOutcome.RIGHT for record in self.records.values())
         parts = [f"{done}/{total} runs", f"{right} right"]
-        if (new := done - self.before) > 0:
-            remaining = (time.monotonic() - self.start) / new * (total - done)
-            parts.append(f"{duration(remaining)} left")
+        if (new := done - self.rollouts.before) > 0:
+            parts.append(f"{duration(self.rollouts.elapsed_seconds / new * (total - done))} left")
         return " · ".join(parts)
 
-    def _conditions(self, made_with: dict[str, Any], judges: _Judges, recorder: _Recorder) -> Conditions:
+    def _conditions(
+        self,
+        made_with: dict[str, Any],
+        judge: str,
+        extractor: str,
+        session: Session,
+        retrieval: RetrievalReport,
+    ) -> Conditions:
+        """Describe the evaluation; `judge` and `extractor` are their identities."""
         from vrag import __version__
-        from vrag.evaluation.result_store import MEASURES_VERSION, Conditions
+        from vrag.evaluation.result_store import MEASURES_VERSION, Conditions, searched_for
 
-        retrieval = recorder.retrieval
         return Conditions(
             version=__version__,
             benchmarks=self.questions.parts,
             cases=self.questions.digest,
             samples=self.samples,
             judge=self.judge,
-            judge_identity=judges.identity,
-            extractor="" if judges.extractor is None else judges.extractor.identity,
+            judge_identity=judge,
+            extractor=extractor,
             made_with=made_with,
-            places=recorder.places,
+            places=tuple(
+                str(collection.home.resolve()) if collection.home else collection.address
+                for collection in session.collections.values()
+            ),
             retrieval={"pages": retrieval.pages, "seconds": round(retrieval.seconds, 3)},
-            stopped=self.stopped or len(self.records) < len(self.attempts),
+            stopped=self.rollouts.stopped or len(self.records) < len(self.rollouts.attempts),
             asked=len(self.questions.cases),
-            searched=recorder.searched,
+            searched=searched_for(self.questions.cases, session.documents),
             measures=MEASURES_VERSION,
         )
 
@@ -222,78 +226,8 @@ class BenchmarkJob:
         """Return the exit status of the process."""
         from vrag.evaluation.record import CaseOutcome
 
-        if self.stopped:
+        if self.rollouts.stopped:
             return STOPPED
         unmeasured = (CaseOutcome.UNJUDGED, CaseOutcome.FAILED)
         measured = any(record.outcome not in unmeasured for record in evaluation.records)
-        return DONE if measured and not self.given_up else FAILED
-
-
-def _embedder_name(session: Session) -> str | None:
-    """Return the embedder of the collection that is searched; None if only words are."""
-    embedder = session.collection.header.embedder
-    return embedder.name if embedder else None
-
-
-async def _read_rollouts(folder: Path, cases: Sequence[Case], samples: int) -> AsyncGenerator[Rollout, None]:
-    """Yield the stored runs of the cases, one at a time."""
-    from vrag.agent.background import run_in_thread
-    from vrag.rollouts.rollout_store import stored_rollouts
-
-    stored = stored_rollouts(folder, cases)
-    while (rollout := await run_in_thread(lambda: next(stored, None))) is not None:
-        if rollout.attempt.sample < samples:
-            yield rollout
-
-
-@dataclass(frozen=True)
-class _Judges:
-    """The judge of answers, and the model that shortens them."""
-
-    scorer: CompositeReward
-    identity: str
-    """Identity of the judge; different for another model, prompt or rule."""
-    extractor: Extractor | None
-
-    async def aclose(self) -> None:
-        await self.scorer.aclose()
-        if self.extractor is not None:
-            await self.extractor.aclose()
-
-
-@dataclass(frozen=True)
-class _Recorder:
-    """The maker of records from runs and their rewards."""
-
-    judge: str
-    names: DocumentNames
-    retrieval: RetrievalReport
-    """The results of a search for the questions themselves."""
-    places: tuple[str, ...]
-    """Directories or URLs of the collections."""
-    searched: Searched | None
-    """The documents that were searched; None if not known."""
-
-    @cached_property
-    def _retrieval_measures(self) -> dict[str, dict[str, float]]:
-        return {score.uid: dict(score.measures) for score in self.retrieval.scores}
-
-    def __call__(
-        self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /
-    ) -> CaseRecord:
-        """Make the record of a run."""
-        from vrag.datasets.registry import published_measures
-        from vrag.evaluation.record import record_of
-
-        attempt = rollout.attempt
-        return record_of(
-            attempt.case,
-            attempt.sample,
-            rollout,
-            reward,
-            self.names,
-            judge=self.judge,
-            rule=published_measures,
-            extraction=extraction,
-            retrieval=self._retrieval_measures.get(attempt.case.uid, {}),
-        )
+        return DONE if measured and not self.rollouts.given_up else FAILED

@@ -124,9 +124,9 @@ def run(
     written = write_report(evaluation, out, session)
     facts = {
         "folder": str(out),
-        "before": job.before,
-        "stopped": job.stopped,
-        "given_up": job.given_up,
+        "before": job.rollouts.before,
+        "stopped": job.rollouts.stopped,
+        "given_up": job.rollouts.given_up,
         "files": list(map(str, written.files)),
         **written.summary,
     }
@@ -140,16 +140,17 @@ def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: Writte
     from vrag.evaluation.report.run_facts import judged_by_rules
 
     folder = plain(str(job.out))
-    if job.stopped:
+    if job.rollouts.stopped:
         warn(f"Stopped. {RESUME_NOTE}")
-    if job.given_up:
-        warn(f"Given up: the last {job.failures_in_a_row} runs failed. Fix the cause and add --retry-failed.")
+    if job.rollouts.given_up:
+        failures = job.rollouts.failures_in_a_row
+        warn(f"Given up: the last {failures} runs failed. Fix the cause and add --retry-failed.")
     if failed := [record for record in evaluation.records if record.outcome is CaseOutcome.FAILED]:
         runs = f"{count(len(failed), 'run')} failed and {'counts' if len(failed) == 1 else 'count'} as wrong"
         warn(f"{runs}, for example: {plain(failed[0].why, 300)}")
         echo("To repeat failed runs, add --retry-failed to the same command.")
     _print_missing_verdicts(evaluation)
-    before = f"{job.before} from earlier. " if job.before else ""
+    before = f"{job.rollouts.before} from earlier. " if job.rollouts.before else ""
     echo(f"{count(len(evaluation.records), 'run')}. {before}The runs are in {folder}.")
     print_summary(written, command=f"vrag eval report {folder} ")
     wrong = any(record.outcome is CaseOutcome.WRONG and record.answer for record in evaluation.records)

@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 LOG_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""
 RESUME_NOTE = "Finished work is kept. Run the same command again to continue."
-MIN_FAILURES, FAILURES_PER_WORKER = 8, 2
-"""Failures in a row after which work is given up: at least so many, and so many times the concurrency."""
 ACTION_EVENTS = ("search_requested", "crop_requested", "action_requested")
-
-
-def should_give_up(failures: int, concurrency: int) -> bool:
-    """Return whether so many runs failed in a row that the rest would fail too: the server is gone."""
-    return failures >= max(MIN_FAILURES, FAILURES_PER_WORKER * concurrency)
 
 
 @contextmanager

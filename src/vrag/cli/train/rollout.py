@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,14 +12,10 @@ from vrag.cli import options as opt
 from vrag.cli.terminal.console import duration, echo, plain, print_result, print_table, warn
 from vrag.cli.terminal.inputs import read_questions, warn_missing_documents
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
-from vrag.cli.terminal.progress import RESUME_NOTE, progress_line, should_give_up
+from vrag.cli.terminal.progress import RESUME_NOTE, progress_line
 
 if TYPE_CHECKING:
-    from vrag.agent.agent import Agent
-    from vrag.rollouts.rollout import RolloutAttempt
-    from vrag.rollouts.rollout_store import RolloutEntry, RolloutStore
-    from vrag.settings import Settings
-    from vrag.types import Case
+    from vrag.rollouts.job import RolloutJob
 
 
 def rollout(
@@ -69,173 +60,84 @@ def rollout(
       vrag train rollout questions.json --out rollouts --samples 8 --concurrency 128 --retry-failed
     """
     settings = opt.load_flags(locals(), token_details=True, model_requests=concurrency).settings
+    from vrag.factory import agent_by_seed, made_with, open_agent, open_session
+    from vrag.rollouts.batched_search import BatchedSearcher
+    from vrag.rollouts.job import RolloutJob
+    from vrag.rollouts.rollout import attempts_of
+    from vrag.rollouts.rollout_store import open_rollout_store
+
     cases = read_questions(dataset)
-    job = _RolloutJob(settings, cases, samples, out, concurrency, seconds, retry_failed, quiet=as_json)
-    summary = job.run()
-    print_result(summary.as_dict(out), lambda: _print_summary(summary, out), as_json=as_json)
-    raise typer.Exit(summary.status)
-
-
-@dataclass
-class _RolloutSummary:
-    """The results so far."""
-
-    attempts: int
-    """Rollouts in the complete folder."""
-    before: int
-    """Rollouts that were in the folder."""
-    model: bool
-    """True if a model is asked, which may report token ids."""
-    start: float = field(default_factory=time.perf_counter)
-    made: int = 0
-    failures: Counter[str] = field(default_factory=Counter[str])
-    """Number of failures by reason."""
-    examples: dict[str, str] = field(default_factory=dict[str, str])
-    """One failure of each reason."""
-    failed_before: int = 0
-    """Failed rollouts that were in the folder and are not repeated."""
-    failures_in_a_row: int = 0
-    steps: int = 0
-    tokens: int = 0
-    stopped: bool = False
-    given_up: bool = False
-
-    def add(self, entry: RolloutEntry) -> None:
-        """Count a recorded rollout."""
-        self.made += 1
-        self.steps += entry.steps
-        self.tokens += entry.tokens
-        self.failures_in_a_row = self.failures_in_a_row + 1 if entry.failure else 0
-        if entry.failure and entry.reason:
-            self.failures[entry.reason] += 1
-            self.examples[entry.reason] = entry.failure.partition(":")[2].strip()
-
-    @property
-    def seconds(self) -> float:
-        """The time since the start."""
-        return time.perf_counter() - self.start
-
-    @property
-    def status(self) -> int:
-        """The exit status of the process."""
-        if self.stopped:
-            return STOPPED
-        failed, done = self.failed_before + self.failures.total(), self.before + self.made
-        return FAILED if self.given_up or failed == done else DONE
-
-    @property
-    def line(self) -> str:
-        """The progress, in one line."""
-        remaining = self.attempts - self.before - self.made
-        rate = self.made / max(self.seconds, 1e-9)
-        parts = [f"{self.before + self.made}/{self.attempts} rollouts"]
-        if self.made:
-            parts.append(f"{rate:.2f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min")
-            parts.append(f"{self.tokens / max(self.seconds, 1e-9):,.0f} tokens/s")
-        if self.failures:
-            parts.append(f"{self.failures.total()} failed")
-        if remaining and self.made:
-            parts.append(f"{duration(remaining / rate)} left")
-        return " · ".join(parts)
-
-    def as_dict(self, out: Path) -> dict[str, Any]:
-        """Return the object that `--json` prints."""
-        return {
-            "folder": str(out),
-            "attempts": self.attempts,
-            "done": self.before + self.made,
-            "made": self.made,
-            "failed": dict(self.failures.most_common()),
-            "failed_before": self.failed_before,
-            "examples": self.examples,
-            "steps": self.steps,
-            "tokens": self.tokens,
-            "seconds": round(self.seconds, 3),
-            "stopped": self.stopped,
-            "given_up": self.given_up,
-        }
-
-
-@dataclass
-class _RolloutJob:
-    """The rollouts to make."""
-
-    settings: Settings
-    cases: list[Case]
-    samples: int
-    out: Path
-    concurrency: int
-    seconds: float
-    retry_failed: bool
-    quiet: bool
-
-    def run(self) -> _RolloutSummary:
-        """Make the missing rollouts. Ctrl-C ends it early, with what is finished."""
-        from vrag.factory import made_with, open_agent, open_session
-        from vrag.rollouts.batched_search import BatchedSearcher
-        from vrag.rollouts.rollout_store import open_rollout_store
-
-        session = open_session(self.settings)
-        warn_missing_documents(self.cases, session.documents)
-        session.warm_up()
-        agent = open_agent(self.settings, BatchedSearcher(session.searcher))
-        with open_rollout_store(self.out, made_with(self.settings, agent, session.searcher)) as store:
-            missing = sum(1 for _ in store.remaining(self._attempts(), again=self.retry_failed))
-            attempts = len(self.cases) * self.samples
-            summary = _RolloutSummary(attempts, attempts - missing, model=bool(self.settings.model))
-            if not self.retry_failed:
-                entries = (store.entries.get((each.case.uid, each.sample)) for each in self._attempts())
-                summary.failed_before = sum(entry is not None and bool(entry.failure) for entry in entries)
-            with progress_line(quiet=self.quiet) as show:
-                asyncio.run(self._make(store, agent, summary, show))
-        return summary
-
-    def _attempts(self) -> Iterator[RolloutAttempt]:
-        """Yield all attempts, case by case: those of a case open the same pages, and share their prompt."""
-        from vrag.rollouts.rollout import RolloutAttempt
-
-        cases, samples = self.cases, range(self.samples)
-        return (RolloutAttempt(case=case, sample=sample) for case in cases for sample in samples)
-
-    async def _make(
-        self, store: RolloutStore, agent: Agent, summary: _RolloutSummary, show: Callable[[str], None]
-    ) -> None:
-        from vrag.factory import agent_by_seed
-
-        rollouts = store.make(
-            store.remaining(self._attempts(), again=self.retry_failed),
-            agent_by_seed(self.settings, agent),
-            concurrency=self.concurrency,
-            seconds=self.seconds,
+    session = open_session(settings)
+    warn_missing_documents(cases, session.documents)
+    session.warm_up()
+    runner = open_agent(settings, BatchedSearcher(session.searcher))
+    with open_rollout_store(out, made_with(settings, runner, session.searcher)) as store:
+        job = RolloutJob(
+            store=store,
+            attempts=attempts_of(cases, samples),
+            concurrency=concurrency,
+            seconds=seconds,
+            retry_failed=retry_failed,
         )
-        try:
-            async with aclosing(rollouts) as entries:
-                async for entry in entries:
-                    summary.add(entry)
-                    show(summary.line)
-                    if should_give_up(summary.failures_in_a_row, self.concurrency):
-                        summary.given_up = True
-                        break
-        except asyncio.CancelledError:  # Ctrl-C
-            summary.stopped = True
-        finally:
-            await agent.aclose()
+
+        async def make_rollouts(show: Callable[[str], None]) -> None:
+            try:
+                await job.make_all(agent_by_seed(settings, runner), lambda: show(progress_text(job)))
+            finally:
+                await runner.aclose()
+
+        with progress_line(quiet=as_json) as show:
+            job.run(make_rollouts(show))
+    facts = {
+        "folder": str(out),
+        "attempts": len(job.attempts),
+        "done": job.before + job.made,
+        "made": job.made,
+        "failed": dict(job.failures.most_common()),
+        "failed_before": job.failed_before,
+        "examples": job.examples,
+        "steps": job.steps,
+        "tokens": job.tokens,
+        "seconds": round(job.elapsed_seconds, 3),
+        "stopped": job.stopped,
+        "given_up": job.given_up,
+    }
+    print_result(facts, lambda: _print_summary(job, bool(settings.model)), as_json=as_json)
+    all_failed = job.failed_before + job.failures.total() == job.before + job.made
+    raise typer.Exit(STOPPED if job.stopped else FAILED if job.given_up or all_failed else DONE)
 
 
-def _print_summary(summary: _RolloutSummary, out: Path) -> None:
+def progress_text(job: RolloutJob) -> str:
+    """Describe how far the rollouts are, in one line."""
+    done, total = job.before + job.made, len(job.attempts)
+    seconds = max(job.elapsed_seconds, 1e-9)
+    rate = job.made / seconds
+    parts = [f"{done}/{total} rollouts"]
+    if job.made:
+        parts.append(f"{rate:.2f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min")
+    if job.tokens:
+        parts.append(f"{job.tokens / seconds:,.0f} tokens/s")
+    if job.failures:
+        parts.append(f"{job.failures.total()} failed")
+    if job.made and done < total:
+        parts.append(f"{duration((total - done) / rate)} left")
+    return " · ".join(parts)
+
+
+def _print_summary(job: RolloutJob, by_model: bool) -> None:
     """Print what was made, why others failed, and how to continue."""
-    if summary.stopped:
+    if job.stopped:
         warn(f"Stopped. {RESUME_NOTE}")
-    made = f"{summary.made} rollouts made in {duration(summary.seconds)}"
-    echo(f"{made}: {summary.line}. They are in {plain(str(out))}.")
-    if summary.failed_before:
-        warn(f"{summary.failed_before} earlier rollouts failed. Repeat them with --retry-failed.")
-    if summary.failures:
-        rows = [(reason, str(n), summary.examples[reason]) for reason, n in summary.failures.most_common()]
+    made = f"{job.made} rollouts made in {duration(job.elapsed_seconds)}"
+    echo(f"{made}: {progress_text(job)}. They are in {plain(str(job.store.folder))}.")
+    if job.failed_before:
+        warn(f"{job.failed_before} earlier rollouts failed. Repeat them with --retry-failed.")
+    if job.failures:
+        rows = [(reason, str(n), job.examples[reason]) for reason, n in job.failures.most_common()]
         print_table(("failed", "times", "for example"), rows)
         echo("To repeat failed rollouts, add --retry-failed to the same command.")
-    if summary.given_up:
-        failures = summary.failures_in_a_row
+    if job.given_up:
+        failures = job.failures_in_a_row
         warn(f"Given up: the last {failures} rollouts failed. Fix the cause and add --retry-failed.")
-    if summary.model and summary.steps and not summary.tokens:
+    if by_model and job.steps and not job.tokens:
         warn("The server reported no token ids, which training requires. vLLM and SGLang report them.")
