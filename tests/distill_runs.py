@@ -9,7 +9,7 @@ from vrag.agent.actions import Answer, Crop, Search
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.methods.vrag import VragMethod
-from vrag.distill.expert_reply import write_turn
+from vrag.distill.expert_messages import write_turn
 from vrag.distill.sample_store import Sample, SampleOutcome, SampleStore
 from vrag.model_profiles import PROFILES
 from vrag.testing import ScriptedPolicy, tiny_corpus

@@ -1,4 +1,4 @@
-"""Errors: one tree, drawn in the docstring, and they cross process borders whole."""
+"""Errors: one tree, and they cross process borders whole."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from vrag import errors
 from vrag.errors import MissingExtra, VragError
 
 
-@pytest.mark.parametrize("name", errors.__all__)
-def test_every_error_stands_in_the_drawing_and_in_the_tree(name: str) -> None:
-    assert issubclass(getattr(errors, name), VragError)
-    assert name in (errors.__doc__ or "")
+def test_every_error_is_one_of_ours() -> None:
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    assert all(issubclass(error, VragError) for error in classes)
 
 
 @pytest.mark.parametrize(

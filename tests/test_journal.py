@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.atomic_io import Journal, one_writer, read_lines, replace_directory, write_lines, write_whole
+from vrag.atomic_io import Journal, bind, one_writer, read_lines, replace_directory, write_lines, write_whole
 from vrag.errors import RunError
-from vrag.run_config import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.model_names import ModelKind, read_model_name, same_model
-from vrag.model_profiles import PROFILES, profile_of
+from vrag.model_profiles import PROFILES, ModelKind, profile_of, read_model_name, same_model
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 ROW = re.compile(r"^\| `([^`]+)` \| [^|`]+ \| ([^|`]+) \|$", re.MULTILINE)

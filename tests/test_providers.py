@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vrag.chat import ThinkingSwitch
-from vrag.distill.config import read_experts
+from vrag.distill.experts import read_experts
 from vrag.errors import SettingsError
 from vrag.factory import open_chat, open_judge
 from vrag.providers import PROVIDERS, Provider, split_model

@@ -3,24 +3,28 @@
 A journal holds one entry a line and is only added to. An entry is in the file as a whole or not at all: a
 process that dies while it writes leaves a torn last line, which is no entry. Reading leaves it out, and the
 next writer cuts it off. Failures are `OSError`s here; callers explain them in their own words.
+
+`bind` keeps the configuration that a folder is made with in such a file, and compares it when work continues.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import shutil
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, BinaryIO, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from filelock import FileLock, Timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Collection, Generator, Iterable, Mapping
     from pathlib import Path
 
     from vrag.errors import VragError
+
 
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
@@ -267,3 +271,40 @@ def _whole_size(stream: IO[bytes], size: int) -> int:
             return begin + newline + 1
         end = begin
     return 0
+
+
+def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
+    """Write the configuration of a folder, or compare it with the one that the folder was made with.
+
+    Args:
+        path: The file. One process at a time: see `vrag.atomic_io.one_writer`.
+        made_with: JSON values by name.
+
+    Returns:
+        The names of values that differ; none where the file was just written.
+
+    Raises:
+        OSError: If the file cannot be read or written.
+        ValueError: If the file is damaged.
+    """
+    now = json.loads(json.dumps(made_with))
+    try:
+        before: Any = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        write_whole(path, json.dumps(now, indent=2).encode() + b"\n")
+        return []
+    except RecursionError:
+        raise ValueError("it is nested without end") from None
+    if not isinstance(before, dict):
+        raise ValueError("it holds no object")  # noqa: TRY004 - damage, as what is no JSON
+    return changed(cast("dict[str, Any]", before), now)
+
+
+def changed(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()) -> list[str]:
+    """Return the names of JSON values that differ, sorted, except for those in `free`.
+
+    >>> changed({"model": "a", "seed": 1}, {"model": "b", "seed": 2, "hits": 3}, free={"seed"})
+    ['hits', 'model']
+    """
+    names = (before.keys() | now.keys()) - set(free)
+    return sorted(name for name in names if before.get(name) != now.get(name))

@@ -1,64 +1,10 @@
 """The errors: one class per boundary, all of them `VragError`.
 
-::
-
-    VragError
-    ├── SettingsError       a flag, environment variable or settings file cannot be used
-    ├── CorpusError         a file cannot become items
-    │   ├── UnsupportedFormatError  nothing converts this kind of file
-    │   ├── EncryptedFileError      the content is protected by a password
-    │   ├── FileTooLargeError       opening it would take more memory than is allowed
-    │   └── ConversionTimeout       it took longer than the time limit
-    ├── CollectionError     the directory that holds items and index cannot be used
-    │   ├── CollectionBusy      another process is writing to it
-    │   └── FingerprintMismatch it was built with other settings or another model
-    ├── EmbedError          a model cannot be loaded as an embedder, or something not be embedded
-    │   └── EmbedderFailedError     its server or device failed: further calls would fail as well
-    ├── SearchError         a query or filter cannot be answered
-    │   └── ServerError         the search server cannot be reached, or answered with an error
-    ├── DownloadError       a published file cannot be downloaded, or has another content
-    ├── ModelError          a language model failed or sent an unusable reply
-    │   └── ContextTooLong      the prompt is longer than the context of the model
-    ├── ActionError         an action of another package cannot be loaded
-    ├── RunError            a recorded run is missing, damaged or cannot be replayed
-    ├── TrainingError       a model cannot be trained: no data, no checkpoint, other settings than before
-    ├── CaseError           a data set of questions cannot be read, written or made
-    ├── JudgeError          no verdict on an answer is available
-    ├── SampleError         supervised samples cannot be made, read or exported
-    └── MissingExtra        an optional dependency is not installed
-
 Bad documents, bad replies of a model and bad rollouts are data with a reason and do not raise
 past the code that handles many of them at once. Errors say what to do, in `hint`.
 """
 
 from __future__ import annotations
-
-__all__ = [
-    "ActionError",
-    "CaseError",
-    "CollectionBusy",
-    "CollectionError",
-    "ContextTooLong",
-    "ConversionTimeout",
-    "CorpusError",
-    "DownloadError",
-    "EmbedError",
-    "EmbedderFailedError",
-    "EncryptedFileError",
-    "FileTooLargeError",
-    "FingerprintMismatch",
-    "JudgeError",
-    "MissingExtra",
-    "ModelError",
-    "RunError",
-    "SampleError",
-    "SearchError",
-    "ServerError",
-    "SettingsError",
-    "TrainingError",
-    "UnsupportedFormatError",
-    "VragError",
-]
 
 
 class VragError(Exception):

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["NO_MARGIN", "Box", "Size", "Space", "View", "draw_view", "iou", "smart_resize"]
 
 MAX_ASPECT = 200.0
 """Longest side over shortest side beyond which no model family accepts a picture."""

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 
-__all__ = [
-    "anls",
-    "edits",
-    "exact_match",
-    "ndcg",
-    "normalised",
-    "recall",
-    "reciprocal_rank",
-    "token_f1",
-]
-
 _ARTICLES = frozenset({"a", "an", "the"})
 
 _Name = TypeVar("_Name", bound="Hashable")

@@ -22,7 +22,7 @@ from vrag.doctor import Check
 from vrag.doctor import verl as on_verl
 from vrag.doctor.verl_dry_run import DryRun, dry_run
 from vrag.errors import MissingExtra, SettingsError, TrainingError
-from vrag.rl.trainers.verl import preflight
+from vrag.rl.trainers.verl import launch as preflight
 from vrag.rl.trainers.verl.launch import prepare_launch
 
 SCRIPT = Path(__file__).parents[2] / "train_grpo_qwen2_5_vl_7b.sh"

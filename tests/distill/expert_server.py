@@ -16,7 +16,7 @@ from chat_server import Hang, Refuse, Say
 
 from vrag.agent.budget import Prices
 from vrag.chat import ChatRetries, ChatTimeouts, OpenAIChat
-from vrag.distill.expert import Expert, Experts
+from vrag.distill.experts import Expert, Experts
 from vrag.model_profiles import PROFILES
 from vrag.types import Case
 

@@ -18,17 +18,20 @@ from vrag.agent.environment import Environment
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.runs.event_log import EventLog
 from vrag.chat import ChatImage, ChatText
-from vrag.distill.config import read_experts
-from vrag.distill.expert_prompt import ExpertView, box_sides, feasible, seen_by
-from vrag.distill.expert_reply import (
+from vrag.distill.expert_messages import (
+    ExpertView,
     PlannerReply,
     UnusableReplyError,
+    box_sides,
     dump_turn,
+    feasible,
     read_box,
     read_plan,
     read_score,
+    seen_by,
     write_turn,
 )
+from vrag.distill.experts import read_experts
 from vrag.errors import SettingsError
 from vrag.geometry import Box, Size, Space, View, iou
 from vrag.model_profiles import PROFILES

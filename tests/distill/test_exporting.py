@@ -17,7 +17,7 @@ from vrag.agent.actions import Crop, parse
 from vrag.agent.events import ModelCalled
 from vrag.distill.export import conversation_of, export_sft
 from vrag.distill.sample_store import SampleStore
-from vrag.distill.trace import trace, view_of
+from vrag.distill.select import trace, view_of
 from vrag.errors import SampleError
 from vrag.geometry import Size, Space, iou
 from vrag.model_profiles import PROFILES, Profile

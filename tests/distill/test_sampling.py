@@ -15,10 +15,9 @@ from vrag.agent.actions import Crop, parse
 from vrag.agent.environment import Environment
 from vrag.agent.events import ImageShown, ModelCalled, ModelRetried, SearchReturned
 from vrag.agent.runs.replay import replay
-from vrag.distill.oracle_search import OracleSearcher
 from vrag.distill.sample_store import SampleOutcome, SampleStore
-from vrag.distill.sampler import ExpertSampling, sample_cases
-from vrag.distill.trace import trace, view_of
+from vrag.distill.sampler import ExpertSampling, OracleSearcher, sample_cases
+from vrag.distill.select import trace, view_of
 from vrag.errors import CollectionError, SampleError
 from vrag.geometry import Box, Space, iou
 from vrag.model_profiles import PROFILES

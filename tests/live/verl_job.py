@@ -139,7 +139,7 @@ def advantages(_folder: Path) -> dict[str, Any]:
     import torch
     from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 
-    from vrag.rl.objectives.grpo import group_advantages
+    from vrag.rl.advantages import group_advantages
 
     random = np.random.default_rng(0)
     worst = {True: 0.0, False: 0.0}

@@ -22,8 +22,8 @@ from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError
 from vrag.model_profiles import PROFILES
-from vrag.rl.objectives.credit import credit_of, segment_numbers
-from vrag.rl.objectives.ggpo import Segment, TrajectoryCredit, masks
+from vrag.rl.advantages import Segment, TrajectoryCredit, masks
+from vrag.rl.credit import credit_of, segment_numbers
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import SettingsError
-from vrag.rl.objectives.ggpo import (
+from vrag.rl.advantages import (
     GgpoOptions,
     Segment,
     TrajectoryCredit,
     batch_credit,
+    group_advantages,
     leading,
     maskable,
     masks,
     permuted_masks,
     segment_advantages,
 )
-from vrag.rl.objectives.grpo import group_advantages
 
 Batch: TypeAlias = list[tuple[float, TrajectoryCredit, bool | None]]
 NODES = ("a", "b", "c", "d")

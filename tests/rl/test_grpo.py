@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.rl.objectives.grpo import group_advantages
+from vrag.rl.advantages import group_advantages
 
 NAN = math.nan
 REWARDS = st.one_of(

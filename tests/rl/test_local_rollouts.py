@@ -29,10 +29,10 @@ from tiny_world import (
 from tiny_world import turns as by_turns
 
 from vrag.agent.methods.vimrag import Vimrag
+from vrag.rl.advantages import group_advantages
 from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
-from vrag.rl.objectives.grpo import group_advantages
 from vrag.rl.rows import DroppedRow, RunRows, rows_of
 from vrag.rl.trainers.local import LocalTrainer
 from vrag.testing import tiny_corpus

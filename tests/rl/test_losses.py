@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import SettingsError
-from vrag.rl.objectives.losses import LossOptions, PolicyLoss, RatioKind, policy_loss, row_weights
+from vrag.rl.losses import LossOptions, PolicyLoss, RatioKind, policy_loss, row_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

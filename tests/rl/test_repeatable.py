@@ -10,7 +10,7 @@ import pytest
 from tiny_world import torch
 
 from vrag.errors import TrainingError
-from vrag.rl.determinism import repeatable
+from vrag.rl.checkpoints import repeatable
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from vrag.errors import TrainingError
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.model import open_network
-from vrag.rl.trainers.supervised import SftOptions, SupervisedTrainer
+from vrag.rl.trainers.local import SftOptions, SupervisedTrainer
 from vrag.rl.update import UpdateOptions
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tiny_world import files_of, noise, opened, randoms, row_of, same, shared, t
 from vrag.errors import ModelError
 from vrag.rl import update
 from vrag.rl.generation import SamplingOptions, first_prompt, write
-from vrag.rl.objectives.losses import LossOptions, RatioKind
+from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class TestSkipping:
     ) -> tuple[float, Any]:
         """Loss and gradients by one pass over all rows."""
         from vrag.rl.logprobs import score
-        from vrag.rl.objectives.losses import policy_loss, row_weights
+        from vrag.rl.losses import policy_loss, row_weights
 
         network = opened()
         Updates(network, UpdateOptions())

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from vrag.errors import SettingsError
-from vrag.rl.trainers.verl.launch import prepare_launch
-from vrag.rl.trainers.verl.preflight import (
+from vrag.rl.trainers.verl.launch import (
     FLASH,
     PINS,
     SDPA,
@@ -21,8 +20,9 @@ from vrag.rl.trainers.verl.preflight import (
     choose_attention,
     count_parameters,
     least_memory,
+    prepare_launch,
 )
-from vrag.rl.trainers.verl.text_rows import unpack_features
+from vrag.rl.trainers.verl.plugin import unpack_features
 
 ROOT = Path(__file__).parents[2]
 

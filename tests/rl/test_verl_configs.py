@@ -16,14 +16,22 @@ import yaml
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
+from vrag.rl.trainers.verl import CREDIT
 from vrag.rl.trainers.verl.agent_loops import loop_class
+from vrag.rl.trainers.verl.launch import IMPLEMENTATIONS, shipped
 from vrag.rl.trainers.verl.options import VerlOptions, read_options
-from vrag.rl.trainers.verl.outputs import CREDIT, Output, outputs_of
-from vrag.rl.trainers.verl.preflight import IMPLEMENTATIONS, shipped
-from vrag.rl.trainers.verl.prompts import ChatTemplate
-from vrag.rl.trainers.verl.reward_manager import reward_of
-from vrag.rl.trainers.verl.rollout import PlayedRollout, case_of, open_profile, open_scorer, play, record
-from vrag.rl.trainers.verl.rollout_policy import RolloutPolicy, TokenBudget
+from vrag.rl.trainers.verl.plugin import reward_of
+from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget
+from vrag.rl.trainers.verl.rollout import (
+    Output,
+    PlayedRollout,
+    case_of,
+    open_profile,
+    open_scorer,
+    outputs_of,
+    play,
+    record,
+)
 from vrag.rl.trainers.verl.trainer import BatchCredit, batch_credit, sessions_of
 from vrag.rollouts.rollout import RolloutAttempt
 from vrag.types import Case
@@ -229,7 +237,8 @@ def test_each_prompt_extends_the_tokens_of_the_one_before() -> None:
     assert output.prompt_ids == server.told[0]
     own = decode([id for id, one in zip(output.response_ids, output.response_mask, strict=True) if one])
     assert own == "".join(SCRIPT).replace(" and more", "").replace("<|im_end|>", "")
-    assert whole.count(IMAGE) == sum(image.width * image.height // 28**2 for image in output.images)
+    images = output.multi_modal_data["images"]
+    assert whole.count(IMAGE) == sum(image.width * image.height // 28**2 for image in images)
     assert "[user]" in decode(output.response_ids)
 
 
@@ -250,7 +259,7 @@ def test_an_output_tells_verl_all_that_it_stacks_rows_by() -> None:
         extra.items()
     )
     assert extra[CREDIT]["parts"] == dict(made.reward.parts)
-    assert output.fields()["multi_modal_data"] == {"images": output.images}
+    assert list(vars(output)["multi_modal_data"]) == ["images"]
     assert reward_of(extra)["reward_score"] == output.reward_score == made.reward.total
     assert policy.counter.preempted == 3
     with pytest.raises(TrainingError, match="no reward"):

@@ -151,9 +151,7 @@ def test_rollouts_go_on_while_their_taker_is_busy() -> None:
 def test_late_ones_keep_their_events_and_say_so() -> None:
     policy = Sleeping(lambda number: 30.0 if number == 1 else 0.0)
     agent = agent_of(policy)
-    good, late = sorted(
-        rolled(attempts(2), lambda _: agent, seconds=2), key=lambda one: one.attempt.case.uid
-    )
+    good, late = sorted(rolled(attempts(2), lambda _: agent, seconds=2), key=lambda one: one.attempt.case.uid)
     assert good.failure is None
     assert late.failure == "Deadline: It took longer than 2 seconds."
     assert late.reason == "Deadline"
@@ -181,9 +179,9 @@ def test_one_that_does_not_end_when_it_is_told_to_is_broken_off(monkeypatch: pyt
 
 
 def test_the_deadline_runs_from_the_start_of_a_rollout_and_not_of_the_job() -> None:
-    agent = agent_of(Sleeping(lambda _: 0.1))
-    rollouts = rolled(attempts(8), lambda _: agent, concurrency=1, seconds=1.5)  # 8 × 0.2 s
-    assert [one.failure for one in rollouts] == [None] * 8
+    agent = agent_of(Sleeping(lambda _: 0.55))
+    rollouts = rolled(attempts(4), lambda _: agent, concurrency=1, seconds=4)  # 4 × 1.1 s
+    assert [one.failure for one in rollouts] == [None] * 4
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from vrag.agent.events import ModelCalled
 from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.prompts import with_question, worded
 from vrag.atomic_io import write_whole
-from vrag.distill.expert_prompt import box_sides
-from vrag.distill.trace import trace, view_of
+from vrag.distill.expert_messages import box_sides
+from vrag.distill.select import trace, view_of
 from vrag.errors import RunError, SampleError, SettingsError
 from vrag.geometry import Size, View, draw_view
 from vrag.model_profiles import profile_named

@@ -6,7 +6,6 @@ So a sample is an ordinary run, carried out by the one environment and recorded 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,16 +13,26 @@ from vrag.agent.actions import Answer, Crop
 from vrag.agent.background import run_in_thread
 from vrag.agent.policy import Delta, Reply, Retry, Tokens
 from vrag.agent.prompts import box_words
-from vrag.distill.expert import Tally, consult, prompt
-from vrag.distill.expert_prompt import ExpertView, box_sides, feasible, pictures_in, seen_by
-from vrag.distill.expert_reply import UnusableReplyError, read_box, read_plan, write_turn
+from vrag.distill.expert_messages import (
+    ExpertView,
+    UnusableReplyError,
+    box_sides,
+    feasible,
+    pictures_in,
+    read_box,
+    read_plan,
+    seen_by,
+    write_turn,
+)
+from vrag.distill.experts import consult, prompt
+from vrag.distill.sample_store import ExpertUsage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from vrag.agent.policy import Message, Picture
-    from vrag.distill.expert import Expert, Experts
-    from vrag.distill.expert_reply import PlannerReply
+    from vrag.distill.expert_messages import PlannerReply
+    from vrag.distill.experts import Expert, Experts
     from vrag.geometry import Box
     from vrag.model_profiles import Profile
 
@@ -43,7 +52,7 @@ class ExpertPolicy:
     """The family of the model that learns: of the environment's images and of the boxes in the run."""
     steps: int
     """Turns of the run; at the last one the planner must answer."""
-    tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict[str, Tally](Tally))
+    usage: dict[str, ExpertUsage] = field(default_factory=dict[str, ExpertUsage])
     """The calls of each expert, by its role."""
     name: str = "experts"
     expert_views: dict[str, ExpertView] = field(default_factory=dict[str, ExpertView])
@@ -67,7 +76,15 @@ class ExpertPolicy:
         """
         prompts, completions = self._count_tokens()
         retries: asyncio.Queue[Retry | None] = asyncio.Queue()
-        deciding = asyncio.create_task(self._decide(history, turn >= self.steps, retries.put_nowait))
+
+        async def decide() -> str:
+            plan = await self._plan(history, turn >= self.steps, retries.put_nowait)
+            action = plan.action
+            if isinstance(action, Crop):
+                action = await self._locate(plan.thought, action, history, retries.put_nowait)
+            return write_turn(plan.thought, action)
+
+        deciding = asyncio.create_task(decide())
         deciding.add_done_callback(lambda _: retries.put_nowait(None))
         try:
             while (retry := await retries.get()) is not None:
@@ -83,13 +100,6 @@ class ExpertPolicy:
 
     async def aclose(self) -> None:
         """Do nothing: the caller closes the experts."""
-
-    async def _decide(self, history: Sequence[Message], last: bool, report: Callable[[Retry], None]) -> str:
-        plan = await self._plan(history, last, report)
-        action = plan.action
-        if isinstance(action, Crop):
-            action = await self._locate(plan.thought, action, history, report)
-        return write_turn(plan.thought, action)
 
     async def _plan(
         self, history: Sequence[Message], last: bool, report: Callable[[Retry], None]
@@ -144,14 +154,13 @@ class ExpertPolicy:
         family = expert.profile
         expert_view = self.expert_views.setdefault(family.name, ExpertView(self.learner, family))
         messages = await run_in_thread(lambda: expert_view.conversation(history, *prompts))
-        return await consult(expert, messages, read, self.tallies[expert.role], report)
+        usage = self.usage.setdefault(expert.role, ExpertUsage(model=expert.model.name))
+        return await consult(expert, messages, read, usage, report)
 
     def _count_tokens(self) -> tuple[int, int]:
         """Tokens of all prompts and all replies so far."""
-        tallies = self.tallies.values()
-        return sum(tally.prompt_tokens for tally in tallies), sum(
-            tally.completion_tokens for tally in tallies
-        )
+        used = self.usage.values()
+        return sum(usage.prompt_tokens for usage in used), sum(usage.completion_tokens for usage in used)
 
 
 def _find_picture(crop: Crop, pictures: Sequence[Picture]) -> Picture:

@@ -17,9 +17,9 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from vrag.agent.events import AnswerGiven, StopReason
 from vrag.agent.runs.run_store import RunStore
@@ -59,20 +59,35 @@ class SampleAttempt(_FrozenSample):
     reason: str
 
 
-class ExpertUsage(_FrozenSample):
-    """The calls of one expert for a case, without those of processes that were killed."""
+class ExpertUsage(BaseModel):
+    """The calls of one expert and their cost, without those of processes that were killed."""
+
+    model_config = ConfigDict(extra="forbid")
 
     model: str
     calls: int = 0
+    """Replies that came."""
     retries: int = 0
-    """Calls that failed and were made again."""
+    """Calls that failed and were made again: refused for now, too late, interrupted."""
     faults: int = 0
     """Replies that could not be used."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    seconds: float = 0.0
+    seconds: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3))] = 0.0
+    """From calls to their replies, together."""
     cost: float | None = None
     """In the currency of the prices; None where they are not known."""
+
+    def add(self, other: ExpertUsage) -> None:
+        """Add the numbers of other calls."""
+        self.calls += other.calls
+        self.retries += other.retries
+        self.faults += other.faults
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+        self.seconds += other.seconds
+        if other.cost is not None:
+            self.cost = (self.cost or 0.0) + other.cost
 
 
 class Sample(_FrozenSample):

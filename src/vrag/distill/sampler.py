@@ -7,9 +7,9 @@ record; everything before that may be interrupted at any moment and is resumed.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
-from collections import defaultdict
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -22,10 +22,10 @@ from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import RunFailed
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.replies.sanitize import material
+from vrag.cases.gold import is_gold
 from vrag.chat.messages import ChatMessage, ChatText
-from vrag.distill.expert import Tally, consult, prompt
-from vrag.distill.expert_reply import AnswerScore, read_score
-from vrag.distill.oracle_search import OracleSearcher
+from vrag.distill.expert_messages import AnswerScore, read_score
+from vrag.distill.experts import consult, prompt
 from vrag.distill.policy import ExpertPolicy
 from vrag.distill.sample_store import ExpertUsage, Sample, SampleAttempt, SampleOutcome, is_complete
 from vrag.errors import ModelError, SampleError, VragError
@@ -33,12 +33,51 @@ from vrag.errors import ModelError, SampleError, VragError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from PIL.Image import Image
+
     from vrag.agent.runs.run_store import StoredRun
-    from vrag.distill.expert import Expert, Experts
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.distill.experts import Expert, Experts
     from vrag.distill.sample_store import SampleWriter
+    from vrag.geometry import Size
     from vrag.model_profiles import Profile
     from vrag.search.searcher import Searcher
-    from vrag.types import Case
+    from vrag.types import Case, Hit, Item, Query
+
+
+@dataclass(frozen=True, slots=True)
+class OracleSearcher:
+    """The searcher of one case: its gold pages come first among the hits.
+
+    The environment shows the first hit that was not shown yet. So that is a gold page when an unseen one
+    was found, else the best of the others. No hit is added, and each keeps its score and its rank.
+    """
+
+    inner: Searcher
+    case: Case
+
+    @property
+    def version(self) -> str:
+        """The version of the collection and of the order: equal versions find the same hits."""
+        gold = json.dumps([self.case.file_name, self.case.reference_page]).encode()
+        return f"{self.inner.version}+gold-{hashlib.sha256(gold).hexdigest()[:12]}"
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Search; gold pages come first, others in the order found. See `Searcher.search`."""
+        found = self.inner.search(queries, top_k)
+        return [sorted(hits, key=lambda hit: not is_gold(hit, self.case)) for hits in found]
+
+    def item(self, id: str) -> Item:
+        """Return an item; see `Searcher.item`."""
+        return self.inner.item(id)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """Return the image of an item; see `Searcher.image`."""
+        return self.inner.image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Return frames of a clip; see `Searcher.frames`."""
+        return self.inner.frames(id, fps=fps, most=most)
 
 
 log = logging.getLogger("vrag.distill")
@@ -96,7 +135,7 @@ class SamplingProgress:
     """Cases that were over before."""
     outcomes: dict[str, int]
     """Cases by outcome, those before included."""
-    experts: dict[str, Tally]
+    experts: dict[str, ExpertUsage]
     """The calls of this process to each expert, by its role."""
 
     @property
@@ -123,25 +162,38 @@ async def sample_cases(
         SampleError: If a record is of another question, the disk refuses, or the experts fail case after
             case. What was finished is kept.
     """
-    for case in cases:
-        record = writer.records.get(case.uid)
-        if record and (record.query, record.reference_answer) != (case.query, case.reference_answer):
-            raise SampleError(
-                f"The case {case.uid!r} was sampled with another question or reference.",
-                "Use another --out for another data set.",
-            )
-    work = _SamplingWork(cases, sampling, writer, report)
+    _check_records(cases, writer)
+    uids = {case.uid for case in cases}
+    before = len(uids & writer.records.keys())
+    usage: dict[str, ExpertUsage] = {}
     waiting = iter([case for case in cases if case.uid not in writer.records])
+    failed_in_a_row = 0
+
+    def progress() -> SamplingProgress:
+        outcomes = dict.fromkeys(map(str, SampleOutcome), 0)
+        for record in writer.records.values():
+            outcomes[record.outcome] += record.uid in uids
+        return SamplingProgress(cases=len(cases), before=before, outcomes=outcomes, experts=dict(usage))
 
     async def sample_waiting() -> None:
+        """Keep the records of cases, and end everything where no case succeeds."""
+        nonlocal failed_in_a_row
         for case in waiting:
             trial = _Trial(case, sampling, writer)
             try:
                 sample = await trial.sample()
             finally:
-                for role, tally in trial.tallies.items():
-                    work.tallies[role].join(tally)
-            work.finish(sample)
+                for role, used in trial.usage.items():
+                    usage.setdefault(role, ExpertUsage(model=used.model)).add(used)
+            writer.finish(sample)
+            report(progress())
+            if sample.attempts or sample.outcome is not SampleOutcome.FAILED:  # else no expert was asked
+                failed_in_a_row = failed_in_a_row + 1 if sample.outcome is SampleOutcome.FAILED else 0
+            if failed_in_a_row >= sampling.give_up:
+                raise SampleError(
+                    f"{failed_in_a_row} cases in a row failed; the last: {sample.why}",
+                    "Fix the cause, then sample again with --retry-failed.",
+                )
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -151,46 +203,18 @@ async def sample_cases(
         raise errors.exceptions[0] from None
     finally:
         await sampling.experts.aclose()
-    return work.progress()
+    return progress()
 
 
-@dataclass(slots=True)
-class _SamplingWork:
-    """The state that all cases of one call share."""
-
-    cases: Sequence[Case]
-    sampling: ExpertSampling
-    writer: SampleWriter
-    report: Callable[[SamplingProgress], None]
-    tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict[str, Tally](Tally))
-    before: int = field(init=False)
-    failed_in_a_row: int = 0
-
-    def __post_init__(self) -> None:
-        self.before = sum(case.uid in self.writer.records for case in self.cases)
-
-    def finish(self, sample: Sample) -> None:
-        """Keep the record of a case, and end everything where no case succeeds."""
-        self.writer.finish(sample)
-        self.report(self.progress())
-        if sample.attempts or sample.outcome is not SampleOutcome.FAILED:  # else no expert was asked
-            failed = sample.outcome is SampleOutcome.FAILED
-            self.failed_in_a_row = self.failed_in_a_row + 1 if failed else 0
-        if self.failed_in_a_row >= self.sampling.give_up:
+def _check_records(cases: Sequence[Case], writer: SampleWriter) -> None:
+    """Raise `SampleError` if a record is of another question than its case."""
+    for case in cases:
+        record = writer.records.get(case.uid)
+        if record and (record.query, record.reference_answer) != (case.query, case.reference_answer):
             raise SampleError(
-                f"{self.failed_in_a_row} cases in a row failed; the last: {sample.why}",
-                "Fix the cause, then sample again with --retry-failed.",
+                f"The case {case.uid!r} was sampled with another question or reference.",
+                "Use another --out for another data set.",
             )
-
-    def progress(self) -> SamplingProgress:
-        """Count the cases by outcome."""
-        uids = {case.uid for case in self.cases}
-        outcomes = dict.fromkeys(map(str, SampleOutcome), 0)
-        for record in self.writer.records.values():
-            outcomes[record.outcome] += record.uid in uids
-        return SamplingProgress(
-            cases=len(self.cases), before=self.before, outcomes=outcomes, experts=dict(self.tallies)
-        )
 
 
 @dataclass(slots=True)
@@ -200,7 +224,7 @@ class _Trial:
     case: Case
     sampling: ExpertSampling
     writer: SampleWriter
-    tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict[str, Tally](Tally))
+    usage: dict[str, ExpertUsage] = field(default_factory=dict[str, ExpertUsage])
     attempts: list[SampleAttempt] = field(default_factory=list[SampleAttempt])
 
     async def sample(self) -> Sample:
@@ -253,7 +277,7 @@ class _Trial:
         sampling = self.sampling
         searcher = OracleSearcher(sampling.searcher, self.case) if sampling.oracle else sampling.searcher
         options = EnvironmentOptions(hits=sampling.hits, documents=sampling.documents)
-        policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.tallies)
+        policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.usage)
         limits = Limits(steps=sampling.steps, seconds=sampling.seconds)
         environment = Environment(searcher, sampling.learner, options)
         return Agent(policy, environment, VragMethod(repair=False), limits)
@@ -261,9 +285,10 @@ class _Trial:
     async def _score_run(self, run: StoredRun) -> Sample:
         answer, reason = run.result.answer or ABSTENTION, ""
         judge = self.sampling.experts.judge
+        usage = self.usage.setdefault(judge.role, ExpertUsage(model=judge.model.name))
         for _ in range(self.sampling.attempts):
             try:
-                score = await score_answer(judge, self.case, answer, self.tallies[judge.role])
+                score = await score_answer(judge, self.case, answer, usage)
             except ModelError as error:
                 reason = str(error)
                 self.attempts.append(SampleAttempt(run=run.id, reason=reason))
@@ -273,7 +298,6 @@ class _Trial:
 
     def _record(self, run: StoredRun | None, *, score: int | None = None, why: str) -> Sample:
         last = self.attempts[-1].run if self.attempts else None
-        tallies = self.tallies
         return Sample(
             uid=self.case.uid,
             query=self.case.query,
@@ -284,14 +308,14 @@ class _Trial:
             why=why,
             attempts=tuple(self.attempts),
             experts={
-                expert.role: ExpertUsage(model=expert.model.name, **tallies[expert.role].as_dict())
+                expert.role: self.usage[expert.role]
                 for expert in self.sampling.experts.all
-                if expert.role in tallies
+                if expert.role in self.usage
             },
         )
 
 
-async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> AnswerScore:
+async def score_answer(judge: Expert, case: Case, answer: str, usage: ExpertUsage) -> AnswerScore:
     """Ask the judge for a score from 1 to 5; raise `ModelError` if none can be had.
 
     Question, reference and answer are data of the prompt.
@@ -302,7 +326,7 @@ async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> 
         ChatMessage("system", (ChatText(prompt("judge.md")),)),
         ChatMessage("user", (ChatText(text),)),
     ]
-    return await consult(judge, messages, read_score, tally)
+    return await consult(judge, messages, read_score, usage)
 
 
 def _describe_failure(run: StoredRun) -> str:

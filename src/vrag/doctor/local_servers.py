@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from vrag.chat.http_clients import is_loopback
 from vrag.chat.identity import ModelIdentity, ask_identity, list_models
 from vrag.doctor.check import Check, ok, skipped, warning
-from vrag.model_names import ModelKind, read_model_name
-from vrag.model_profiles import profile_of
+from vrag.model_profiles import ModelKind, profile_of, read_model_name
 from vrag.providers import PROVIDERS
 
 TIMEOUT_SECONDS = 2.0

@@ -16,7 +16,7 @@ from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
 from vrag.providers import reachable
 from vrag.rl.trainers.verl import LOOPS
-from vrag.rl.trainers.verl.preflight import (
+from vrag.rl.trainers.verl.launch import (
     ENGINES,
     FLASH,
     INSTALL,

@@ -21,8 +21,8 @@ from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.errors import TrainingError, VragError
 from vrag.rl.trainers.verl.agent_loops import PreparedRollout, prepare_rollout
+from vrag.rl.trainers.verl.launch import FLASH
 from vrag.rl.trainers.verl.options import library, options_of
-from vrag.rl.trainers.verl.preflight import FLASH
 from vrag.rl.trainers.verl.rollout import open_scorer, open_searcher, play
 from vrag.types import Query
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from vrag.chat.identity import ModelIdentity
-    from vrag.model_names import ModelName
-    from vrag.model_profiles import Profile
+    from vrag.model_profiles import ModelName, Profile
     from vrag.settings import Settings
 
 Result = TypeVar("Result")
@@ -93,7 +92,7 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
 def _detect_family(settings: Settings, probe: bool) -> ModelFamily:
     """Return the family of a model whose name does not decide it; cached in the process once decided."""
     from vrag.chat.http_clients import base_of
-    from vrag.model_names import read_model_name
+    from vrag.model_profiles import read_model_name
 
     name = read_model_name(settings.model)
     if not settings.base_url:
@@ -120,7 +119,7 @@ def _ask_server(settings: Settings, name: ModelName, probe: bool) -> ModelFamily
     """Return the family by the server's description of the model, or by a measurement."""
     from vrag.chat.http_clients import base_of
     from vrag.chat.identity import ModelIdentity, ask_identity
-    from vrag.model_names import ModelKind
+    from vrag.model_profiles import ModelKind
 
     key = settings.key("model_key")
     question = ask_identity(base_of(settings.base_url), settings.model, key, IDENTITY_SECONDS)

@@ -25,7 +25,7 @@ import numpy as np
 
 from vrag.agent.events import ModelCalled
 from vrag.geometry import Size
-from vrag.rl.objectives.credit import segment_numbers
+from vrag.rl.credit import segment_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

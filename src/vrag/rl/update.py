@@ -12,15 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from vrag.agent.policies.local_model import within_memory
 from vrag.embed.device import library
 from vrag.rl.logprobs import Scoring, piles, score
-from vrag.rl.objectives.losses import RatioKind, policy_loss, row_weights
+from vrag.rl.losses import RatioKind, policy_loss, row_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from vrag.rl.losses import LossOptions
     from vrag.rl.model import TrainableModel
-    from vrag.rl.objectives.losses import LossOptions
     from vrag.rl.rows import Row
 
 
@@ -77,7 +77,7 @@ class Updates:
     """The optimizer of a network.
 
     Bit by bit the same for the same batches in the same order, on the same machine with the same libraries
-    and number of threads; on CUDA see `vrag.rl.determinism`.
+    and number of threads; on CUDA see `vrag.rl.checkpoints`.
     """
 
     network: TrainableModel

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from vrag.atomic_io import Journal, one_writer, read_lines, write_lines
-from vrag.run_config import bind
+from vrag.atomic_io import Journal, bind, one_writer, read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

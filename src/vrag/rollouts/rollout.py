@@ -116,66 +116,44 @@ async def roll_out(
     """
     if concurrency < 1 or (seconds is not None and seconds <= 0):
         raise ValueError("concurrency and seconds must be positive")
-    in_flight = _InFlight(attempts, agent, concurrency, seconds)
+    waiting, shared = iter(attempts), _SharedFiles(MAX_SHARED_BYTES)
+    running: set[asyncio.Task[Rollout]] = set()
+    finished: asyncio.Queue[asyncio.Task[Rollout]] = asyncio.Queue()  # never more than slots and in flight
+    fault: Exception | None = None
+    closed = False
+
+    def fill() -> None:
+        """Begin attempts while there is room."""
+        nonlocal closed, fault
+        while not closed and max(len(running), finished.qsize()) < concurrency:
+            try:
+                attempt = next(waiting)
+            except Exception as error:  # noqa: BLE001 - raised when all that had begun are yielded
+                closed, fault = True, None if isinstance(error, StopIteration) else error
+            else:
+                task = asyncio.create_task(_RolloutTask(attempt, seconds, shared).run(agent))
+                running.add(task)
+                task.add_done_callback(finish)
+
+    def finish(task: asyncio.Task[Rollout]) -> None:
+        running.discard(task)
+        finished.put_nowait(task)
+        fill()
+
     try:
-        in_flight.fill()
-        while in_flight.running or not in_flight.finished.empty():
-            task = await in_flight.finished.get()
-            in_flight.fill()
+        fill()
+        while running or not finished.empty():
+            task = await finished.get()
+            fill()
             yield task.result()
     finally:
-        await in_flight.give_up()
-    if in_flight.fault is not None:
-        raise in_flight.fault
-
-
-class _InFlight:
-    """The attempts that are being made, and the finished ones that nobody has taken yet."""
-
-    def __init__(
-        self,
-        attempts: Iterable[RolloutAttempt],
-        agent: Callable[[RolloutAttempt], Agent],
-        concurrency: int,
-        seconds: float | None,
-    ) -> None:
-        self._attempts = iter(attempts)
-        self._agent, self._slots, self._seconds = agent, concurrency, seconds
-        self._shared = _SharedFiles(MAX_SHARED_BYTES)
-        self._exhausted = False
-        """True if no further attempt is begun."""
-        self.running: set[asyncio.Task[Rollout]] = set()
-        self.finished: asyncio.Queue[asyncio.Task[Rollout]] = asyncio.Queue()
-        """Never more than there are slots, and those that were in flight when it filled up."""
-        self.fault: Exception | None = None
-
-    def fill(self) -> None:
-        """Begin attempts while there is room."""
-        while not self._exhausted and max(len(self.running), self.finished.qsize()) < self._slots:
-            try:
-                attempt = next(self._attempts)
-            except StopIteration:
-                self._exhausted = True
-            except Exception as error:  # noqa: BLE001 - raised where rollouts are taken
-                self._exhausted, self.fault = True, error
-            else:
-                rollout = _RolloutTask(attempt, self._seconds, self._shared)
-                task = asyncio.create_task(rollout.run(self._agent))
-                self.running.add(task)
-                task.add_done_callback(self._finish)
-
-    async def give_up(self) -> None:
-        """Cancel what is in flight."""
-        self._exhausted = True
-        running = list(self.running)
-        for task in running:
+        closed = True
+        left = list(running)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    def _finish(self, task: asyncio.Task[Rollout]) -> None:
-        self.running.discard(task)
-        self.finished.put_nowait(task)
-        self.fill()
+        await asyncio.gather(*left, return_exceptions=True)
+    if fault is not None:
+        raise fault
 
 
 @dataclass(slots=True)
@@ -207,10 +185,15 @@ class _RolloutTask:
         loop = asyncio.get_running_loop()
         alarm = None if self.seconds is None else loop.call_later(self.seconds, self.cancel.set)
         timeout = asyncio.timeout(None if self.seconds is None else self.seconds + GRACE_SECONDS)
+        late = f"{DEADLINE}: It took longer than {self.seconds or 0:g} seconds."
+
+        def save(name: str, data: bytes) -> None:
+            self.files[name] = self.shared.share(name, data)
+
         try:
             async with timeout:
                 stream = agent(self.attempt).astream(
-                    self.attempt.case.query, run_id=_new_run_id(), save=self._save, cancel=self.cancel
+                    self.attempt.case.query, run_id=_new_run_id(), save=save, cancel=self.cancel
                 )
                 async with aclosing(stream) as events:
                     async for event in events:
@@ -220,29 +203,19 @@ class _RolloutTask:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # somebody cancelled the task; otherwise code in it raised what says so
             log.debug("A rollout of %s failed.", self.attempt.case.uid, exc_info=True)
-            return self._deadline_failure() if timeout.expired() else _describe_failure(error)
+            return late if timeout.expired() else _describe_failure(error)
         finally:
             if alarm is not None:
                 alarm.cancel()
-        return self._find_failure()
-
-    def _save(self, name: str, data: bytes) -> None:
-        self.files[name] = self.shared.share(name, data)
-
-    def _find_failure(self) -> str | None:
-        """Return the reason a run failed whose events ended."""
         match self.events[-1] if self.events else None:
             case AnswerGiven(stop_reason=StopReason.CANCELLED) if self.cancel.is_set():
-                return self._deadline_failure()
+                return late
             case AnswerGiven() | RunFailed(stop_reason=StopReason.OUT_OF_TOKENS):
                 return None
             case RunFailed() as failed:
                 return f"{failed.boundary}: {failed.message}"
             case _:
                 return "RunError: The run stopped without an end."
-
-    def _deadline_failure(self) -> str:
-        return f"{DEADLINE}: It took longer than {self.seconds:g} seconds."
 
 
 class _SharedFiles:

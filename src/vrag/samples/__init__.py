@@ -10,8 +10,6 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["corpus_dir", "questions_path"]
-
 
 def corpus_dir() -> Path:
     """The folder with the sample documents, inside the installed package."""

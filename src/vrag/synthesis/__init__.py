@@ -5,7 +5,7 @@ For tests, and for models small enough to be trained on a CPU. The same options 
 
 from vrag.synthesis.corpus import TEMPLATES, Corpus, SynthesisOptions, synthesize, write
 from vrag.synthesis.sampling import COLOURS, WORDS, Words
-from vrag.synthesis.template import DocumentDraft, DocumentTemplate, Supply, TemplateQuestion
+from vrag.synthesis.templates import DocumentDraft, DocumentTemplate, Supply, TemplateQuestion
 
 __all__ = [
     "COLOURS",

@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING
 from vrag.cases import write_cases
 from vrag.errors import CaseError
 from vrag.synthesis.canvas import print_pdf
-from vrag.synthesis.emblem import Emblem, EmblemPair
-from vrag.synthesis.report import ChartTemplate, KeyFigure, MultiHop, TableTemplate
 from vrag.synthesis.sampling import COLOURS, WORDS, check_vocabulary, deal_names
-from vrag.synthesis.template import Supply
+from vrag.synthesis.templates import (
+    ChartTemplate,
+    Emblem,
+    EmblemPair,
+    KeyFigure,
+    MultiHop,
+    Supply,
+    TableTemplate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.synthesis.canvas import Colour
     from vrag.synthesis.sampling import Name, Words
-    from vrag.synthesis.template import DocumentTemplate
+    from vrag.synthesis.templates import DocumentTemplate
     from vrag.types import Case
 
 _ALL: tuple[DocumentTemplate, ...] = (

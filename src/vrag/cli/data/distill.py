@@ -60,7 +60,7 @@ def sample(
 
     Example: vrag data sample train.json --docs pdf/ --out samples/ --experts experts.toml
     """
-    from vrag.distill.config import read_experts
+    from vrag.distill.experts import read_experts
     from vrag.distill.sample_store import SampleOutcome, SampleStore
     from vrag.distill.sampler import ExpertSampling, sample_cases
     from vrag.factory import open_session
@@ -95,7 +95,7 @@ def sample(
         "cases": done.cases,
         "before": done.before,
         "outcomes": done.outcomes,
-        "experts": {role: tally.as_dict() for role, tally in done.experts.items()},
+        "experts": {role: usage.model_dump() for role, usage in done.experts.items()},
     }
     print_result(facts, lambda: _print_samples(done, out), as_json=as_json)
 
@@ -109,7 +109,7 @@ def _sampling_progress() -> Generator[Callable[[SamplingProgress], None]]:
 
     def show(now: SamplingProgress) -> None:
         outcomes = " · ".join(f"{count} {outcome}" for outcome, count in now.outcomes.items() if count)
-        cost = sum(tally.cost or 0.0 for tally in now.experts.values())
+        cost = sum(usage.cost or 0.0 for usage in now.experts.values())
         state = f"{now.over}/{now.cases} cases · {outcomes}{f' · cost {cost:.2f}' if cost else ''}"
         bar.update(task, completed=now.over, total=now.cases, state=state)
         if not err.is_terminal and (now.over % LINE_EVERY_CASES == 0 or now.over == now.cases):
@@ -124,14 +124,14 @@ def _print_samples(done: SamplingProgress, out: Path) -> None:
     rows = (
         [
             role,
-            str(tally.calls),
-            str(tally.retries),
-            str(tally.faults),
-            str(tally.prompt_tokens),
-            str(tally.completion_tokens),
-            "unknown" if tally.cost is None else f"{tally.cost:.4f}",
+            str(usage.calls),
+            str(usage.retries),
+            str(usage.faults),
+            str(usage.prompt_tokens),
+            str(usage.completion_tokens),
+            "unknown" if usage.cost is None else f"{usage.cost:.4f}",
         ]
-        for role, tally in done.experts.items()
+        for role, usage in done.experts.items()
     )
     print_table(["expert", "calls", "retries", "faults", "prompt tokens", "reply tokens", "cost"], rows)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in done.outcomes.items())

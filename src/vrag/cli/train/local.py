@@ -79,7 +79,7 @@ def sft(
     Example: vrag train local sft demonstrations --model tiny --out taught --steps 400 --lr 2e-3
     """
     flags = locals()
-    from vrag.rl.trainers.supervised import SftOptions
+    from vrag.rl.trainers.local import SftOptions
     from vrag.rl.update import UpdateOptions
 
     with _invalid_options_as_settings():
@@ -184,7 +184,7 @@ def rl(
     Example: vrag train local rl train.json --model taught/model --out trained --lr 1e-3 --entropy 0.01
     """
     flags = locals()
-    from vrag.rl.objectives.losses import RatioKind
+    from vrag.rl.losses import RatioKind
     from vrag.rl.trainers.local import ALGORITHMS, RlOptions
     from vrag.rl.update import UpdateOptions
 

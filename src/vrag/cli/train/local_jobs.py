@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint
     from vrag.rl.model import Autocast, TrainableModel
     from vrag.rl.sft_dataset import SftDataset
-    from vrag.rl.trainers.local import RlOptions
-    from vrag.rl.trainers.supervised import SftOptions
+    from vrag.rl.trainers.local import RlOptions, SftOptions
     from vrag.settings import Settings
     from vrag.types import Case
 
@@ -78,7 +77,7 @@ class Machine:
 
     def repeatable(self, *, wanted: bool = True) -> AbstractContextManager[None]:
         """Compute bit-identical results inside the context."""
-        from vrag.rl.determinism import repeatable
+        from vrag.rl.checkpoints import repeatable
 
         return repeatable(self.place.name, wanted=wanted)
 
@@ -98,7 +97,7 @@ class Supervision:
         from vrag.rl.checkpoints import Checkpoints
         from vrag.rl.metrics import FILE, MetricsFile
         from vrag.rl.sft_dataset import digest_of, find_recordings
-        from vrag.rl.trainers.supervised import SupervisedTrainer
+        from vrag.rl.trainers.local import SupervisedTrainer
 
         recordings = find_recordings(self.runs)
         made_with = {

@@ -129,7 +129,7 @@ def _check_requirements(model: str, data: Path, validation: Path) -> None:
     """
     from importlib.util import find_spec
 
-    from vrag.rl.trainers.verl.preflight import INSTALL, engine, missing_columns
+    from vrag.rl.trainers.verl.launch import INSTALL, engine, missing_columns
 
     if find_spec("verl") is None:
         raise MissingExtra("verl", "verl")

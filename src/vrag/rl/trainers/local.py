@@ -3,7 +3,7 @@
 Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
 training can be repeated bit by bit, and resumes from a checkpoint as if it had never stopped: randomness
 is seeded by run, step, case and sample, and batches are joined at a barrier. This holds on the same
-machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.determinism`. Without
+machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.checkpoints`. Without
 it, runs advance on their own; no rollout is lost or counted twice, but batches, and so last bits, differ
 from time to time.
 """
@@ -21,20 +21,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.agent.policies.local_model import within_memory
 from vrag.errors import TrainingError
+from vrag.rl.advantages import GgpoOptions, batch_credit, group_advantages
 from vrag.rl.batched_policy import BatchedGenerator
-from vrag.rl.determinism import in_turn
+from vrag.rl.checkpoints import in_turn
+from vrag.rl.credit import credit_of
 from vrag.rl.generation import SamplingOptions
-from vrag.rl.objectives.credit import credit_of
-from vrag.rl.objectives.ggpo import GgpoOptions, batch_credit
-from vrag.rl.objectives.grpo import group_advantages
-from vrag.rl.objectives.losses import LossOptions, RatioKind
+from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.rows import rows_of
 from vrag.rl.sft_dataset import vocabulary_of
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
 from vrag.rollouts.rollout import RolloutAttempt, roll_out
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 
     from vrag.agent.agent import Agent
     from vrag.agent.policy import Policy
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from vrag.rl.rows import Row, RunRows
     from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
+
 
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
 _STOP_MEASURE = "eval/accuracy"
@@ -345,3 +345,57 @@ def _mean_behaviour(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
         "invalid": sum(step.invalid is not None for run in runs for step in run.steps) / max(calls, 1),
         "failed": float(sum(result.rollout.failure is not None for result in scored)),
     }
+
+
+class SftOptions(BaseModel):
+    """The options of supervised training."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    steps: int = Field(default=100, ge=1, description="Updates of the weights.")
+    batch: int = Field(default=16, ge=1, description="Rows of a step.")
+    seed: int = Field(default=0, ge=0)
+    save_every: int = Field(default=50, ge=1, description="Steps from one checkpoint to the next.")
+    update: UpdateOptions = Field(default_factory=lambda: UpdateOptions(lr=1e-5))
+
+
+@dataclass(slots=True, eq=False)
+class SupervisedTrainer:
+    """Trains a network on the replies of recorded runs. See `train`."""
+
+    network: TrainableModel
+    rows: Sequence[Row]
+    files: Mapping[str, bytes]
+    """Images of the rows, `<sha256>.jpg`."""
+    options: SftOptions
+    checkpoints: Checkpoints
+    metrics: MetricsFile
+    updates: Updates = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise TrainingError("There are no rows to learn from.", "Record others: vrag data demonstrate.")
+        self.updates = Updates(self.network, self.options.update)
+
+    def train(self, begun: SavedCheckpoint | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
+        """Make the remaining steps, and yield each with its measures.
+
+        `begun` is the checkpoint to resume from, with which the network was opened; None for a new training.
+        """
+        step = 0
+        if begun is not None:
+            self.checkpoints.restore(begun, self.updates)
+            step = begun.step
+        while step < self.options.steps:
+            step += 1
+            began = time.perf_counter()
+            values = self.updates.learn(self._draw(step), self.files)
+            seconds = time.perf_counter() - began
+            values |= {"seconds": seconds, "tokens_per_second/update": values.pop("computed") / seconds}
+            self.metrics.write(step, values)
+            if step == self.options.steps or step % self.options.save_every == 0:
+                self.checkpoints.save(step, self.network, self.updates, {})
+            yield step, values
+
+    def _draw(self, step: int) -> list[Row]:
+        return in_turn(self.rows, step, self.options.batch, (self.options.seed, 4))

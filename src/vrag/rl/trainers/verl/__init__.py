@@ -5,11 +5,11 @@ here imports verl before verl imports the module that is extended; `plugin` wait
 
 - an agent loop for each agent, under its name: `agent_loops`;
 - a trainer, which gives credit by trajectory or by node (GGPO): `trainer`;
-- a reward manager, so that no other reward takes the place of a missing one: `reward_manager`.
+- a reward manager, so that no other reward takes the place of a missing one.
 
-All other modules need no verl: `options` is the section `vrag` of a configuration, `prompts` the token ids of
-prompts, `rollout_policy` the policy that asks verl's servers, `rollout` one scored rollout, `outputs` its
-rows for verl, `credit` the advantages of a batch.
+All other modules need no verl: `options` is the section `vrag` of a configuration, `policy` asks verl's
+servers with the token ids of prompts, `rollout` makes one scored rollout and its rows, and `launch` checks
+the requirements and writes the command.
 """
 
 from __future__ import annotations
@@ -20,5 +20,7 @@ TRAINER = "vrag"
 """Name of the trainer: `trainer.v1.trainer_mode`."""
 MANAGER = "vrag"
 """Name of the reward manager: `reward.reward_manager.name`."""
+CREDIT = "vrag"
+"""Key of an output's `extra_fields` with the facts of its row."""
 VERSION = "0.9.1"
 """The tested version of verl."""

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.rl.trainers.verl import LOOPS
 from vrag.rl.trainers.verl.options import library, options_of
-from vrag.rl.trainers.verl.outputs import outputs_of
-from vrag.rl.trainers.verl.prompts import open_template
-from vrag.rl.trainers.verl.rollout import case_of, open_profile, play, record
-from vrag.rl.trainers.verl.rollout_policy import RolloutPolicy, TokenBudget
+from vrag.rl.trainers.verl.policy import RolloutPolicy, TokenBudget, open_template
+from vrag.rl.trainers.verl.rollout import case_of, open_profile, outputs_of, play, record
 from vrag.rollouts.rollout import RolloutAttempt
 
 if TYPE_CHECKING:
     from vrag.model_profiles import Profile
     from vrag.rl.trainers.verl.options import VerlOptions
-    from vrag.rl.trainers.verl.outputs import Output
-    from vrag.rl.trainers.verl.prompts import ChatTemplate
+    from vrag.rl.trainers.verl.policy import ChatTemplate
+    from vrag.rl.trainers.verl.rollout import Output
 
 log = logging.getLogger("vrag.rl")
 _PLACE = "verl.experimental.agent_loop.agent_loop"
@@ -72,7 +70,7 @@ def loop_class(agent: str) -> type[Any]:
                 log.exception("A rollout of %s failed.", row.get("id", row.get("uid", "a question")))
                 return []
             loop_metrics = place.AgentLoopMetrics(**metrics)
-            return [place.AgentLoopOutput(**output.fields(), metrics=loop_metrics) for output in outputs]
+            return [place.AgentLoopOutput(**vars(output), metrics=loop_metrics) for output in outputs]
 
     return Loop
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.embed import device
 from vrag.errors import MissingExtra, SettingsError
-from vrag.rl.objectives.ggpo import GgpoOptions
+from vrag.rl.advantages import GgpoOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +94,10 @@ class VerlOptions(_StrictOptions):
     evidence: bool = True
     records: str = ""
     """Folder that gets one line of JSON for each rollout, failed ones included; empty for none."""
+
+    def __hash__(self) -> int:
+        """Hash the values, so that clients of equal options are shared."""
+        return hash(self.model_dump_json())
 
     @property
     def search_key(self) -> str | None:

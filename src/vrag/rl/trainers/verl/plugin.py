@@ -2,34 +2,127 @@
 
 `import verl` happens in every process of a job, those of the inference servers included, and takes three
 seconds; its agent loops and trainers take two more. So nothing is imported here. A finder at the front of
-`sys.meta_path` waits for the three modules that hold verl's registries and adds our names once each is
-executed; a fourth module has a function that is corrected (`text_rows`). verl logs the failure of a plugin at
+`sys.meta_path` waits for the modules that hold verl's registries and adds our names once each is executed;
+a fourth module has a function that is corrected (`unpack_features`). verl logs the failure of a plugin at
 debug level only; here it is a warning, and `vrag train doctor` asserts the names.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
+from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from vrag.rl.trainers.verl import CREDIT, MANAGER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
-
 log = logging.getLogger("vrag.rl")
-PLACES = {
-    "verl.experimental.agent_loop.agent_loop": "vrag.rl.trainers.verl.agent_loops",
-    "verl.trainer.ppo.v1.trainer_sync": "vrag.rl.trainers.verl.trainer",
-    "verl.experimental.reward_loop.reward_manager.naive": "vrag.rl.trainers.verl.reward_manager",
-    "verl.models.transformers.qwen2_vl": "vrag.rl.trainers.verl.text_rows",
+
+
+def _register_loops() -> None:
+    from vrag.rl.trainers.verl import agent_loops
+
+    agent_loops.register()
+
+
+def _register_trainer() -> None:
+    from vrag.rl.trainers.verl import trainer
+
+    trainer.register()
+
+
+def _register_reward_manager() -> None:
+    """Register a manager that returns the reward of the loop and invents none.
+
+    verl asks it about outputs without a reward. Its own managers would score by the name of the data source.
+    """
+    from vrag.rl.trainers.verl.options import library
+
+    managers = "verl.experimental.reward_loop.reward_manager"
+    base = library(f"{managers}.base").RewardManagerBase
+
+    class VragRewardManager(base):
+        """Manager of loops that score themselves."""
+
+        def __init__(self, config: Any, tokenizer: Any, compute_score: Any, **_more: Any) -> None:  # noqa: ANN401
+            parent: Any = super()
+            parent.__init__(config, tokenizer, compute_score)
+
+        async def run_single(self, data: Any) -> dict[str, Any]:  # noqa: ANN401
+            """Return the reward of the last row of a rollout, with its parts."""
+            return reward_of(data[len(data) - 1].non_tensor_batch.get("tool_extra_fields"))
+
+    library(f"{managers}.registry").register(MANAGER)(VragRewardManager)
+
+
+def reward_of(extra_fields: dict[str, Any] | None) -> dict[str, Any]:
+    """Convert the facts of a row to the reward fields of verl.
+
+    Raises:
+        TrainingError: If there are none: then the group fails, and is not trained with an invented reward.
+    """
+    from vrag.errors import TrainingError
+
+    facts = (extra_fields or {}).get(CREDIT)
+    if not facts or facts.get("total") is None:
+        raise TrainingError(
+            "A rollout has no reward of vrag.", "Set rollout.agent.default_agent_loop to vrag or vimrag."
+        )
+    info = (extra_fields or {}).get("reward_extra_info", {})
+    return {"reward_score": float(facts["total"]), "reward_extra_info": info}
+
+
+def _correct_text_rows() -> None:
+    module: Any = sys.modules["verl.models.transformers.qwen2_vl"]
+    module._get_input_embeds = unpack_features(module._get_input_embeds, module.unpack_visual_output)  # noqa: SLF001
+
+
+def unpack_features(
+    embed: Callable[..., Any], unpack: Callable[[Any], tuple[Any, Any]]
+) -> Callable[..., Any]:
+    """Correct `_get_input_embeds` of verl 0.9.1 for rows of Qwen2.5-VL without an image.
+
+    For a micro-batch without pictures verl runs the vision tower on an empty picture, so that all ranks make
+    the same calls, and adds its mean times 0. It takes the output for a tensor, which it was before
+    transformers 5, and the update fails: `'BaseModelOutputWithPooling' object has no attribute 'mean'`. Such
+    rows are common: a rollout that answers at once, a first segment of VimRAG, and all rows with which verl
+    fills a batch up. Everywhere else verl unpacks the output; here the model that is handed to its function
+    has a vision tower whose output is unpacked already.
+
+    Args:
+        embed: The function of verl.
+        unpack: `unpack_visual_output` of verl. It leaves tensors alone, so a corrected verl is unaffected.
+    """
+
+    @wraps(embed)
+    def embed_inputs(model: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def see(*pixels: Any, **grids: Any) -> Any:  # noqa: ANN401
+            return unpack(model.visual(*pixels, **grids))[0]
+
+        see.dtype = model.visual.dtype  # pyright: ignore[reportFunctionMemberAccess]
+        facade = SimpleNamespace(
+            get_input_embeddings=model.get_input_embeddings, config=model.config, visual=see
+        )
+        return embed(facade, *args, **kwargs)
+
+    return embed_inputs
+
+
+PLACES: dict[str, Callable[[], None]] = {
+    "verl.experimental.agent_loop.agent_loop": _register_loops,
+    "verl.trainer.ppo.v1.trainer_sync": _register_trainer,
+    "verl.experimental.reward_loop.reward_manager.naive": _register_reward_manager,
+    "verl.models.transformers.qwen2_vl": _correct_text_rows,
 }
-"""Modules of verl to extend or correct, and our module for each, which has a function `register`."""
+"""Modules of verl to extend or correct, and the function that does so."""
 
 
 def install() -> None:
@@ -42,9 +135,9 @@ def install() -> None:
 
 
 def _register(place: str) -> None:
-    """Register our module for one of verl. A fault of ours does not keep verl from starting."""
+    """Extend a module of verl. A fault of ours does not keep verl from starting."""
     try:
-        importlib.import_module(PLACES[place]).register()
+        PLACES[place]()
     except Exception:
         log.warning("vrag cannot register with %s; `vrag train doctor` says more.", place, exc_info=True)
 

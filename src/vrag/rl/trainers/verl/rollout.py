@@ -1,8 +1,14 @@
-"""One scored rollout, by the same agent as in serving."""
+"""One scored rollout, by the same agent as in serving, and its outputs for verl.
+
+There is one output for each row, with its credit and all parts of its reward. A rollout without a reward has
+none. That is how it leaves its group, also under verl's own estimators: a session without outputs does not
+appear in the batch.
+"""
 
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import logging
 import os
@@ -21,23 +27,31 @@ from vrag.atomic_io import Journal
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, profile_named, read_profile
 from vrag.reward.reward import Reward
-from vrag.rl.trainers.verl.options import VerlOptions
+from vrag.rl.advantages import masks
+from vrag.rl.credit import credit_of
+from vrag.rl.rows import rows_of
+from vrag.rl.trainers.verl import CREDIT
 from vrag.rollouts.rollout import roll_out
 from vrag.types import Case
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vrag.agent.method import Method
+    from PIL.Image import Image
+
     from vrag.agent.policy import Policy
     from vrag.model_profiles import Profile
     from vrag.reward.reward import Judge, Scorer
-    from vrag.rl.trainers.verl.options import JudgeOptions
+    from vrag.rl.advantages import GgpoOptions
+    from vrag.rl.rows import Vocabulary
+    from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions
+    from vrag.rl.trainers.verl.policy import TokenCounter
     from vrag.rollouts.rollout import Rollout, RolloutAttempt
     from vrag.search.searcher import Searcher
 
 
 log = logging.getLogger("vrag.rl")
+PARTS = ("retrieval", "answer", "pattern")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,45 +110,68 @@ def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -
     )
 
 
+@lru_cache(maxsize=4)
 def open_searcher(options: VerlOptions) -> Searcher:
     """Open the search server for all rollouts of this process; searches are batched.
 
     Raises:
         SettingsError, ServerError: If it cannot be opened.
     """
-    return _searcher(options.searcher, options.search_url, options.search_key, options.image_root)
-
-
-@lru_cache(maxsize=4)
-def _searcher(own: str, url: str, token: str | None, root: str) -> Searcher:
     from vrag.rollouts.batched_search import BatchedSearcher
     from vrag.search.client import SearchClient
 
-    if own:
-        return _load(own)()
-    return BatchedSearcher(SearchClient(url, token=token, image_root=Path(root) if root else None))
+    if options.searcher:
+        return _load(options.searcher)()
+    root = Path(options.image_root) if options.image_root else None
+    return BatchedSearcher(SearchClient(options.search_url, token=options.search_key, image_root=root))
 
 
+@lru_cache(maxsize=4)
 def open_scorer(agent: str, options: VerlOptions) -> Scorer:
     """Open the scorer of rollouts: the composite reward for VRAG, the outcome for VimRAG.
 
     Raises:
         SettingsError: If the judge lacks its server or model, or the weights do not sum to 1.
     """
-    return _scorer(agent, options.model_dump_json(include={"scorer", "judge", "weights", "gate"}))
-
-
-@lru_cache(maxsize=4)
-def _scorer(agent: str, written: str) -> Scorer:
     from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
 
-    options = VerlOptions.model_validate_json(written)
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
     if agent == "vimrag":
         return OutcomeReward(judge)
     return CompositeReward(judge, weights=Weights(**options.weights.model_dump()), gate=options.gate)
+
+
+def _open_judge(options: JudgeOptions) -> Judge:
+    if options.kind == "rules":
+        from vrag.reward.judges.rules import RulesJudge
+
+        return RulesJudge()
+    from vrag.chat import OpenAIChat
+    from vrag.reward.judges.endpoint import EndpointJudge
+
+    if not options.base_url or not options.model:
+        raise SettingsError(
+            "The judge needs a server and a model.", "Set vrag.judge.base_url and vrag.judge.model."
+        )
+    chat = OpenAIChat(
+        options.base_url,
+        options.model,
+        api_key=options.key,
+        key_variable=options.key_variable,
+        concurrency=options.requests,
+    )
+    return EndpointJudge(chat)
+
+
+def _load(place: str) -> Any:  # noqa: ANN401 - of any type
+    """Import the object that `module:name` names; raise `SettingsError` if there is none."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{place} cannot be loaded: {error}.", "Write it as module:function.") from error
 
 
 async def play(
@@ -152,7 +189,10 @@ async def play(
     hits = options.hits or METHODS[agent].hits
     environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
     environment = Environment(open_searcher(options), profile, environment_options)
-    runner = Agent(policy, environment, _method(agent, options), Limits(steps=options.steps))
+    memory = MemoryOptions(**options.memory.model_dump())
+    # Replies are not repaired, so that the grammar is learned.
+    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory)
+    runner = Agent(policy, environment, method, Limits(steps=options.steps))
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
         rollout = await anext(rollouts)
@@ -187,38 +227,81 @@ def record(played: PlayedRollout, folder: str, **more: Any) -> None:  # noqa: AN
         log.warning("A rollout cannot be recorded in %s: %s.", folder, error)
 
 
-def _method(agent: str, options: VerlOptions) -> Method:
-    """The method for training: replies are not repaired, so that the grammar is learned."""
-    memory = MemoryOptions(**options.memory.model_dump())
-    return build_method(agent, instruction=options.instruction, repair=False, memory=memory)
+@dataclass(frozen=True, eq=False)
+class Output:
+    """The fields of one `AgentLoopOutput` by verl's names, but for `metrics`.
+
+    They are the same for every output: rows of a batch are stacked by them.
+    """
+
+    prompt_ids: list[int]
+    """All before the first token that the model sampled."""
+    response_ids: list[int]
+    response_mask: list[int]
+    """1 where the model sampled the token, 0 in observations."""
+    response_logprobs: list[float]
+    multi_modal_data: dict[str, list[Image]]
+    """`images` in the order of their placeholders, in prompt and response; empty without any."""
+    reward_score: float
+    num_turns: int
+    extra_fields: dict[str, Any]
 
 
-def _open_judge(options: JudgeOptions) -> Judge:
-    if options.kind == "rules":
-        from vrag.reward.judges.rules import RulesJudge
+def outputs_of(
+    played: PlayedRollout,
+    vocabulary: Vocabulary,
+    options: GgpoOptions,
+    counter: TokenCounter,
+    step: int = 0,
+) -> tuple[list[Output], list[str]]:
+    """Make the outputs of one rollout, in order, and list why calls are not among them.
 
-        return RulesJudge()
-    from vrag.chat import OpenAIChat
-    from vrag.reward.judges.endpoint import EndpointJudge
-
-    if not options.base_url or not options.model:
-        raise SettingsError(
-            "The judge needs a server and a model.", "Set vrag.judge.base_url and vrag.judge.model."
+    Args:
+        played: The rollout and its reward; without a reward there are no outputs.
+        vocabulary: Of the model that sampled.
+        options: The rules of the masks.
+        counter: Of its calls.
+        step: The training step, for replies whose server does not report the version of its weights.
+    """
+    rollout, reward, run = played.rollout, played.reward, played.rollout.trajectory
+    if reward.total is None:
+        return [], [reward.why or "There is no reward."]
+    made = rows_of(rollout.events, rollout.files, vocabulary)
+    credit = credit_of(rollout.events, rollout.attempt.case)
+    masked = masks(credit, correct=reward.correct, options=options)
+    # Numbers that verl averages: a missing part is 0 there, and None in the facts.
+    parts = {name: float(reward.parts.get(name) or 0.0) for name in PARTS}
+    shared: dict[str, Any] = {
+        "reward_extra_info": {"acc": float(reward.correct is True), **parts},
+        "turn_scores": [],
+        "tool_rewards": [],
+        "min_global_steps": min(counter.steps, default=step),
+        "max_global_steps": max(counter.steps, default=step),
+    }
+    facts = {"case": rollout.attempt.case.uid, "answer": run.answer, **reward.as_dict()}
+    outputs: list[Output] = []
+    for row in made.rows:
+        segment, first = credit.segments[row.segment], int(row.own.argmax())
+        row_credit = {"segment": row.segment, "masked": bool(masked[row.segment])}
+        row_credit |= {"invalid": segment.invalid, "answers": segment.answers}
+        images = [_open_image(rollout.files[f"{sha256}.jpg"]) for sha256 in row.images]
+        outputs.append(
+            Output(
+                prompt_ids=row.tokens[:first].tolist(),
+                response_ids=row.tokens[first:].tolist(),
+                response_mask=row.own[first:].astype(int).tolist(),
+                response_logprobs=row.logprobs[first:].tolist(),
+                multi_modal_data={"images": images} if images else {},
+                reward_score=reward.total,
+                num_turns=2 * counter.calls,
+                extra_fields=shared | {CREDIT: row_credit | facts},
+            )
         )
-    chat = OpenAIChat(
-        options.base_url,
-        options.model,
-        api_key=options.key,
-        key_variable=options.key_variable,
-        concurrency=options.requests,
-    )
-    return EndpointJudge(chat)
+    return outputs, [f"Calls {', '.join(map(str, row.steps))}: {row.reason}" for row in made.dropped]
 
 
-def _load(place: str) -> Any:  # noqa: ANN401 - of any type
-    """Import the object that `module:name` names; raise `SettingsError` if there is none."""
-    module, _, name = place.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"{place} cannot be loaded: {error}.", "Write it as module:function.") from error
+def _open_image(jpeg: bytes) -> Image:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
+        return image.convert("RGB")

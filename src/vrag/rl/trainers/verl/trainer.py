@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.errors import TrainingError
-from vrag.rl.objectives.ggpo import segment_advantages
-from vrag.rl.objectives.grpo import group_advantages
-from vrag.rl.trainers.verl import TRAINER
+from vrag.rl.advantages import group_advantages, segment_advantages
+from vrag.rl.trainers.verl import CREDIT, TRAINER
 from vrag.rl.trainers.verl.options import library, options_of
-from vrag.rl.trainers.verl.outputs import CREDIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+
 Tensor: TypeAlias = Any
 """A torch tensor; torch is not typed, and not imported with this module."""
 MAX_LOG_RATIO = 20.0

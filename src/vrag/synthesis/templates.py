@@ -1,20 +1,169 @@
-"""Templates of A4 pages of a yearly report: `key_figure`, `table`, `chart` and `multi_hop`."""
+"""Templates: kinds of documents, and the questions about them.
+
+`emblem` and `emblem_pair` are pages with a title of two words above a block of colour, for models that see
+64 × 64 pixels. Their text layer holds the title alone, so that a search finds the page and only its pixels
+answer. `key_figure`, `table`, `chart` and `multi_hop` are A4 pages of a yearly report.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
+from vrag.cases.case_format import hops
 from vrag.geometry import Box
 from vrag.synthesis.canvas import Canvas
-from vrag.synthesis.template import DocumentDraft, PageTemplate, TemplateQuestion
+from vrag.synthesis.sampling import BalancedSampler
+from vrag.types import Case, Region
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Mapping, Sequence
 
+    from vrag.geometry import Box
+    from vrag.synthesis.canvas import Canvas, Colour
     from vrag.synthesis.sampling import Name
-    from vrag.synthesis.template import Supply
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateQuestion:
+    """A question about a document, before the document has a file name."""
+
+    query: str
+    answer: str
+    evidence: tuple[tuple[int, Box], ...]
+    """Pages from 1, and the boxes on them that hold the answer, in fractions of the page; in order."""
+    source: str
+    """The place of the answer: `Text`, `Table`, `Chart` or `Figure`."""
+
+    def case(self, uid: str, file_name: str) -> Case:
+        """Return the question as a case of a data set."""
+        pages = tuple(dict.fromkeys(page for page, _ in self.evidence))
+        return Case(
+            uid=uid,
+            query=self.query,
+            reference_answer=self.answer,
+            file_name=file_name,
+            reference_page=pages,
+            source_type=(self.source,),
+            query_type=hops(pages),
+            regions=tuple(Region(page, box) for page, box in self.evidence),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDraft:
+    """A document that is not printed yet."""
+
+    canvases: Sequence[Canvas]
+    questions: Sequence[TemplateQuestion]
+
+
+@dataclass(slots=True)
+class Supply:
+    """The values that templates draw; one for the whole corpus, so that values are drawn in equal shares."""
+
+    random: random.Random
+    colours: Mapping[str, Colour]
+    _samplers: dict[str, BalancedSampler[str]] = field(default_factory=dict[str, BalancedSampler[str]])
+
+    def deal(self, kind: str, values: Sequence[str]) -> str:
+        """Draw a value of a kind, in equal shares over the corpus."""
+        if kind not in self._samplers:
+            self._samplers[kind] = BalancedSampler(tuple(values), self.random)
+        return self._samplers[kind].deal()
+
+    def colour(self) -> str:
+        """Draw the name of a colour, in equal shares."""
+        return self.deal("colour", tuple(self.colours))
+
+    def keep_to_dealt(self) -> None:
+        """From here on, draw only values that were drawn before."""
+        for sampler in self._samplers.values():
+            sampler.keep_to_dealt()
+
+
+class DocumentTemplate(Protocol):
+    """A kind of document."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
+        ...
+
+    @property
+    def least_pages(self) -> int:
+        """Pages that a document needs for one question."""
+        ...
+
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
+        """Make a document of one page for each name, and the questions about it."""
+        ...
+
+
+class PageTemplate(ABC):
+    """A template whose pages have their own questions."""
+
+    name: str
+    least_pages = 1
+
+    @abstractmethod
+    def draw(self, page: int, name: Name, supply: Supply) -> tuple[Canvas, list[TemplateQuestion]]:
+        """Draw a page, counted from 1, with the questions about it."""
+
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
+        """Make a document of one page for each name, and the questions about it."""
+        pages = [self.draw(number, name, supply) for number, name in enumerate(names, 1)]
+        questions = [question for _, found in pages for question in found]
+        return DocumentDraft([canvas for canvas, _ in pages], questions)
+
+
+SIDE = 300.0
+"""Points; the page is a square, so that every model sees it unstretched."""
+TITLE_SHARE = 0.15
+
+
+def draw_emblem(name: Name, colour: Colour) -> tuple[Canvas, Box]:
+    """Draw a page; return it and its block, in fractions of the page."""
+    canvas = Canvas(SIDE, SIDE)
+    canvas.write(12, SIDE * TITLE_SHARE * 0.68, str(name), 28, bold=True)
+    return canvas, canvas.fill(0, SIDE * TITLE_SHARE, SIDE, SIDE, colour)
+
+
+class Emblem(PageTemplate):
+    """Asks for the colour of one page."""
+
+    name = "emblem"
+
+    def draw(self, page: int, name: Name, supply: Supply) -> tuple[Canvas, list[TemplateQuestion]]:
+        """Draw a page and ask for its colour."""
+        colour = supply.colour()
+        canvas, block = draw_emblem(name, supply.colours[colour])
+        return canvas, [TemplateQuestion(f'colour of "{name}" ?', colour, ((page, block),), "Figure")]
+
+
+class EmblemPair:
+    """Asks for the colours of two pages of a document, in the order of the question."""
+
+    name = "emblem_pair"
+    least_pages = 2
+
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
+        """Make a document of one page for each name; each page and the next, in a ring, make a question."""
+        colours = [supply.colour() for _ in names]
+        pages = [
+            draw_emblem(name, supply.colours[colour]) for name, colour in zip(names, colours, strict=True)
+        ]
+        questions: list[TemplateQuestion] = []
+        for first in range(len(names) if len(names) > 2 else 1):
+            second = (first + 1) % len(names)
+            query = f'colours of "{names[first]}" and "{names[second]}" ?'
+            evidence = tuple((number + 1, pages[number][1]) for number in (first, second))
+            answer = f"{colours[first]} {colours[second]}"
+            questions.append(TemplateQuestion(query, answer, evidence, "Figure"))
+        return DocumentDraft([canvas for canvas, _ in pages], questions)
+
 
 WIDTH, HEIGHT = 595.0, 842.0
 LEFT, RIGHT = 60.0, 535.0

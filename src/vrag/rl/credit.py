@@ -21,13 +21,14 @@ from vrag.agent.events import (
 )
 from vrag.agent.memory.memory_graph import NodeKind
 from vrag.cases import is_gold
-from vrag.rl.objectives.ggpo import Segment, TrajectoryCredit, leading
+from vrag.rl.advantages import Segment, TrajectoryCredit, leading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.agent.events import Event
     from vrag.types import Case
+
 
 _ANSWERED = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
 _STRUCTURAL = frozenset({NodeKind.ROOT, NodeKind.ANSWER})

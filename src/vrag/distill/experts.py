@@ -1,6 +1,6 @@
-"""The configuration of experts: a TOML file, or the defaults at DashScope.
+"""Experts: models behind endpoints, their configuration, what they cost, and how they are asked.
 
-::
+They are configured by a TOML file, or are the defaults at DashScope::
 
     [planner]
     model = "qwen3.5-plus"                  # or with its provider: "ollama:qwen3-vl:8b", "openai:gpt-5"
@@ -16,24 +16,151 @@ A section that is left out is the default; `grounder = false` leaves the boxes t
 
 from __future__ import annotations
 
+import time
 import tomllib
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.budget import Prices
+from vrag.agent.policy import Retry
+from vrag.agent.prompts import prompt_in
 from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
-from vrag.distill.expert import Expert, Experts
-from vrag.errors import SettingsError
+from vrag.chat.messages import ChatMessage, ChatReply, ChatRetry, ChatText
+from vrag.distill.expert_messages import UnusableReplyError
+from vrag.distill.sample_store import ExpertUsage
+from vrag.errors import ModelError, SettingsError
 from vrag.model_profiles import PROFILES, profile_named, profile_of
 from vrag.providers import DASHSCOPE, split_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from vrag.chat.messages import ChatModel
     from vrag.model_profiles import Profile
+
+
+T = TypeVar("T")
+MAX_QUOTED_CHARACTERS = 4000
+"""Of an unusable reply that the expert is shown again."""
+prompt = partial(prompt_in, "vrag.distill.prompts")
+"""As `vrag.agent.prompts.prompt`, of the files in `prompts/`: every text that an expert is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expert:
+    """A model that is good at one thing."""
+
+    role: str
+    """`planner`, `grounder` or `judge`."""
+    model: ChatModel
+    profile: Profile
+    """Its family: the sizes of images that it sees as they are, and the space of its boxes."""
+    options: ChatOptions = field(default_factory=ChatOptions)
+    prices: Prices = field(default_factory=Prices)
+    tries: int = 3
+    """Maximum of replies, until one can be used."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The JSON values that its replies depend on, without its server and its prices."""
+        return {"model": self.model.name, "profile": self.profile.name, **asdict(self.options)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """The experts that make samples."""
+
+    planner: Expert
+    judge: Expert
+    grounder: Expert | None = None
+    """None leaves the boxes to the planner."""
+
+    @property
+    def all(self) -> tuple[Expert, ...]:
+        """All of them."""
+        return tuple(expert for expert in (self.planner, self.grounder, self.judge) if expert is not None)
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        for expert in self.all:
+            await expert.model.aclose()
+
+
+async def consult(
+    expert: Expert,
+    messages: Sequence[ChatMessage],
+    read: Callable[[str], T],
+    usage: ExpertUsage,
+    report: Callable[[Retry], None] = lambda _: None,
+) -> T:
+    """Ask an expert and return what `read` finds in its reply.
+
+    An unusable reply is shown to the expert again with its fault, `Expert.tries` times in all; only the
+    latest one is, so that the prompt does not grow.
+
+    Args:
+        expert: The expert to ask.
+        messages: The prompt.
+        read: Parses a reply; raises `UnusableReplyError` with a sentence for the expert.
+        usage: Of the expert; each reply is added, usable or not.
+        report: Called whenever a call or a reply failed, and the expert is asked again.
+
+    Raises:
+        ContextTooLong: If the conversation is longer than the model can take.
+        ModelError: If no reply can be had, or none that can be used.
+    """
+    conversation = list(messages)
+    reason = ""
+    for number in range(1, expert.tries + 1):
+        text = await _complete(expert, conversation, usage, report)
+        try:
+            return read(text)
+        except UnusableReplyError as error:
+            reason = str(error)
+        usage.faults += 1
+        quote = ChatText(text[:MAX_QUOTED_CHARACTERS].strip() or "(nothing)")
+        correction = ChatText(prompt("again.md", reason=reason))
+        conversation = [*messages, ChatMessage("assistant", (quote,)), ChatMessage("user", (correction,))]
+        if number < expert.tries:
+            report(Retry(f"The {expert.role} is asked again: {reason}"))
+    raise ModelError(
+        f"The {expert.role} sent {expert.tries} unusable replies; the last: {reason}",
+        f"Is {expert.model.name} the right model for it?",
+    )
+
+
+async def _complete(
+    expert: Expert, messages: Sequence[ChatMessage], usage: ExpertUsage, report: Callable[[Retry], None]
+) -> str:
+    """Return the text of the reply; raise `ModelError` if none can be had."""
+    began = time.perf_counter()
+    try:
+        async with aclosing(expert.model.stream(messages, expert.options)) as parts:
+            async for part in parts:
+                if isinstance(part, ChatRetry):
+                    usage.retries += 1
+                    report(Retry(f"The {expert.role}: {part.reason}", part.seconds))
+                elif isinstance(part, ChatReply):
+                    tokens = part.tokens
+                    call = ExpertUsage(
+                        model=expert.model.name,
+                        calls=1,
+                        prompt_tokens=tokens.prompt or 0,
+                        completion_tokens=tokens.completion or 0,
+                        seconds=time.perf_counter() - began,
+                        cost=expert.prices.cost(tokens.prompt, tokens.completion, tokens.cached),
+                    )
+                    usage.add(call)
+                    return part.text
+    except ModelError as error:
+        raise type(error)(f"The {expert.role}: {error.message}", error.hint) from error
+    raise ModelError(f"The {expert.role} ended without a reply.")
 
 
 _TIMEOUTS = {"connect_seconds", "first_token_seconds", "token_seconds", "call_seconds"}
@@ -97,10 +224,8 @@ def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
 
 
 def _read(path: Path | None) -> _ExpertsConfig:
-    if path is None:
-        return _ExpertsConfig()
     try:
-        value = tomllib.loads(path.read_text(encoding="utf-8"))
+        value = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise SettingsError(f"The experts {path} cannot be read: {reason}.") from error

@@ -1,9 +1,12 @@
-"""Graph-guided policy optimisation, of VimRAG (arXiv 2602.12735): credit for each node of a graph.
+"""Advantages: of rollouts within a group (GRPO), and of the segments of a graph (GGPO).
 
+GRPO (Shao et al. 2024, "DeepSeekMath", arXiv 2402.03300, section 4.1): a group is the rollouts of one
+question, and `group_advantages` says how much better each did than its group.
+
+GGPO, graph-guided policy optimisation, of VimRAG (arXiv 2602.12735), gives credit for each node of a graph.
 A trajectory is a sequence of segments. A segment is what the model wrote between two rebuilds of its
-context: it makes a node, and the last one the answer. The outcome advantage of the trajectory
-(`vrag.rl.objectives.grpo`) is that of all its segments, except where the outcome says nothing about a
-segment:
+context: it makes a node, and the last one the answer. The outcome advantage of the trajectory is that of all
+its segments, except where the outcome says nothing about a segment:
 
     mu_t = 1[r = 1] 1[v_t not in P_ans] + 1[r = 0] 1[v_t in R_val]
     A_t  = (1 - mu_t) A - c 1[invalid_t]
@@ -11,12 +14,14 @@ segment:
 P_ans: the nodes reached backwards from the answer. R_val: the nodes whose search results held annotated
 evidence. r: the judge's bit, never a shaped reward. So a correct answer does not reward dead ends, and a
 wrong one does not punish a search that found the evidence. A segment with mu = 1 has no gradient, neither
-of its advantage nor of a KL or entropy term, but counts in the mean (`vrag.rl.objectives.losses`).
+of its advantage nor of a KL or entropy term, but counts in the mean (`vrag.rl.losses`).
 
 Ours, where the paper is silent: where a reward has other parts beside the bit, a wrong trajectory may do
 better than its group, and a right one worse; nothing is masked there, since there is no blame, or no
 reward, to be taken away. The answer segment and segments with an invalid action are never masked,
 and an invalid one costs c besides, whatever its group says: without it small models forget the format.
+
+All are pure functions of arrays; the loss is in `vrag.rl.losses`.
 """
 
 from __future__ import annotations
@@ -32,6 +37,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+
+SPREAD = 1e-6
+"""Least difference of rewards in a group that says anything; also added to the deviation."""
+
+
+def group_advantages(rewards: ArrayLike, groups: ArrayLike, *, scale: bool = True) -> NDArray[np.float64]:
+    """Compute how much better each rollout did than its group: (r - mean) / (std + 1e-6), std unbiased.
+
+    Where the paper is silent, and differing from others: a group whose rewards are all but equal says
+    nothing, and neither does a group of one, whose raw reward some trainers take for its advantage.
+
+    Args:
+        rewards: One for each rollout, shape (n,); NaN where there is none: that rollout leaves its group.
+        groups: Which question each rollout answers, shape (n,); any values that compare.
+        scale: Whether to divide by the deviation; without it this is Dr. GRPO (Liu et al. 2025,
+            arXiv 2503.20783), which does not favour questions that are nearly always or never answered.
+
+    Returns:
+        Shape (n,); 0 for rollouts without a reward, and for groups of which fewer than two have one or
+        whose rewards differ by less than 1e-6.
+
+    Raises:
+        ValueError: If the two are not one-dimensional and of one length, or a reward is infinite.
+
+    >>> group_advantages([1.0, 0.0, np.nan], [7, 7, 7]).round(3).tolist()
+    [0.707, -0.707, 0.0]
+    """
+    given, named = np.asarray(rewards, dtype=np.float64), np.asarray(groups)
+    if given.ndim != 1 or given.shape != named.shape:
+        raise ValueError(f"{given.shape} rewards are not one for each of {named.shape} groups")
+    if np.isinf(given).any():
+        raise ValueError("a reward is infinite")
+    _, of = np.unique(named, return_inverse=True)
+    advantages = np.zeros_like(given)
+    for group in range(int(of.max(initial=-1)) + 1):
+        rows = np.flatnonzero((of == group) & ~np.isnan(given))
+        advantages[rows] = _within(given[rows], scale=scale)
+    return advantages
+
+
+def _within(rewards: NDArray[np.float64], *, scale: bool) -> NDArray[np.float64]:
+    """Compute the same within one group."""
+    if len(rewards) < 2 or np.ptp(rewards) < SPREAD:
+        return np.zeros_like(rewards)
+    centred = rewards - rewards.mean()
+    return centred / (rewards.std(ddof=1) + SPREAD) if scale else centred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +259,7 @@ def batch_credit(
 
     Args:
         outcomes: Advantage of each trajectory, shape (n,): each counts once in its group, whatever its
-            number of segments. See `vrag.rl.objectives.grpo.group_advantages`.
+            number of segments. See `group_advantages`.
         credits: Of each trajectory.
         correct: The judge's bit of each; None without a verdict.
         options: The rules that apply.

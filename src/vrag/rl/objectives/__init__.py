@@ -1,1 +1,0 @@
-"""Objectives of training: advantages, credit and losses."""
