@@ -44,7 +44,7 @@ class TestAdd:
         assert document.size == path.stat().st_size
         item = collection.item(f"{document.id[:16]}-2")
         assert item.words[0].box.as_tuple() == (0.25, 0.5, 0.75, 1.0)
-        assert collection.image(item).getpixel((0, 0)) == (2, 0, 0)
+        assert collection.image(item.id).getpixel((0, 0)) == (2, 0, 0)
 
     def test_a_second_run_reads_no_file_and_commits_nothing(
         self, collection: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -74,7 +74,7 @@ class TestFaiss:
         for document in collection.documents():
             (item,) = (item for item, _ in stored(target).values() if item.document == document.id)
             assert item == plain.item(item.id), "the same item that indexing the file makes"
-            assert collection.image(item).tobytes() == plain.image(item).tobytes()
+            assert collection.image(item.id).tobytes() == plain.image(item.id).tobytes()
         assert {document.path for document in collection.documents()} == {str(here), str(elsewhere)}
 
     def test_a_video_stays_whole(self, tmp_path: Path, target: Path) -> None:

@@ -75,7 +75,7 @@ def everything(collection: Collection) -> dict[str, object]:
     """All that readers see, pictures included."""
     ids = sorted(collection.scan(["id"]).data["id"].to_pylist())
     items = collection.items(ids)
-    pictures = {item.id: collection.image(item).tobytes() for item in items.values() if item.image}
+    pictures = {item.id: collection.image(item.id).tobytes() for item in items.values() if item.image}
     return {
         "items": items,
         "documents": collection.documents(),

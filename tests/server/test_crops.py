@@ -54,7 +54,7 @@ def differs(one: Image.Image, other: Image.Image) -> float:
 class TestACrop:
     def test_is_cut_from_the_picture_in_full(self, desk: Stored) -> None:
         cut = picture(crop(desk, CHART, "0.25,0.5,0.75,1"))
-        whole = desk.collection.image(desk.collection.item(CHART))
+        whole = desk.collection.image(CHART)
         assert cut.size == (200, 150)
         assert differs(cut, whole.crop((100, 150, 300, 300))) < 8
         assert differs(cut, whole.crop((0, 0, 200, 150))) > 8
@@ -78,7 +78,7 @@ class TestACrop:
         size = smart_resize(Size(200, 300), factor=1, min_pixels=1, max_pixels=5000)
         small = picture(crop(desk, CHART, "0,0,0.5,1", max_pixels=5000))
         region = View.whole(WHOLE, WHOLE).cut(Box.unit(0, 0, 0.5, 1))
-        drawn = draw_view(desk.collection.image(desk.collection.item(CHART)), View(WHOLE, region, size))
+        drawn = draw_view(desk.collection.image(CHART), View(WHOLE, region, size))
         assert small.size == size
         assert differs(small, drawn) < 8
         assert picture(crop(desk, CHART, "0,0,0.5,1", max_pixels=10**9)).size == (200, 300)

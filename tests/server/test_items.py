@@ -97,7 +97,7 @@ class TestImage:
     def test_smaller_is_drawn_by_the_one_rule(self, desk: Stored) -> None:
         response = get(desk, f"/items/{CHART}/image", params={"max_pixels": 20_000})
         size = smart_resize(Size(400, 300), factor=1, min_pixels=1, max_pixels=20_000)
-        whole = desk.collection.image(desk.collection.item(CHART))
+        whole = desk.collection.image(CHART)
         with Image.open(io.BytesIO(response.content)) as image:
             assert image.size == size
             assert image.tobytes() == draw_view(whole, View.whole(Size(400, 300), size)).tobytes()

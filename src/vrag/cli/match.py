@@ -69,7 +69,7 @@ def _open_page(page: str, settings: Settings) -> tuple[Image, Collection | None]
 
     if not Path(page).is_file():
         collection = Collection.open(settings.collection)
-        return collection.image(collection.item(page)), collection
+        return collection.image(page), collection
     try:
         with open_picture(Path(page), settings.max_pixels) as image:
             return image.convert("RGB"), None

@@ -89,7 +89,7 @@ def _open_first_picture(collection: Collection) -> None:
     rows = collection.scan(["id", "image"]).data.slice(0, MAX_ITEMS).to_pylist()
     first = next((row["id"] for row in rows if row["image"]), None)
     if first is not None:
-        collection.image(collection.item(first))
+        collection.image(first)
 
 
 def check_embedder(report: SettingsReport, place: str) -> Check:

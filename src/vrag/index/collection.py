@@ -237,15 +237,16 @@ class Collection:
         """Read columns of all items, in no particular order, from one version."""
         return self.item_table.read(columns)
 
-    def image(self, item: Item, *, least: Size | None = None) -> Image:
+    def image(self, id: str, *, least: Size | None = None) -> Image:
         """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes.
 
         Raises:
-            SearchError: If the item has no picture.
+            SearchError: If there is no such item, or it has no picture.
             CollectionError: If its picture is missing or damaged, or its path leads elsewhere.
         """
         from PIL import Image, UnidentifiedImageError
 
+        item = self.item(id)
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
@@ -256,14 +257,15 @@ class Collection:
                 f"The picture of {item.name} cannot be opened: {error}.", self.location.repair_hint
             ) from error
 
-    def frames(self, item: Item, *, fps: float, most: int) -> list[VideoFrame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes.
 
         Raises:
-            SearchError: If the item is no clip.
+            SearchError: If there is no such item, or it is no clip.
             CollectionError: If its clip is missing or damaged, or its path leads elsewhere.
             MissingExtra: If PyAV is not installed.
         """
+        item = self.item(id)
         if item.clip is None:
             raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
         try:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cachetools import LRUCache
 
+from vrag.search.searcher import ForwardedItems
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from PIL.Image import Image
 
-    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
@@ -39,7 +40,7 @@ class _PendingSearch:
     """True if some thread searches them."""
 
 
-class BatchedSearcher:
+class BatchedSearcher(ForwardedItems):
     """A `Searcher` for many threads that asks another one less often.
 
     Searches that arrive within a moment, or while a call runs, go into one call, and each gets what it would
@@ -67,15 +68,15 @@ class BatchedSearcher:
         items: int = 4096,
         picture_bytes: int = 256 * 1024 * 1024,
     ) -> None:
-        self._searcher = searcher
+        self._searcher = self._items = searcher
         self._max_queries, self._wait = queries, wait
         self._waiting: deque[_PendingSearch] = deque()
         self._lock = threading.Lock()
         """Lock of the queue and the caches."""
         self._calling = threading.Lock()
         """Held by the thread that makes a call."""
-        self._items: LRUCache[Hashable, Item] = LRUCache(items)
-        self._images: LRUCache[Hashable, Image] = LRUCache(
+        self._cached_items: LRUCache[Hashable, Item] = LRUCache(items)
+        self._cached_images: LRUCache[Hashable, Image] = LRUCache(
             picture_bytes, lambda image: image.width * image.height * len(image.getbands())
         )
         self.calls = 0
@@ -104,16 +105,12 @@ class BatchedSearcher:
         return pending.result.result()
 
     def item(self, id: str) -> Item:
-        """Return an item; see `Searcher.item`."""
-        return self._cached(self._items, id, lambda: self._searcher.item(id))
+        """Return an item; see `ItemStore.item`."""
+        return self._cached(self._cached_items, id, lambda: self._searcher.item(id))
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """Return the image of an item; see `Searcher.image`."""
-        return self._cached(self._images, (id, least), lambda: self._searcher.image(id, least=least))
-
-    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Return frames of a clip; see `Searcher.frames`."""
-        return self._searcher.frames(id, fps=fps, most=most)
+        """Return the image of an item; see `ItemStore.image`."""
+        return self._cached(self._cached_images, (id, least), lambda: self._searcher.image(id, least=least))
 
     def _search_waiting(self) -> None:
         """Search as many waiting queries as go into one call, oldest first."""

@@ -25,17 +25,14 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
-    from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.embedder import Embedder
-    from vrag.geometry import Size
     from vrag.index.collection import Collection
     from vrag.index.lexical.lexical_index import WordStatistics
     from vrag.index.tables.catalog import Catalog
     from vrag.index.vectors.tiers import Tier
     from vrag.index.vectors.vector_index import VectorIndex
-    from vrag.types import Hit, Item, Query
+    from vrag.types import Hit, Query
 
 ScoredIds: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""
@@ -53,25 +50,6 @@ class Ranking(StrEnum):
     """BM25 over the text."""
     VECTOR = "vector"
     """Dot product or MaxSim of vectors."""
-
-
-class CollectionItems:
-    """The `ItemStore` of a collection."""
-
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-
-    def item(self, id: str) -> Item:
-        """Return the item with this id."""
-        return self._collection.item(id)
-
-    def image(self, id: str, *, least: Size | None = None) -> Image:
-        """Return the picture of an item."""
-        return self._collection.image(self.item(id), least=least)
-
-    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Return frames of a clip."""
-        return self._collection.frames(self.item(id), fps=fps, most=most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +137,7 @@ class Engine(ForwardedItems):
         vectors: VectorOptions | None = None,
     ) -> None:
         self.collection = collection
-        self._items = CollectionItems(collection)
+        self._items = collection
         self._options = vectors or VectorOptions()
         self._rankings = set(rankings)
         if collection.header.embedder is None:
@@ -242,9 +220,6 @@ class Engine(ForwardedItems):
             elif current.catalog.version != version and not self._may_wait(current):
                 current = self._snapshot = self._reload(current)
             return current
-
-    def _store_of(self, id: str) -> CollectionItems:  # noqa: ARG002 - the signature of `ForwardedItems`
-        return self._items
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
         """The vectors of queries; None when vectors are not searched."""

@@ -108,10 +108,10 @@ class MultiSearcher(ForwardedItems):
                     found[n].setdefault(ranking, []).extend(numbered)
         return [_merge(lists, depth, top_k) for lists in found]
 
-    def _store_of(self, id: str) -> Engine:
+    def _store_of(self, id: str) -> Collection:
         for engine in self._engines.values():
             if engine.collection.items([id]):
-                return engine
+                return engine.collection
         raise SearchError(f"There is no item {id!r}.")
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:

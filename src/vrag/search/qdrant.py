@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.search.engine import CollectionItems, depth_of
+from vrag.search.engine import depth_of
 from vrag.search.fusion import reciprocal_rank_fusion
 from vrag.search.multi import unique_names
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
@@ -60,8 +60,7 @@ class QdrantSearcher(ForwardedItems):
         collection.header.check_embedder(embedder)
         store.check(collection)
         self._store = store
-        self._collection = collection
-        self._items = CollectionItems(collection)
+        self._collection = self._items = collection
         self._embedder = embedder
         self._lexical = lexical
         self._exact = exact
@@ -99,9 +98,6 @@ class QdrantSearcher(ForwardedItems):
                 words = [[hit.item for hit in hits] for hits in lists.values()]
                 found[number] = reciprocal_rank_fusion([[item for item, _ in found[number]], *words])
         return [catalog.hits(ids[:top_k]) for ids in found]
-
-    def _store_of(self, id: str) -> CollectionItems:  # noqa: ARG002 - the signature of `ForwardedItems`
-        return self._items
 
     def _search_one(
         self, catalog: Catalog, query: Query, vector: NDArray[np.float32], depth: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.search.searcher import ItemStore, Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
 
 SHORT_NAMES = {
@@ -175,7 +175,7 @@ class Reranked(ForwardedItems):
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = 30) -> None:
         if not 1 <= depth <= 1000:
             raise SearchError(f"{depth} hits cannot be reranked; it must be from 1 to 1000.")
-        self._searcher = searcher
+        self._searcher = self._items = searcher
         self._reranker = reranker
         self._depth = depth
 
@@ -193,13 +193,10 @@ class Reranked(ForwardedItems):
         """
         depth = top_k if top_k < 1 else max(top_k, self._depth)
         found = self._searcher.search(queries, depth)
-        items = self._items(dict.fromkeys(hit.item for hits in found for hit in hits))
+        items = self._load_items(dict.fromkeys(hit.item for hits in found for hit in hits))
         return [self._ordered(query, hits, items)[:top_k] for query, hits in zip(queries, found, strict=True)]
 
-    def _store_of(self, id: str) -> ItemStore:  # noqa: ARG002 - the signature of `ForwardedItems`
-        return self._searcher
-
-    def _items(self, ids: Iterable[str]) -> dict[str, Item]:
+    def _load_items(self, ids: Iterable[str]) -> dict[str, Item]:
         """Load the items of hits, each once for all queries; those deleted since are absent.
 
         They are loaded one by one, as `ItemStore` offers it; that is quick compared with the model.

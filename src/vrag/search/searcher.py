@@ -84,10 +84,13 @@ class Searcher(ItemStore, Protocol):
 
 
 class ForwardedItems:
-    """The base class of searchers whose items come from another store, which `_store_of` returns."""
+    """The base class of searchers whose items come from another store."""
 
-    def _store_of(self, id: str) -> ItemStore:
-        raise NotImplementedError
+    _items: ItemStore
+    """The store of all items, unless `_store_of` is overridden."""
+
+    def _store_of(self, id: str) -> ItemStore:  # noqa: ARG002 - an override may choose by it
+        return self._items
 
     def item(self, id: str) -> Item:
         """Return an item as `ItemStore.item` describes."""
