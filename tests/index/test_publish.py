@@ -182,9 +182,9 @@ class TestReading:
         )
         Objects(URL).delete(f"items/{item.image}")
         with pytest.raises(CollectionError, match=r"cannot be opened.*vrag index publish"):
-            remote.image(item)
+            remote.image(item.id)
         assert publish(filled, URL).files == 1
-        assert remote.image(item).size == (40, 30)
+        assert remote.image(item.id).size == (40, 30)
 
     def test_items_are_found_by_id_and_others_are_not(self, filled: Collection) -> None:
         publish(filled, URL)
