@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vrag.index.collection import Collection
-from vrag.index.tables.schema import item_rows
+from vrag.index.schema import item_rows
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:

@@ -34,10 +34,9 @@ OURS = """
 import tempfile
 from pathlib import Path
 import numpy as np
-from vrag.index.vectors import rabitq
 from vrag.index.vectors.array_cache import StoredArrays
 from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
-from vrag.index.vectors.rabitq import RabitqDense
+from vrag.index.vectors.dense import RabitqDense
 from vrag.index.vectors.tiers import Tier, TierName
 
 folder, tier = Path(sys.argv[1]), sys.argv[2]
@@ -57,10 +56,9 @@ recall, before = 1.0, cpu()
 if tier == "exact":
     index = ExactDense(Tier(TierName.EXACT, ""), ids, vectors, Int8Prefilter(made(build_int8)))
 else:
-    stored = made(rabitq.build)
+    stored = made(build_rabitq)
     recall = stored.facts["recall"]
-    faiss_index = rabitq.load(stored.arrays[rabitq.INDEX])
-    index = RabitqDense(Tier(TierName.RABITQ, ""), ids, vectors, faiss_index, stored.facts["probe"])
+    index = RabitqDense(Tier(TierName.RABITQ, ""), ids, vectors, stored)
 say(recall=recall, seconds=cpu() - before)
 for line in sys.stdin:
     together = int(line)

@@ -44,8 +44,8 @@ from vrag.embed.embedder import VectorKind
 from vrag.index.build import add, compact, prune, verify
 from vrag.index.collection import Collection
 from vrag.index.embed_items import content_of
-from vrag.index.plan import read_manifest
-from vrag.index.tables.schema import item_of
+from vrag.index.manifest import read_manifest
+from vrag.index.schema import item_of
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder

@@ -7,7 +7,7 @@ have a gold page are searched over all documents together. Each row is a way to 
 
 - plain: BM25 as bm25s does it by default (lower case, words of two letters and more, English stop
   words; k1 1.5, b 0.75), what a user would take instead;
-- terms, + phrases, + document: parts of `vrag.index.lexical.lexical_index`;
+- terms, + phrases, + document: parts of `vrag.index.lexical`;
 - vrag: the engine as it is shipped, through `vrag.search.engine`;
 - embedding, fused: all-MiniLM-L6-v2 (int8) over windows of 200 word pieces every 150, a page being
   worth its best window; alone, and fused with vrag by reciprocal rank. Left out unless these are installed:
@@ -37,9 +37,8 @@ from vrag.datasets.registry import read_cases
 from vrag.evaluation.retrieval import MEASURES, RetrievalReport, evaluate_retrieval
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
-from vrag.search.engine import Engine, Ranking
-from vrag.search.fusion import reciprocal_rank_fusion
+from vrag.index.lexical import Lexical, LexicalEntry
+from vrag.search.engine import Engine, Ranking, reciprocal_rank_fusion
 from vrag.types import Hit
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ def prepare(directory: Path, items: int, dimension: int) -> None:
 
 def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> None:
     from vrag.index.collection import Collection
-    from vrag.index.tables.schema import file_rows, item_rows
+    from vrag.index.schema import file_rows, item_rows
     from vrag.types import Document, DocumentStatus, Item, ItemKind, item_id
 
     collection = Collection.create(directory, embedder=Precomputed(queries))

@@ -256,11 +256,11 @@ class _Fixed:
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         """Of the collection."""
-        return self._collection.image(self._collection.item(id), least=least)
+        return self._collection.image(id, least=least)
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Of the collection."""
-        return self._collection.frames(self._collection.item(id), fps=fps, most=most)
+        return self._collection.frames(id, fps=fps, most=most)
 
 
 def _hits(collection: Collection, plan: Plan) -> list[list[Hit]]:

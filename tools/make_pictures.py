@@ -42,7 +42,7 @@ def draw(bench: Session, run: RunResult) -> Image.Image:
     evidence = run.evidence[0]
     assert evidence.box is not None
     item = bench.collection.item(evidence.item)
-    page = bench.collection.image(item)
+    page = bench.collection.image(item.id)
     left, top, right, bottom = (
         side * extent for side, extent in zip(evidence.box, (*page.size, *page.size), strict=True)
     )

@@ -26,7 +26,7 @@ from vrag.chat.errors import ErrorResponse, failure_of, seconds_asked
 from vrag.doctor import CheckStatus
 from vrag.doctor.endpoint import check_address
 from vrag.errors import ContextTooLong, ModelError, ServerError, SettingsError
-from vrag.search.connection import Connection
+from vrag.search.client import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

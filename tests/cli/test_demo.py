@@ -14,7 +14,7 @@ import pytest
 from vrag.cli.demo import samples_collection
 from vrag.corpus.options import CorpusOptions
 from vrag.index.collection import Collection
-from vrag.index.collection_json import FILE_NAME
+from vrag.index.location import FILE_NAME
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from PIL import Image
 
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
 from vrag.geometry import Box, Size
-from vrag.index.plan import read_manifest
+from vrag.index.manifest import read_manifest
 from vrag.types import Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:

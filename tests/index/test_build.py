@@ -16,8 +16,7 @@ from vrag.errors import CollectionBusy, FingerprintMismatch
 from vrag.index import build
 from vrag.index.build import IndexProgress, add, remove, status, verify
 from vrag.index.collection import Collection
-from vrag.index.plan import read_manifest
-from vrag.index.writer import Writer
+from vrag.index.manifest import Writer, read_manifest
 
 if TYPE_CHECKING:
     from fake_conversion import FakeConversion

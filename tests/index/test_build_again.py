@@ -12,7 +12,7 @@ from built_files import FAILED, PENDING, READY, texts, the_document, write
 
 from vrag.errors import CollectionError
 from vrag.index.build import IndexProgress, add, prune, remove, verify
-from vrag.index.tables.schema import file_rows
+from vrag.index.schema import file_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

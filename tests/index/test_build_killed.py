@@ -12,8 +12,8 @@ from fake_conversion import contents
 
 from vrag.index.build import add, compact, prune, remove, verify
 from vrag.index.collection import Collection
-from vrag.index.tables.table import Table
-from vrag.index.writer import Writer
+from vrag.index.manifest import Writer
+from vrag.index.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from PIL import Image
 from vrag.corpus.options import CorpusOptions
 from vrag.index.build import add, verify
 from vrag.index.collection import Collection
-from vrag.index.writer import Writer
+from vrag.index.manifest import Writer
 from vrag.search.engine import Engine
 from vrag.types import DocumentStatus, Query
 
@@ -32,7 +32,7 @@ CHILD = """
 import sys
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.writer import Writer
+from vrag.index.manifest import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 4
 """
 WAIT_FOR_READER = """

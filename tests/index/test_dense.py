@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vector_tables import clusters, names, ranked
 
-from vrag.index.vectors import rabitq
 from vrag.index.vectors.array_cache import StoredArrays
-from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
-from vrag.index.vectors.rabitq import RabitqDense
+from vrag.index.vectors.dense import ExactDense, Int8Prefilter, RabitqDense, Vectors, build_int8, build_rabitq
 from vrag.index.vectors.tiers import Tier, TierName
 
 if TYPE_CHECKING:
@@ -110,12 +108,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[RabitqDense, ExactD
     valid = np.random.default_rng(1).random(len(numbers)) < 0.95
     directory = tmp_path_factory.mktemp("rabitq")
     made = vectors(numbers, valid)
-    content = rabitq.build(made, directory)
+    content = build_rabitq(made, directory)
     assert content.facts["recall"] >= 0.99
-    stored = np.fromfile(directory / rabitq.INDEX, np.uint8)
+    stored = {name: np.fromfile(directory / name, of) for name, (of, _) in content.arrays.items()}
     ids = names(len(numbers))
     return (
-        RabitqDense(RABITQ, ids, made, rabitq.load(stored), content.facts["probe"]),
+        RabitqDense(RABITQ, ids, made, StoredArrays(stored, content.facts)),
         ExactDense(EXACT, ids, made),
         numbers,
     )
@@ -172,7 +170,7 @@ def test_what_has_no_structure_is_searched_whole(tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     chance = np.random.default_rng(0)
     numbers = chance.standard_normal((3000, 32)).astype(np.float32)
-    facts = rabitq.build(vectors(numbers), tmp_path).facts
+    facts = build_rabitq(vectors(numbers), tmp_path).facts
     lists, _ = facts["probe"]
     assert lists >= 16
     assert 0.5 < facts["recall"] <= 1

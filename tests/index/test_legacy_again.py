@@ -20,9 +20,9 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import FingerprintMismatch
 from vrag.index.build import prune, remove, verify
 from vrag.index.collection import Collection
-from vrag.index.collection_json import EmbedderRecord
+from vrag.index.location import EmbedderRecord
 from vrag.index.reference.entry_list import ListEntry
-from vrag.index.tables.schema import file_rows
+from vrag.index.schema import file_rows
 from vrag.search.engine import Engine, Ranking
 from vrag.testing import HashEmbedder
 from vrag.types import ABSENT, DocumentStatus, Query
@@ -238,7 +238,7 @@ import sys
 from pathlib import Path
 from vrag.corpus.options import CorpusOptions
 from vrag.index.reference.index_import import import_indexes
-from vrag.index.writer import Writer
+from vrag.index.manifest import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 3
 import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr=False, workers=1))
 """

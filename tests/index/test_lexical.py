@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.index.lexical.lexical_index import DOCUMENT, PHRASE, Lexical, LexicalEntry
-from vrag.index.lexical.tokenizer import STOP_WORDS, is_word, terms
+from vrag.index.bm25 import STOP_WORDS, is_word, terms
+from vrag.index.lexical import DOCUMENT, PHRASE, Lexical, LexicalEntry
 
 WORDS = [
     "report",

@@ -11,8 +11,15 @@ from vector_tables import maxsim, names, ranked
 
 from vrag.errors import SettingsError
 from vrag.index.vectors import pooled
-from vrag.index.vectors.maxsim import DeviceMaxSim, ExactMaxSim, Pages, Queries, runs
-from vrag.index.vectors.onnx_matmul import multiply_float16, multiply_int8
+from vrag.index.vectors.maxsim import (
+    DeviceMaxSim,
+    ExactMaxSim,
+    Pages,
+    Queries,
+    multiply_float16,
+    multiply_int8,
+    runs,
+)
 from vrag.index.vectors.pooled import PooledMaxSim, PooledVectors, pool
 from vrag.index.vectors.tiers import Tier, TierName
 
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.vectors.vector_index import VectorIndex
+    from vrag.index.vectors.tiers import VectorIndex
 
 TIER = Tier(TierName.EXACT, "for a test")
 HAS_TORCH = importlib.util.find_spec("torch") is not None

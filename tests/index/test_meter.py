@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrag.index.progress import IndexProgress, ProgressMeter
+from vrag.index.manifest import IndexProgress, ProgressMeter
 
 
 class Clock:

@@ -24,7 +24,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add, compact, prune, remove, status, verify
 from vrag.index.collection import Collection
-from vrag.index.collection_json import IMPORTED, EmbedderRecord
+from vrag.index.location import IMPORTED, EmbedderRecord
 from vrag.index.remote import remote_collection
 from vrag.index.remote.object_storage import Objects
 from vrag.index.remote.publish import publish

@@ -12,9 +12,9 @@ from fake_conversion import contents
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add, prune
+from vrag.index.catalog import Catalog
 from vrag.index.collection import Collection
-from vrag.index.collection_json import CollectionHeader, EmbedderRecord
-from vrag.index.tables.catalog import Catalog
+from vrag.index.location import CollectionHeader, EmbedderRecord
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 
@@ -267,7 +267,7 @@ class TestDisk:
         code = (
             "import resource, sys\n"
             "from vrag.errors import CollectionError\n"
-            "from vrag.index.tables.schema import item_rows\n"
+            "from vrag.index.schema import item_rows\n"
             "from vrag.index.collection import Collection\n"
             "from vrag.types import Item, ItemKind, item_id\n"
             "import random\n"

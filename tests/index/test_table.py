@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vrag.errors import CollectionError
-from vrag.index.tables.schema import ArrowSchema, ArrowTable, arrow
-from vrag.index.tables.table import Directory, Table, any_of
+from vrag.index.schema import ArrowSchema, ArrowTable, arrow
+from vrag.index.table import Directory, Table, any_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from vector_tables import append, clusters, item, make, maxsim, names, ranked
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, MissingExtra, SettingsError
 from vrag.index.collection import Collection
-from vrag.index.tables.table import Table, literal
+from vrag.index.table import Table, literal
 from vrag.index.vectors import array_cache, tiers
 from vrag.index.vectors.tiers import TierName, VectorOptions, choose_tier
 from vrag.index.vectors.vector_index import known_tier, open_vectors
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.tables.schema import ArrowTable
-    from vrag.index.vectors.vector_index import VectorIndex
+    from vrag.index.schema import ArrowTable
+    from vrag.index.vectors.tiers import VectorIndex
 
 SINGLE, MULTI = VectorKind.SINGLE, VectorKind.MULTI
 KEY = "key"

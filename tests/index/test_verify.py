@@ -9,7 +9,7 @@ from PIL import Image
 from vrag.errors import CollectionBusy
 from vrag.index.build import add, compact, verify
 from vrag.index.collection import Collection
-from vrag.index.tables.schema import file_rows
+from vrag.index.schema import file_rows
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
-from vrag.index.tables.schema import item_rows
+from vrag.index.schema import item_rows
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:

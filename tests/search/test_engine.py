@@ -13,11 +13,10 @@ from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.geometry import Size
 from vrag.index.build import compact
 from vrag.index.collection import Collection
-from vrag.index.lexical.lexical_index import Lexical
-from vrag.index.tables.schema import file_rows, item_rows
+from vrag.index.lexical import Lexical
+from vrag.index.schema import file_rows, item_rows
 from vrag.search import engine as module
-from vrag.search.engine import Engine, Ranking, Snapshot
-from vrag.search.fusion import reciprocal_rank_fusion
+from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
 

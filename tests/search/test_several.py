@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import FingerprintMismatch, SearchError
+from vrag.index.catalog import Catalog, Column
 from vrag.index.collection import Collection
-from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
-from vrag.index.tables.catalog import Catalog, Column
-from vrag.index.tables.schema import file_rows, item_rows
-from vrag.search.engine import Engine, Ranking, Snapshot
-from vrag.search.fusion import reciprocal_rank_fusion
+from vrag.index.lexical import Lexical, LexicalEntry
+from vrag.index.schema import file_rows, item_rows
+from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion
 from vrag.search.multi import NUMBER_STRIDE, MultiSearcher, unique_names
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id

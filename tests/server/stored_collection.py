@@ -11,7 +11,7 @@ from PIL import Image
 
 from vrag.geometry import Box, Size
 from vrag.index.collection import Collection
-from vrag.index.tables.schema import file_rows, item_rows
+from vrag.index.schema import file_rows, item_rows
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:

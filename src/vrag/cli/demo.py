@@ -103,7 +103,7 @@ def samples_collection() -> Path:
 def _is_current(place: Path) -> bool:
     """Return whether this version of vrag can add documents to the collection, if there is one."""
     from vrag.errors import CollectionError
-    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.location import CollectionHeader
 
     try:
         header = CollectionHeader.read(place)

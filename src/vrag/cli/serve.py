@@ -140,7 +140,7 @@ def serve(
 def _load_settings(flags: dict[str, object]) -> Settings:
     """Load the settings of the server; create its collection if there is none yet."""
     from vrag.factory import open_for_adding
-    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.location import CollectionHeader
 
     report = opt.load_flags(flags)
     settings = report.settings

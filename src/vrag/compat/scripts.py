@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from vrag.index.collection_json import FILE_NAME
+from vrag.index.location import FILE_NAME
 from vrag.samples import corpus_dir
 
 if TYPE_CHECKING:

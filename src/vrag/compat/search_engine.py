@@ -24,8 +24,8 @@ from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.factory import corpus_options, load_embedder
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.collection_json import CollectionHeader
 from vrag.index.embed_items import embed_all
+from vrag.index.location import CollectionHeader
 from vrag.index.reference.entry_list import FileFinder, ListEntry, list_entries, read_list
 from vrag.index.reference.index_files import INDEX_PATTERNS
 from vrag.index.reference.index_import import add_listing, import_indexes

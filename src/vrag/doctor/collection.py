@@ -74,7 +74,7 @@ def check_collection(report: SettingsReport, place: str) -> Check:
 
 
 def _exists(place: str) -> bool:
-    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.location import CollectionHeader
     from vrag.index.remote.object_storage import is_url
 
     return is_url(place) or CollectionHeader.read(Path(place)) is not None

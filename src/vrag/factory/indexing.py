@@ -14,7 +14,7 @@ from vrag.corpus.options import CorpusOptions
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
-from vrag.index.collection_json import CollectionHeader, EmbedderRecord
+from vrag.index.location import CollectionHeader, EmbedderRecord
 from vrag.index.remote.object_storage import is_url
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder, EmbedderInfo
     from vrag.index.build import AddReport
     from vrag.index.embed_items import Producer
-    from vrag.index.progress import IndexProgress
+    from vrag.index.manifest import IndexProgress
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
 

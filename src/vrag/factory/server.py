@@ -16,7 +16,7 @@ from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.models import LOCAL
 from vrag.factory.session import run_store
-from vrag.index.tables.table import literal
+from vrag.index.table import literal
 from vrag.server.collections.registry import CollectionCounts, count_collection
 from vrag.server.runs.schema import (
     AgentChoice,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import RunStore
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
-    from vrag.index.progress import IndexProgress
+    from vrag.index.manifest import IndexProgress
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Document, Hit

@@ -34,12 +34,20 @@ from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
 from vrag.corpus.discover import Skipped, read_source
 from vrag.errors import CollectionError, EmbedderFailedError
 from vrag.index.embed_items import Embedded, local
-from vrag.index.maintenance import compact, is_settled, prune, remove, settle, status, sweep
-from vrag.index.plan import IndexPlan, Known, is_unchanged, make_plan, plan_sources, read_manifest
-from vrag.index.progress import IndexProgress, OpenDocument, ProgressMeter
-from vrag.index.tables.schema import arrow
-from vrag.index.verify import verify
-from vrag.index.writer import Writer
+from vrag.index.maintenance import compact, is_settled, prune, remove, settle, status, sweep, verify
+from vrag.index.manifest import (
+    IndexPlan,
+    IndexProgress,
+    Known,
+    OpenDocument,
+    ProgressMeter,
+    Writer,
+    is_unchanged,
+    make_plan,
+    plan_sources,
+    read_manifest,
+)
+from vrag.index.schema import arrow
 from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError, CorpusError, SearchError
-from vrag.index.collection_json import CollectionHeader
-from vrag.index.location import LocalLocation, is_leftover
+from vrag.index.catalog import Catalog
+from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
-from vrag.index.tables.catalog import Catalog
-from vrag.index.tables.schema import (
+from vrag.index.schema import (
     FILE_COLUMNS,
     ITEM_COLUMNS,
     document_of,
@@ -35,8 +34,8 @@ from vrag.index.tables.schema import (
     item_of,
     item_schema,
 )
-from vrag.index.tables.table import Rows, Table
-from vrag.index.tables.table_copy import TableCopies
+from vrag.index.table import Rows, Table
+from vrag.index.table_copy import TableCopies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

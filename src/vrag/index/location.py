@@ -1,4 +1,7 @@
-"""The place of a collection: a directory of this machine, or object storage (`index/remote`)."""
+"""The place of a collection, on this machine or in object storage, and its header `collection.json`.
+
+The header holds the settings a collection was built with. It is written once, when the collection is created.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,192 @@ import json
 import os
 import socket
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from vrag.errors import CollectionBusy, CollectionError
-from vrag.index.collection_json import FILE_NAME
-from vrag.index.tables.table import Directory
+from vrag.atomic_io import atomic_file
+from vrag.corpus.options import CorpusOptions
+from vrag.embed.embedder import EmbedderInfo, VectorKind
+from vrag.embed.fingerprint import check_same
+from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
+from vrag.index.table import Directory
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from vrag.index.tables.table import TableStore
+    from vrag.index.table import TableStore
+
+FILE_NAME = "collection.json"
+IMPORTED = "imported:"
+"""Prefix of the fingerprint of vectors that came without the model that made them."""
+SCHEMA = 2
+"""Version of the layout on disk. Any other is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderRecord:
+    """The embedder whose vectors a collection holds."""
+
+    name: str
+    """Its name at the time: the model may have moved since."""
+    kind: VectorKind
+    dimension: int
+    fingerprint: str
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int], compare=False)
+    """Its settings that vectors depend on, as part of the fingerprint: `dtype`, `max_pixels`."""
+
+    @property
+    def imported(self) -> bool:
+        """True if the embedder of these vectors is not known yet: they cannot be searched."""
+        return self.fingerprint.startswith(IMPORTED)
+
+    @classmethod
+    def of(cls, embedder: EmbedderInfo) -> EmbedderRecord:
+        """Describe an embedder."""
+        settings = dict(embedder.settings)
+        return cls(embedder.name, embedder.kind, embedder.dimension, embedder.fingerprint, settings)
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> EmbedderRecord:
+        """Parse the fields of `collection.json`; the first ones had no settings."""
+        kind, settings = VectorKind(fields["kind"]), dict(fields.get("settings", {}))
+        return cls(fields["name"], kind, fields["dimension"], fields["fingerprint"], settings)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionHeader:
+    """The settings a collection was built with."""
+
+    options: CorpusOptions
+    """The number of worker processes is not kept: it depends on the machine."""
+    corpus_fingerprint: str
+    """`options.fingerprint` of the version of vrag that created the collection."""
+    embedder: EmbedderRecord | None = None
+
+    @classmethod
+    def of(cls, options: CorpusOptions, embedder: EmbedderInfo | None) -> CollectionHeader:
+        """Describe a new collection."""
+        return cls(options, options.fingerprint, EmbedderRecord.of(embedder) if embedder else None)
+
+    @classmethod
+    def read(cls, directory: Path) -> CollectionHeader | None:
+        """Read the header of the collection in a directory; None when it has none.
+
+        Raises:
+            CollectionError: If it is damaged or of a newer version of vrag.
+        """
+        path = directory / FILE_NAME
+        try:
+            return cls.parse(path.read_text(encoding="utf-8"), str(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise CollectionError(f"{path} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise _damaged(str(path), error) from error
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> CollectionHeader:
+        """Parse the text of a file; `where` names the file in errors.
+
+        Raises:
+            CollectionError: If it is damaged or of another version of vrag.
+        """
+        try:
+            content: dict[str, Any] = json.loads(text)
+            _check_schema(content["schema"], where)
+            embedder: dict[str, Any] | None = content["embedder"]
+            return cls(
+                CorpusOptions(**content["corpus"]),
+                content["corpus_fingerprint"],
+                EmbedderRecord.parse(embedder) if embedder else None,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(where, error) from error
+
+    def write(self, directory: Path) -> None:
+        """Write it as a whole, also when the machine loses power."""
+        corpus = asdict(self.options)
+        del corpus["workers"]
+        content = {
+            "schema": SCHEMA,
+            "corpus": corpus,
+            "corpus_fingerprint": self.corpus_fingerprint,
+            "embedder": asdict(self.embedder) if self.embedder else None,
+        }
+        with atomic_file(directory / FILE_NAME) as file:
+            file.write(json.dumps(content, indent=2).encode())
+
+    def check_options(self, options: CorpusOptions) -> None:
+        """Refuse settings that make other items.
+
+        Raises:
+            FingerprintMismatch: If items made with `options` would differ from those already there.
+        """
+        if options.fingerprint == self.corpus_fingerprint:
+            return
+        if self.options.fingerprint != self.corpus_fingerprint:
+            raise FingerprintMismatch(
+                "The collection was built by another version of vrag, which reads files differently.",
+                "You can still search it. To add files, build it again in another directory.",
+            )
+        raise FingerprintMismatch(
+            f"The collection was built with other settings: {_differences(self.options, options)}.",
+            "Leave these settings out to use the collection's own, or use another directory.",
+        )
+
+    def check_embedder(self, embedder: EmbedderInfo | None) -> None:
+        """Refuse another model's vectors.
+
+        Raises:
+            FingerprintMismatch: If `embedder` is not the one the collection was built with.
+        """
+        own = self.embedder
+        if own is not None and own.imported:
+            raise FingerprintMismatch(
+                f"The collection has imported vectors, and it is not known which {own.name} made them.",
+                "Import the index again and name the model: vrag index import DIR --embedder MODEL",
+            )
+        if own is not None and embedder is not None:
+            check_same(own, embedder)
+        elif own is not embedder:
+            raise FingerprintMismatch(
+                f"The collection was built with {_model(own)} and is now used with {_model(embedder)}.",
+                "Use the one it was built with, or build it again in another directory.",
+            )
+
+
+def _check_schema(schema: int, where: str) -> None:
+    if schema > SCHEMA:
+        raise CollectionError(
+            f"{where} was created by a newer version of vrag (layout {schema}).",
+            "Upgrade: pip install -U vrag-agent",
+        )
+    if schema < SCHEMA:
+        raise CollectionError(
+            f"{where} was created by an earlier version of vrag (layout {schema}, now {SCHEMA}).",
+            "Build the collection again in another directory: the documents are unchanged.",
+        )
+
+
+def _damaged(where: str, error: Exception) -> CollectionError:
+    return CollectionError(
+        f"{where} is damaged: {error}.", "Build the collection again in another directory."
+    )
+
+
+def _differences(before_options: CorpusOptions, now_options: CorpusOptions) -> str:
+    """The settings that differ, for people."""
+    before, now = asdict(before_options), asdict(now_options)
+    changed = [f"{name} {before[name]}, not {now[name]}" for name in before if before[name] != now[name]]
+    return "; ".join(part for part in changed if not part.startswith("workers "))
+
+
+def _model(embedder: EmbedderInfo | None) -> str:
+    return f"the embedder {embedder.name}" if embedder else "no embedder"
+
 
 _LOCK = "lock"
 _WRITER = "writer.json"

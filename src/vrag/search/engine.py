@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import SearchError
-from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
+from vrag.index.lexical import Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
-from vrag.search.fusion import reciprocal_rank_fusion
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
 
@@ -27,12 +29,45 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.embed.embedder import Embedder
+    from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
-    from vrag.index.lexical.lexical_index import WordStatistics
-    from vrag.index.tables.catalog import Catalog
-    from vrag.index.vectors.tiers import Tier
-    from vrag.index.vectors.vector_index import VectorIndex
+    from vrag.index.lexical import WordStatistics
+    from vrag.index.vectors.tiers import Tier, VectorIndex
     from vrag.types import Hit, Query
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> list[tuple[str, float]]:
+    """Fuse rankings by the reciprocal of the rank: score(d) = Σ 1 / (k + rank of d), ranks from 1.
+
+    A ranking in which d is absent adds nothing. Cormack, Clarke and Büttcher 2009, "Reciprocal rank
+    fusion outperforms Condorcet and individual rank learning methods", with their k = 60.
+
+    Each ranking has distinct ids, best first; the order of the rankings does not matter. The greater `k`, the
+    less the difference between the first places weighs. Each id is returned once with its score, best first;
+    ties by id.
+
+    >>> [item for item, score in reciprocal_rank_fusion([["a", "b"], ["b", "c"]])]
+    ['b', 'a', 'c']
+    """
+    depth = max(map(len, rankings), default=0)
+    weights, unit = _weights(k, 1 << depth.bit_length())
+    sums: defaultdict[str, int] = defaultdict(int)
+    for ranking in rankings:
+        for item, weight in zip(ranking, weights, strict=False):
+            sums[item] += weight
+    best = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(item, total / unit) for item, total in best]
+
+
+@lru_cache(maxsize=16)
+def _weights(k: int, depth: int) -> tuple[list[int], int]:
+    """1 / (k + rank) for ranks from 1, as whole multiples of 1 / unit, and the unit.
+
+    Sums of them are exact: rounding neither makes ties nor parts them.
+    """
+    unit = math.lcm(*range(k + 1, k + depth + 1))
+    return [unit // (k + rank) for rank in range(1, depth + 1)], unit
+
 
 ScoredIds: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
-    from vrag.index.lexical.lexical_index import WordStatistics
-    from vrag.index.tables.catalog import Catalog
+    from vrag.index.lexical import WordStatistics
     from vrag.search.engine import Engine, Snapshot
     from vrag.types import Hit, Query
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.search.engine import depth_of
-from vrag.search.fusion import reciprocal_rank_fusion
+from vrag.search.engine import depth_of, reciprocal_rank_fusion
 from vrag.search.multi import unique_names
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.embed.embedder import Embedder
+    from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
     from vrag.index.remote.qdrant import QdrantStore
-    from vrag.index.tables.catalog import Catalog
     from vrag.search.engine import Engine, ScoredIds
     from vrag.types import Hit, Query
 

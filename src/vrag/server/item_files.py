@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 from vrag.corpus.formats.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
 from vrag.index.location import LocalLocation
-from vrag.index.tables.table import any_of
+from vrag.index.table import any_of
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from vrag.cli.terminal.progress import index_progress
 
 if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
-    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.location import CollectionHeader
     from vrag.index.reference.index_import import ImportReport
     from vrag.settings import Settings
 
@@ -54,7 +54,7 @@ def import_index(
     """
     settings = opt.load_flags(locals()).settings
     from vrag.factory import corpus_options
-    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.location import CollectionHeader
     from vrag.index.reference.index_import import import_indexes
 
     header = CollectionHeader.read(Path(settings.collection))

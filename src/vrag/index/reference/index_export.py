@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.index.collection import Collection
-    from vrag.index.collection_json import EmbedderRecord
+    from vrag.index.location import EmbedderRecord
 
 _COLUMNS = ("id", "document", "document_name", "kind", "ordinal", "text", "image", "clip_path", "uid")
 _TYPES = {ItemKind.PAGE: "image", ItemKind.CLIP: "video", ItemKind.PASSAGE: "text"}

@@ -30,8 +30,8 @@ from vrag.embed.fingerprint import check_retired
 from vrag.errors import CollectionError, CorpusError, FingerprintMismatch
 from vrag.index.build import AddReport, add_sources, remove
 from vrag.index.collection import Collection
-from vrag.index.collection_json import IMPORTED, EmbedderRecord
 from vrag.index.embed_items import Embedded
+from vrag.index.location import IMPORTED, EmbedderRecord
 from vrag.index.reference.entry_list import (
     BadEntry,
     EntryKind,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from vrag.corpus.discover import Skipped
     from vrag.embed.embedder import Embedder
     from vrag.index.embed_items import Made
-    from vrag.index.progress import IndexProgress
+    from vrag.index.manifest import IndexProgress
     from vrag.index.reference.entry_list import ListEntry, Listing
     from vrag.index.reference.index_files import ReferenceIndex
 

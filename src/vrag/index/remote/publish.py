@@ -29,13 +29,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vrag.errors import CollectionError, FingerprintMismatch
-from vrag.index.collection_json import FILE_NAME, CollectionHeader
+from vrag.index.location import FILE_NAME, CollectionHeader
+from vrag.index.manifest import KEEP
 from vrag.index.remote.object_storage import Objects, is_url
 from vrag.index.remote.remote_collection import Publication, PublishedRecord, PublishedTables, read_only
-from vrag.index.tables.schema import file_schema, item_schema
-from vrag.index.tables.table import Table
-from vrag.index.vectors.onnx_matmul import encode_varint
-from vrag.index.writer import KEEP
+from vrag.index.schema import file_schema, item_schema
+from vrag.index.table import Table
+from vrag.index.vectors.maxsim import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -28,7 +28,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
 from vrag.index.remote.object_storage import first_line
-from vrag.index.tables.schema import vector_column
+from vrag.index.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
 from vrag.providers import reachable
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.index.collection import Collection
-    from vrag.index.collection_json import EmbedderRecord
+    from vrag.index.location import EmbedderRecord
     from vrag.types import Query
 
 Client: TypeAlias = Any

@@ -25,9 +25,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from vrag.errors import CollectionError
-from vrag.index.collection_json import FILE_NAME, CollectionHeader
+from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.remote.object_storage import Objects, storage_hint
-from vrag.index.tables.table import TableVersion
+from vrag.index.table import TableVersion
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from vrag.index.tables.table_copy import Manifest
+    from vrag.index.table_copy import Manifest
 
 RECORD = "published.json"
 _SCHEMA = 1

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.index.vectors.array_cache import ArrayContent
-from vrag.index.vectors.maxsim import BATCH_SIZE, Queries, map_threads, runs
-from vrag.index.vectors.onnx_matmul import multiply_int8
-from vrag.index.vectors.topk import BatchedIndex, best, shortlist
+from vrag.index.vectors.maxsim import BATCH_SIZE, Queries, map_threads, multiply_int8, runs
+from vrag.index.vectors.tiers import VectorIndex, best, shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -189,7 +188,7 @@ def _trial_queries(pages: Pages, rows: NDArray[np.int64]) -> Iterator[NDArray[np
         yield chosen + noise * lengths * np.float32(np.sqrt(1 / _CLOSENESS**2 - 1))
 
 
-class PooledMaxSim(BatchedIndex):
+class PooledMaxSim(VectorIndex):
     """A `VectorIndex` that finds candidates by averages and scores at least so many exactly."""
 
     SHARES_MASK = False

@@ -1,13 +1,22 @@
-"""Tiers of vector search: how vectors are searched, and why."""
+"""Tiers of vector search: how vectors are searched and why, and the base class of all vector indexes."""
 
 from __future__ import annotations
 
 import importlib.util
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import MissingExtra, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
 MAX_EXACT_ITEMS = 20_000
 """Single vectors up to which all of them are scored: about 9 ms of one core at 2048 dimensions."""
@@ -106,3 +115,72 @@ def _requested_tier(kind: VectorKind, name: str) -> Tier:
 def is_installed(package: str) -> bool:
     """Check whether a package can be imported."""
     return importlib.util.find_spec(package) is not None
+
+
+class VectorIndex(ABC):
+    """Finds the items whose vectors match those of queries best. May be shared by threads.
+
+    Queries are searched in batches. Subclasses find rows, of items sorted by id.
+    """
+
+    SHARES_MASK: ClassVar[bool] = True
+    """True if all queries of a batch must have equal masks."""
+
+    def __init__(self, tier: Tier, ids: Sequence[str], batch_size: int) -> None:
+        self.tier = tier
+        self._ids = ids
+        self._batch_size = batch_size
+
+    def search(
+        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
+    ) -> list[list[tuple[str, float]]]:
+        """Find for each query the best `top_k` items that its mask (items,) allows.
+
+        Queries are (dimension,) for single vectors, (tokens, dimension) for multi.
+
+        Returns:
+            For each query ids and scores, best first, ties by id. Items without vectors, or with one that is
+            not finite, are never among them; a query that is empty or not finite finds nothing.
+        """
+        hits: list[list[tuple[str, float]]] = [[] for _ in queries]
+        usable = [number for number, query in enumerate(queries) if len(query) and np.isfinite(query).all()]
+        for batch in self._batches(usable, masks):
+            found = self._search_rows([queries[n] for n in batch], top_k, [masks[n] for n in batch])
+            for number, rows in zip(batch, found, strict=True):
+                hits[number] = [(self._ids[row], score) for row, score in rows]
+        return hits
+
+    @abstractmethod
+    def _search_rows(
+        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
+    ) -> list[list[tuple[int, float]]]:
+        """Return the best rows of each query with their scores, best first."""
+
+    def _batches(self, usable: Sequence[int], masks: Sequence[NDArray[np.bool_]]) -> Iterator[list[int]]:
+        groups: dict[bytes, list[int]] = {}
+        for number in usable:
+            groups.setdefault(masks[number].tobytes() if self.SHARES_MASK else b"", []).append(number)
+        for numbers in groups.values():
+            for start in range(0, len(numbers), self._batch_size):
+                yield numbers[start : start + self._batch_size]
+
+
+def best(rows: NDArray[np.int64], scores: NDArray[np.floating], top_k: int) -> list[tuple[int, float]]:
+    """Return the `top_k` rows with the highest finite scores, best first, ties by row.
+
+    >>> best(np.array([3, 5, 7]), np.array([1.0, 2.0, 1.0]), 2)
+    [(5, 2.0), (3, 1.0)]
+    """
+    kept = shortlist(scores, top_k, 0.0)
+    order = np.lexsort((rows[kept], -scores[kept]))[:top_k]
+    return [(int(rows[at]), float(scores[at])) for at in kept[order]]
+
+
+def shortlist(scores: NDArray[np.floating], top_k: int, margin: float) -> NDArray[np.int64]:
+    """Return the places of the finite scores at most `margin` below the `top_k`-th highest, ascending."""
+    finite = np.flatnonzero(np.isfinite(scores))
+    if len(finite) <= top_k:
+        return finite
+    among = scores[finite]
+    least = np.partition(among, len(among) - top_k)[len(among) - top_k]
+    return finite[among >= least - margin]

@@ -6,15 +6,15 @@ The table is the source of truth; it is read once, some rows at a time, into fil
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vrag.embed.embedder import VectorKind
-from vrag.index.tables.schema import STORED
-from vrag.index.vectors import pooled, rabitq
+from vrag.index.schema import STORED
+from vrag.index.vectors import pooled
 from vrag.index.vectors.array_cache import ArrayContent, fetch, find, sweep
-from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
+from vrag.index.vectors.dense import ExactDense, Int8Prefilter, RabitqDense, Vectors, build_int8, build_rabitq
 from vrag.index.vectors.maxsim import DeviceMaxSim, ExactMaxSim, Pages
 from vrag.index.vectors.tiers import (
     MAX_EXACT_ITEMS,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.index.vectors.array_cache import StoredArrays
+    from vrag.index.vectors.tiers import VectorIndex
 
 VECTORS = "vectors"
 """Single: (items, dimension) float32, those that are missing or not finite as zeros. Multi: (vectors,
@@ -53,31 +54,6 @@ _TYPICAL_VECTORS = 768
 _BATCH_BYTES = 8 << 20
 _BATCH_VECTORS = {VectorKind.SINGLE: 1, VectorKind.MULTI: 1024}
 """Vectors of an item, as assumed for how many rows to read at a time."""
-
-
-class VectorIndex(Protocol):
-    """Finds the items whose vectors match those of queries best. May be shared by threads."""
-
-    @property
-    def tier(self) -> Tier:
-        """The way it searches."""
-        ...
-
-    def search(
-        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
-    ) -> list[list[tuple[str, float]]]:
-        """Find for each query the best items that its mask allows.
-
-        Args:
-            queries: Each (dimension,) for single vectors, (tokens, dimension) for multi.
-            top_k: How many items at most.
-            masks: For each query (items,): which items may be found.
-
-        Returns:
-            For each query ids and scores, best first, ties by id. Items without vectors, or with one that is
-            not finite, are never among them; a query that is empty or not finite finds nothing.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +137,10 @@ def _open_single(
     valid = stored.arrays[VALID].astype(np.bool_)
     vectors = Vectors(stored.arrays[VECTORS], valid, float(stored.facts["norm"]))
     if tier.name is TierName.RABITQ and valid.any():
-        derived = store.derive(_DERIVED[tier.name], lambda folder: rabitq.build(vectors.frugal(), folder))
+        derived = store.derive(_DERIVED[tier.name], lambda folder: build_rabitq(vectors.frugal(), folder))
         tier = judge_tier(tier, derived.facts["recall"], options)
         if tier.name is TierName.RABITQ:
-            index = rabitq.load(derived.arrays[rabitq.INDEX])
-            return rabitq.RabitqDense(tier, ids, vectors, index, derived.facts["probe"])
+            return RabitqDense(tier, ids, vectors, derived)
     prefilter = None
     if len(valid) > MAX_EXACT_ITEMS and is_installed("faiss"):
         derived = store.derive("bytes", lambda folder: build_int8(vectors.frugal(), folder))

@@ -26,7 +26,7 @@ from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_sources
 from vrag.index.maintenance import compact, remove
-from vrag.index.plan import read_manifest
+from vrag.index.manifest import read_manifest
 from vrag.server.collections.files import DocumentSelector, distinct_folders
 from vrag.server.collections.jobs import JobJournal, UploadJob, WorkerTask
 from vrag.server.collections.uploads import (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.index.embed_items import Made
-    from vrag.index.plan import Known
+    from vrag.index.manifest import Known
 
 T = TypeVar("T")
 _WAITING = "Waiting in the queue."

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
-from vrag.index.plan import read_manifest
-from vrag.index.tables.table import literal
+from vrag.index.manifest import read_manifest
+from vrag.index.table import literal
 from vrag.server.collections.files import SUFFIXES, distinct_folders, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
 from vrag.server.collections.registry import CollectionCounts, count_collection
@@ -38,7 +38,7 @@ from vrag.types import DocumentStatus
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from vrag.index.plan import Known
+    from vrag.index.manifest import Known
     from vrag.server.collections.jobs import UploadJob
     from vrag.server.collections.registry import CollectionSet, OpenCollection
     from vrag.server.metrics import ServerMetrics

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from vrag.index.plan import is_unchanged
+from vrag.index.manifest import is_unchanged
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.http.errors import Refusal
 from vrag.types import DocumentStatus

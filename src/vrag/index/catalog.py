@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.index.tables.schema import to_numpy_int32
+from vrag.index.schema import to_numpy_int32
 from vrag.types import DocumentStatus, Hit, ItemKind
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.collection_json import CollectionHeader
-    from vrag.index.tables.schema import ArrowTable
-    from vrag.index.tables.table import Rows, Table
+    from vrag.index.location import CollectionHeader
+    from vrag.index.schema import ArrowTable
+    from vrag.index.table import Rows, Table
     from vrag.types import Query
 
 _COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]

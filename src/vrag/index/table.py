@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.tables.schema import ArrowSchema, ArrowTable, to_arrow_int64
-from vrag.index.tables.table_copy import MAX_BYTES, Manifest, TableCopies, newest_manifest
+from vrag.index.schema import ArrowSchema, ArrowTable, to_arrow_int64
+from vrag.index.table_copy import MAX_BYTES, Manifest, TableCopies, newest_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vrag.embed.embedder import VectorKind
+from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.geometry import Box, Size
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from vrag.index.collection_json import EmbedderRecord
 
 ArrowLibrary: TypeAlias = Any
 ArrowSchema: TypeAlias = Any
@@ -116,7 +114,7 @@ def _fields(columns: Mapping[str, str]) -> list[Any]:
     return [pa.field(name, types[kind], nullable=name in _NULLABLE) for name, kind in columns.items()]
 
 
-def item_schema(embedder: EmbedderRecord | None) -> ArrowSchema:
+def item_schema(embedder: EmbedderInfo | None) -> ArrowSchema:
     """Return the Arrow schema of the items, with vectors if there is an embedder.
 
     `spans` holds start and end of each word one after the other, `boxes` x1, y1, x2, y2 of each
@@ -141,7 +139,7 @@ def file_schema() -> ArrowSchema:
 def item_rows(
     items: Sequence[Item],
     vectors: Sequence[NDArray[Any]] | None = None,
-    embedder: EmbedderRecord | None = None,
+    embedder: EmbedderInfo | None = None,
 ) -> ArrowTable:
     """Convert items to an Arrow table of `item_schema(embedder)`.
 
@@ -179,7 +177,7 @@ def item_rows(
     return table.append_column(pa.field(vector_column(embedder.kind), column.type), column)
 
 
-def _vector_array(vectors: Sequence[NDArray[Any]], embedder: EmbedderRecord) -> Any:  # noqa: ANN401
+def _vector_array(vectors: Sequence[NDArray[Any]], embedder: EmbedderInfo) -> Any:  # noqa: ANN401
     """Convert vectors to an Arrow array: numbers are copied whole, never one by one."""
     pa = arrow()
     dtype = STORED[embedder.kind][1]

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.index.lexical.bm25 import Counts, Frequencies, Postings, load_array
-from vrag.index.lexical.tokenizer import STOP_WORDS, is_word, terms
+from vrag.index.bm25 import STOP_WORDS, Counts, Frequencies, Postings, is_word, load_array, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

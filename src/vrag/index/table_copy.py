@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.tables.schema import arrow
+from vrag.index.schema import arrow
 from vrag.index.vectors.array_cache import ArrayContent, find, make, sweep
 
 if TYPE_CHECKING:
-    from vrag.index.tables.schema import ArrowTable
+    from vrag.index.schema import ArrowTable
 
 MAX_BYTES = 64 * 2**20
 """Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""

@@ -1,1 +1,0 @@
-"""Lexical search: tokens, inverted lists and BM25."""

@@ -1,0 +1,410 @@
+"""The manifest of a collection during a build: the plan of what to do, the progress, and the writer.
+
+The plan compares files on disk with the manifest, without reading any of them. The writer commits items and
+documents in few commits and in the right order.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrag.corpus.discover import Skipped, find
+from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
+from vrag.index.table import literal
+from vrag.types import DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.corpus.converter import SourceFile
+    from vrag.index.collection import Collection
+    from vrag.types import Document, Item
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A row of the manifest, and how many item rows its content has."""
+
+    document: Document
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """The files that an `add` has to process."""
+
+    found: tuple[str, ...]
+    """Every file found, by absolute path."""
+    todo: tuple[Path | SourceFile, ...]
+    """Files that are new, have changed, were begun, or are to be tried again."""
+    unchanged: int
+    """Files found that need nothing: same size and modification time as in the manifest."""
+    skipped: tuple[Skipped, ...]
+    """Paths that are no files to convert, with reasons."""
+
+
+def read_manifest(collection: Collection) -> dict[str, Known]:
+    """Read the rows of the manifest, by path."""
+    rows = collection.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
+    known = (Known(document_of(row), row["rows"]) for row in rows)
+    return {entry.document.path: entry for entry in known}
+
+
+def make_plan(
+    paths: Sequence[str | Path], known: Mapping[str, Known], own: Path, *, retry_failed: bool
+) -> IndexPlan:
+    """Compare files and folders with the manifest.
+
+    Files that an earlier `add` began and did not finish are continued wherever they are. The pictures in
+    `own`, the collection's directory, are no documents. With `retry_failed`, files that failed, wholly or in
+    part, are tried again unchanged.
+    """
+    skipped: dict[Path, Skipped] = {}
+    todo: dict[str, Path] = {}
+    found: list[str] = []
+    for path in find([Path(path) for path in paths]):
+        if (path.path if isinstance(path, Skipped) else path).is_relative_to(own):
+            skipped[own] = Skipped(own, "It is the collection itself.")
+        elif isinstance(path, Skipped):
+            skipped[path.path] = path
+        else:
+            name = os.fspath(path)
+            found.append(name)
+            if not _is_done(path, known.get(name), retry_failed=retry_failed):
+                todo[name] = path
+    unchanged = len(found) - len(todo)
+    for name, entry in known.items():
+        begun = entry.document.status is DocumentStatus.PENDING
+        if begun and name not in todo and os.path.isfile(name):  # noqa: PTH113 - any bytes
+            todo[name] = Path(name)
+    return IndexPlan(tuple(found), tuple(todo.values()), unchanged, tuple(skipped.values()))
+
+
+def plan_sources(
+    sources: Sequence[Path | SourceFile], known: Mapping[str, Known], *, retry_failed: bool
+) -> IndexPlan:
+    """Compare absolute paths of files, and contents that have no file, with the manifest."""
+    todo: list[Path | SourceFile] = []
+    found: list[str] = []
+    for source in sources:
+        path = source if isinstance(source, Path) else source.path
+        entry = known.get(os.fspath(path))
+        found.append(os.fspath(path))
+        if not _is_done(source, entry, retry_failed=retry_failed):
+            todo.append(source)
+    return IndexPlan(tuple(found), tuple(todo), len(found) - len(todo), ())
+
+
+def _is_done(source: Path | SourceFile, entry: Known | None, *, retry_failed: bool) -> bool:
+    """Return whether the manifest is complete for a file, or for a content without one."""
+    if entry is None:
+        return False
+    match entry.document.status:
+        case DocumentStatus.PENDING:
+            return False
+        case DocumentStatus.FAILED | DocumentStatus.PARTIAL if retry_failed:
+            return False
+        case _ if isinstance(source, Path):
+            return is_unchanged(source, entry.document)
+        case _:
+            return source.document == entry.document.id
+
+
+def is_unchanged(path: Path, document: Document) -> bool:
+    """Check whether size and modification time are those of the manifest."""
+    try:
+        now = path.stat()
+    except OSError:
+        return False
+    return (now.st_size, now.st_mtime_ns) == (document.size, document.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexProgress:
+    """A moment of a build."""
+
+    files_done: int
+    files: int
+    """Files that are new or have changed."""
+    items_done: int
+    items: int
+    """Items known so far: of files not yet opened the number is unknown."""
+    failed: int
+    """Files and items that could not be made."""
+    rate: float
+    """Items per second over the last half minute."""
+    remaining_seconds: float | None
+    """None while too little is known. Files not yet opened count as the mean of those that were."""
+    current: str
+    """Name of the last file."""
+
+
+class ProgressMeter:
+    """Counts `files` to do, and reports at most every tenth of a second of a monotonic clock."""
+
+    WINDOW = 30.0
+    """Seconds over which the rate is taken."""
+    INTERVAL = 0.1
+    """Seconds between reports."""
+
+    def __init__(
+        self,
+        report: Callable[[IndexProgress], None] | None,
+        files: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._report = report
+        self._clock = clock
+        self._files = files
+        self._files_done = self._items_done = self._failed = 0
+        self._items = self._counted = 0
+        self._current = ""
+        self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._last = float("-inf")
+
+    def counted(self, name: str, items: int, present: int) -> None:
+        """Count a file that was opened; so many of its items are present already."""
+        self._current = name
+        self._items += items
+        self._counted += 1
+        self._items_done += present
+        # What is already there costs no time: it must not count as speed.
+        self._samples = deque((moment, done + present) for moment, done in self._samples)
+        self._update()
+
+    def made(self, name: str) -> None:
+        """Count an item that was made."""
+        self._current = name
+        self._items_done += 1
+        self._update()
+
+    def failed(self, name: str) -> None:
+        """Count a file or an item that could not be made."""
+        self._current = name
+        self._failed += 1
+        self._update()
+
+    def finished(self, files: int = 1) -> None:
+        """Count files that are done."""
+        self._files_done += files
+        self._update()
+
+    def close(self) -> None:
+        """Report the end."""
+        self._update(force=True)
+
+    @property
+    def progress(self) -> IndexProgress:
+        """This moment."""
+        since, done = self._samples[0]
+        seconds = self._clock() - since
+        rate = (self._items_done - done) / seconds if seconds > 0 else 0.0
+        return IndexProgress(
+            files_done=self._files_done,
+            files=self._files,
+            items_done=self._items_done,
+            items=self._items,
+            failed=self._failed,
+            rate=rate,
+            remaining_seconds=self._remaining(rate),
+            current=self._current,
+        )
+
+    def _update(self, *, force: bool = False) -> None:
+        now = self._clock()
+        if not force and now - self._last < self.INTERVAL:
+            return
+        self._last = now
+        self._samples.append((now, self._items_done))
+        while len(self._samples) > 2 and now - self._samples[1][0] >= self.WINDOW:
+            self._samples.popleft()
+        if self._report is not None:
+            self._report(self.progress)
+
+    def _remaining(self, rate: float) -> float | None:
+        if self._files_done >= self._files:
+            return 0.0
+        if rate <= 0 or not self._counted:
+            return None
+        unopened = max(self._files - max(self._counted, self._files_done), 0)
+        expected = self._items + unopened * self._items / self._counted
+        return max(expected - self._items_done, 0.0) / rate
+
+
+@dataclass
+class OpenDocument:
+    """A content that is being converted."""
+
+    source: SourceFile
+    duplicates: list[SourceFile] = field(default_factory=list["SourceFile"])
+    """Other files with the same bytes."""
+    items: int = 0
+    """Number of items of the content; 0 until it is opened."""
+    rows: int = 0
+    """Number of its stored items, those of earlier runs included."""
+    _opened: bool = False
+    _failure: str = ""
+    """The reason why the whole file failed."""
+    _failures: dict[int, str] = field(default_factory=dict[int, str])
+    """Reasons by ordinal of the item."""
+
+    def count(self, items: int, present: int) -> None:
+        """Set the number of items, now that it is opened, and how many are present already."""
+        self._opened = True
+        self.items = items
+        self.rows += present
+
+    def fail(self, ordinal: int | None, reason: str) -> None:
+        """Record that an item, or with None the whole file, could not be made."""
+        if ordinal is None:
+            self._failure = reason
+        else:
+            self._failures[ordinal] = reason
+
+    def spoil(self, reason: str) -> None:
+        """Discard what was made of it."""
+        self.items = self.rows = 0
+        self._failure = reason
+        self._failures = {}
+
+    def differs(self, other: SourceFile) -> bool:
+        """Check whether another file with these bytes is read as another format, which may work."""
+        return other.path.suffix.lower() != self.source.path.suffix.lower()
+
+    def outcome(self) -> tuple[DocumentStatus, str]:
+        """Return status and reason, now that nothing more comes."""
+        missing = self.items - self.rows - len(self._failures)
+        reason = self._reason(missing)
+        if not reason:
+            return DocumentStatus.READY, ""
+        return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
+
+    def _reason(self, missing: int) -> str:
+        if self._failure:
+            return self._failure
+        if not self._opened:
+            return "Nothing came of it."
+        ordinals_by_reason: dict[str, list[int]] = {}
+        for ordinal, reason in sorted(self._failures.items()):
+            ordinals_by_reason.setdefault(reason, []).append(ordinal)
+        parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
+        if missing > 0 and not parts:
+            parts = [f"{missing} of {self.items} are missing without a reason."]
+        return " ".join(parts)
+
+
+def format_ranges(numbers: Sequence[int]) -> str:
+    """Format sorted numbers for people.
+
+    >>> format_ranges([3, 5, 6, 7])
+    'No. 3, 5–7'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return "No. " + ", ".join("–".join(map(str, run)) for run in runs)
+
+
+KEEP = timedelta(minutes=10)
+"""Age up to which old versions of the tables are kept: longer than any query takes."""
+
+
+class Writer:
+    """Collects rows and commits them: items first, then the documents that are complete by them.
+
+    The caller holds the lock of the collection.
+    """
+
+    ITEMS = 64
+    """Items that wait for a commit at most."""
+    DOCUMENTS = 256
+    """Documents that wait for a commit at most."""
+    NUMBERS = 16 * 2**20
+    """Numbers of vectors that wait for a commit at most: some hundred pages of late interaction."""
+    SECONDS = 5.0
+    """Longest wait for a commit, as long as more rows come."""
+    COMPACT = 256
+    """Commits after which small files are merged: reading slows with their number."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._items: list[tuple[Item, NDArray[Any] | None]] = []
+        self._documents: dict[str, tuple[Document, int]] = {}
+        """By path: one commit takes each key once."""
+        self._since = 0.0
+        self._commits = 0
+
+    def begin(self, documents: Iterable[Document]) -> None:
+        """Commit pending documents at once: before any of their items."""
+        rows = [(document, 0) for document in documents]
+        if rows:
+            self._collection.file_table.upsert(file_rows(rows), "key")
+
+    def item(self, item: Item, vector: NDArray[Any] | None = None) -> None:
+        """Add an item, with its vector if the collection holds vectors."""
+        self._begin_batch()
+        self._items.append((item, vector))
+        self._flush_when_due()
+
+    def document(self, document: Document, rows: int) -> None:
+        """Add a document that is complete, and how many item rows it has."""
+        self._begin_batch()
+        self._documents[document.path] = document, rows
+        self._flush_when_due()
+
+    def discard(self, document: str) -> None:
+        """Delete the items of a document, committed or not."""
+        self._items = [pair for pair in self._items if pair[0].document != document]
+        self._collection.item_table.delete(f"document = {literal(document)}")
+
+    def flush(self) -> None:
+        """Commit what waits."""
+        if self._items:
+            items, vectors = zip(*self._items, strict=True)
+            embedder = self._collection.header.embedder
+            self._collection.item_table.append(item_rows(items, vectors if embedder else None, embedder))
+            self._items = []
+            self._commits += 1
+        if self._documents:
+            self._collection.file_table.upsert(file_rows(self._documents.values()), "key")
+            self._documents = {}
+            self._commits += 1
+        if self._commits >= self.COMPACT:
+            self.compact()
+
+    def close(self) -> None:
+        """Commit what waits, and merge small files if there are many."""
+        self.flush()
+        if self._commits >= self.COMPACT // 4:
+            self.compact()
+
+    def compact(self) -> None:
+        """Merge small files of both tables."""
+        self._collection.item_table.compact(KEEP)
+        self._collection.file_table.compact(KEEP)
+        self._commits = 0
+
+    def _begin_batch(self) -> None:
+        if not self._items and not self._documents:
+            self._since = time.monotonic()
+
+    def _flush_when_due(self) -> None:
+        numbers = sum(vector.size for _, vector in self._items if vector is not None)
+        full = (
+            len(self._items) >= self.ITEMS
+            or len(self._documents) >= self.DOCUMENTS
+            or numbers >= self.NUMBERS
+        )
+        if full or time.monotonic() - self._since >= self.SECONDS:
+            self.flush()
