@@ -159,13 +159,13 @@ main()
 """
 AT_THE_THIRD_FILE = """
 from vrag.index import build
-take, taken = build._Addition._handle_result, []
+take, taken = build._Build._handle_result, []
 def stopping(self, one):
     take(self, one)
     taken.append(one)
     if len(taken) == 3:
         os.kill(os.getpid(), signal.SIGTERM)
-build._Addition._handle_result = stopping
+build._Build._handle_result = stopping
 """
 
 

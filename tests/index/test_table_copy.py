@@ -150,7 +150,7 @@ def test_a_damaged_copy_is_not_read(tmp_path: Path, damage: str) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from vrag.index.vectors import array_cache
+from vrag.index import array_cache
 import test_table_copy as t
 
 def die(*_):

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -62,8 +61,12 @@ def terms(text: str) -> list[str]:
     >>> terms("营业收入")
     ['营', '营业', '业', '业收', '收', '收入', '入']
     """
+    folded = text.lower()  # in compatibility form, without case and accents
+    if not text.isascii():
+        bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+        folded = unicodedata.normalize("NFC", bare).casefold()
     result: list[str] = []
-    for match in _TERM.finditer(_fold(text)):
+    for match in _TERM.finditer(folded):
         if match["run"] is not None:
             run = "".join(match["run"].split())
             result += [run[at : at + n] for at in range(len(run)) for n in (1, 2) if at + n <= len(run)]
@@ -79,14 +82,6 @@ def terms(text: str) -> list[str]:
 def is_word(term: str) -> bool:
     """Check whether a term is a word or number between spaces, and not a stop word."""
     return term not in STOP_WORDS and _TERM.match(term)["run"] is None  # pyright: ignore[reportOptionalSubscript]
-
-
-def _fold(text: str) -> str:
-    """Compatibility form without case and accents."""
-    if text.isascii():
-        return text.lower()
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
-    return unicodedata.normalize("NFC", bare).casefold()
 
 
 def _singular(word: str) -> str:
@@ -132,9 +127,8 @@ class Frequencies(NamedTuple):
 
     def plus(self, other: Frequencies) -> Frequencies:
         """Return the statistics of two disjoint sets together, of the same keys."""
-        return Frequencies(
-            self.rows + other.rows, self.length + other.length, self.containing + other.containing
-        )
+        counts = self.rows + other.rows, self.length + other.length
+        return Frequencies(*counts, self.containing + other.containing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +187,7 @@ class Postings:
         return Frequencies(int(np.count_nonzero(counted)), length, np.asarray(containing, np.int64))
 
     def add(
-        self,
-        scores: NDArray[np.float32],
-        spans: Sequence[slice],
-        frequencies: Frequencies,
-        times: float,
+        self, scores: NDArray[np.float32], spans: Sequence[slice], frequencies: Frequencies, times: float
     ) -> None:
         """Add `times` the BM25 weights of some keys to the scores of the rows, in place.
 
@@ -226,34 +216,3 @@ class Postings:
             tf *= factor
             tf /= norm
             scores[rows] += tf
-
-    def save(self, directory: Path, name: str) -> None:
-        """Write the arrays into a directory, in files that begin with `name`."""
-        for part in _stored_fields():
-            np.save(directory / f"{name}-{part}.npy", getattr(self, part), allow_pickle=False)
-
-    @classmethod
-    def load(cls, directory: Path, name: str) -> Postings:
-        """Map into memory what `save` wrote.
-
-        Raises:
-            OSError: If a file is missing.
-            ValueError: If a file is damaged.
-        """
-        postings = cls(**{part: load_array(directory / f"{name}-{part}.npy") for part in _stored_fields()})
-        sizes = len(postings.keys) + 1, len(postings.rows), len(postings.counts)
-        if (len(postings.starts), int(postings.starts[-1]), int(postings.starts[-1])) != sizes:
-            raise ValueError(f"The arrays of {name} in {directory} do not match.")
-        return postings
-
-
-def _stored_fields() -> list[str]:
-    return [part.name for part in fields(Postings) if part.init]
-
-
-def load_array(path: Path) -> NDArray[Any]:
-    """Map an array file into memory; an empty one is read, since it cannot be mapped."""
-    try:  # a plain array over the map: slicing a `memmap` takes several times as long
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except ValueError:
-        return np.load(path, allow_pickle=False)

@@ -28,7 +28,7 @@ import os
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
 from vrag.corpus.discover import Skipped, read_source
@@ -54,13 +54,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from vrag.corpus.options import CorpusOptions
     from vrag.embed.embedder import Embedder
     from vrag.index.collection import Collection
     from vrag.index.embed_items import Made, Producer
-    from vrag.types import Item
 
 __all__ = [
     "AddReport",
@@ -134,12 +131,12 @@ def add(
     """
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
-
-    def plan(known: Mapping[str, Known]) -> IndexPlan:
-        return make_plan(paths, known, collection.directory, retry_failed=retry_failed)
-
-    work = _BuildWork(producer or local(embedder), options or collection.header.options, retry_failed)
-    return _run(collection, plan, work, progress)
+    build = _Build(
+        collection, producer or local(embedder), options or collection.header.options, retry_failed
+    )
+    return build.run(
+        lambda known: make_plan(paths, known, collection.directory, retry_failed=retry_failed), progress
+    )
 
 
 def add_sources(
@@ -160,91 +157,80 @@ def add_sources(
         CollectionBusy: If another process is writing, and anything is new.
         CollectionError: If the collection cannot be written: what was committed stays.
     """
-
-    def plan(known: Mapping[str, Known]) -> IndexPlan:
-        return plan_sources(sources, known, retry_failed=retry_failed)
-
-    work = _BuildWork(producer, collection.header.options, retry_failed)
-    return _run(collection, plan, work, progress)
+    build = _Build(collection, producer, collection.header.options, retry_failed)
+    return build.run(lambda known: plan_sources(sources, known, retry_failed=retry_failed), progress)
 
 
-class _BuildWork(NamedTuple):
-    """The way new items are made."""
-
-    producer: Producer
-    options: CorpusOptions
-    retry_failed: bool
-
-
-def _run(
-    collection: Collection,
-    make: Callable[[Mapping[str, Known]], IndexPlan],
-    work: _BuildWork,
-    progress: Callable[[IndexProgress], None] | None,
-) -> AddReport:
-    """Plan, take the lock if there is anything to do, and do it."""
-    started = time.monotonic()
-    with ExitStack() as stack:
-        known = read_manifest(collection)
-        plan = make(known)
-        writing = _lock_if_needed(collection, plan, stack)
-        if writing:  # another process may have written since
-            known = read_manifest(collection)
-            plan = make(known)
-        meter = ProgressMeter(progress, len(plan.todo) if writing else 0)
-        addition = _Addition(collection, known, meter, work)
-        if writing and plan.todo:
-            addition.run(plan.todo)
-        if writing:
-            settle(collection)
-    meter.close()
-    return AddReport(
-        added=addition.added,
-        changed=addition.changed,
-        failed=addition.failed,
-        unchanged=plan.unchanged,
-        items=addition.items,
-        problems=addition.problems(plan.found),
-        skipped=plan.skipped,
-        seconds=time.monotonic() - started,
-    )
-
-
-def _lock_if_needed(collection: Collection, plan: IndexPlan, stack: ExitStack) -> bool:
-    """Take the lock if there is anything to do; return whether it is held.
-
-    Work left by interrupted runs is finished if the lock is free, and left for later otherwise: a process
-    that is doing it right now holds the lock, and a collection may be read-only.
-    """
-    has_changes = plan.unchanged < len(plan.found)
-    if not has_changes and not plan.todo and is_settled(collection):
-        return False
-    try:
-        stack.enter_context(collection.lock())
-    except CollectionError:
-        if has_changes:
-            raise
-        return False
-    return True
-
-
-class _Addition:
+class _Build:
     """One run over the files that need work."""
 
     def __init__(
-        self, collection: Collection, known: dict[str, Known], meter: ProgressMeter, work: _BuildWork
+        self, collection: Collection, producer: Producer, options: CorpusOptions, retry_failed: bool
     ) -> None:
-        self.added = self.changed = self.failed = self.items = 0
         self._collection = collection
-        self._meter = meter
-        self._work = work
+        self._producer = producer
+        self._options = options
+        self._retry_failed = retry_failed
         self._writer = Writer(collection)
+        self._added = self._changed = self._failed = self._items = 0
+        self._ordinals_by_document: dict[str, set[int]] = {}
+        """Ordinals of the existing items of each document that is not complete."""
+        self._open: dict[str, OpenDocument] = {}
+        self._retry_sources: list[SourceFile] = []
+        """Files with the bytes of one that failed under another suffix."""
+
+    def run(
+        self,
+        make: Callable[[Mapping[str, Known]], IndexPlan],
+        progress: Callable[[IndexProgress], None] | None,
+    ) -> AddReport:
+        """Plan, take the lock if there is anything to do, and do it.
+
+        Work left by interrupted runs is finished if the lock is free, and left for later otherwise: a process
+        that is doing it right now holds the lock, and a collection may be read-only.
+        """
+        started = time.monotonic()
+        with ExitStack() as stack:
+            known = read_manifest(self._collection)
+            plan = make(known)
+            has_changes = plan.unchanged < len(plan.found)
+            writing = has_changes or bool(plan.todo) or not is_settled(self._collection)
+            if writing:
+                try:
+                    stack.enter_context(self._collection.lock())
+                except CollectionError:
+                    if has_changes:
+                        raise
+                    writing = False
+            if writing:  # another process may have written since
+                known = read_manifest(self._collection)
+                plan = make(known)
+            self._meter = ProgressMeter(progress, len(plan.todo) if writing else 0)
+            self._read_known(known)
+            if writing and plan.todo:
+                self._write(plan.todo)
+            if writing:
+                settle(self._collection)
+        self._meter.close()
+        documents = (self._manifest[path] for path in plan.found if path in self._manifest)
+        return AddReport(
+            added=self._added,
+            changed=self._changed,
+            failed=self._failed,
+            unchanged=plan.unchanged,
+            items=self._items,
+            problems=tuple(document for document in documents if document.reason),
+            skipped=plan.skipped,
+            seconds=time.monotonic() - started,
+        )
+
+    def _read_known(self, known: Mapping[str, Known]) -> None:
         self._manifest = {path: entry.document for path, entry in known.items()}
         self._complete = {
             e.document.id: e
             for e in known.values()
             if e.document.status is DocumentStatus.READY
-            or (e.document.status.served and not work.retry_failed)
+            or (e.document.status.served and not self._retry_failed)
         }
         self._hash_by_prefix = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
         self._partial: dict[str, list[str]] = {}
@@ -252,16 +238,17 @@ class _Addition:
         for path, entry in known.items():
             if entry.document.status is DocumentStatus.PARTIAL:
                 self._partial.setdefault(entry.document.id, []).append(path)
-        self._ordinals_by_document: dict[str, frozenset[int]] = {}
-        self._open: dict[str, OpenDocument] = {}
-        self._retry_sources: list[SourceFile] = []
 
-    def run(self, todo: Sequence[Path | SourceFile]) -> None:
+    def _write(self, todo: Sequence[Path | SourceFile]) -> None:
         """Make all items of the files, and commit them."""
-        self._ordinals_by_document = _load_existing_ordinals(self._collection, self._complete)
+        pa = arrow()
+        rows = self._collection.scan(["document", "ordinal"]).data
+        complete = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(self._complete), pa.string()))
+        for row in rows.filter(pa.compute.invert(complete)).to_pylist():
+            self._ordinals_by_document.setdefault(row["document"], set()).add(row["ordinal"])
         try:
             self._convert(self._read(todo))
-            while self._retry_sources:  # files with the bytes of one that failed under another suffix
+            while self._retry_sources:
                 waiting, self._retry_sources = self._retry_sources, []
                 self._convert(self._begin(filter(self._is_new, waiting)))
         except KeyboardInterrupt:
@@ -273,40 +260,35 @@ class _Addition:
             raise EmbedderFailedError(error.message, f"{error.hint} {advice}".strip()) from error
         self._writer.close()
 
-    def problems(self, found: Iterable[str]) -> tuple[Document, ...]:
-        """Return those of the files that failed, wholly or in part."""
-        documents = (self._manifest[path] for path in found if path in self._manifest)
-        return tuple(document for document in documents if document.reason)
-
     def _convert(self, sources: Iterator[SourceFile]) -> None:
-        work, folder = self._work, self._collection.items_dir
-        with closing(work.producer(sources, folder, work.options, self._existing_ordinals)) as made:
+        made = self._producer(sources, self._collection.items_dir, self._options, self._existing_ordinals)
+        with closing(made):
             for result in made:
                 self._handle_result(result)
 
     def _read(self, todo: Iterable[Path | SourceFile]) -> Iterator[SourceFile]:
-        """Hash files; yield those whose content has to be made, once they are marked as begun."""
+        """Hash files; yield those whose content has to be made, once they are marked as begun.
+
+        A file that cannot be read is recorded as failed.
+        """
         batch: list[SourceFile] = []
         since = time.monotonic()
         for entry in todo:
-            source = entry if isinstance(entry, SourceFile) else self._source(entry)
-            if source is not None and self._is_new(source):
-                batch.append(source)
+            try:
+                source = entry if isinstance(entry, SourceFile) else read_source(entry)
+            except OSError as error:
+                path = entry.path if isinstance(entry, SourceFile) else entry
+                reason = f"It cannot be read: {error.strerror or error}."
+                name = os.fsencode(path.name).decode("utf-8", "replace")
+                self._meter.failed(name)
+                self._record(_row(SourceFile(path, "", name, 0, 0), DocumentStatus.FAILED, reason=reason), 0)
+            else:
+                if self._is_new(source):
+                    batch.append(source)
             if len(batch) >= _BEGIN_SIZE or time.monotonic() - since >= _BEGIN_SECONDS:
                 yield from self._begin(batch)
                 batch, since = [], time.monotonic()
         yield from self._begin(batch)
-
-    def _source(self, path: Path) -> SourceFile | None:
-        """Hash a file; record it as failed when it cannot be read."""
-        try:
-            return read_source(path)
-        except OSError as error:
-            reason = f"It cannot be read: {error.strerror or error}."
-            name = os.fsencode(path.name).decode("utf-8", "replace")
-            self._meter.failed(name)
-            self._record(_row(SourceFile(path, "", name, 0, 0), DocumentStatus.FAILED, reason=reason), 0)
-            return None
 
     def _is_new(self, source: SourceFile) -> bool:
         """Return whether the content is new; record the file of a known content."""
@@ -334,8 +316,8 @@ class _Addition:
         self._writer.begin(_row(source, DocumentStatus.PENDING) for source in fresh)
         yield from batch
 
-    def _existing_ordinals(self, source: SourceFile) -> frozenset[int]:
-        return self._ordinals_by_document.get(source.document, frozenset())
+    def _existing_ordinals(self, source: SourceFile) -> set[int]:
+        return self._ordinals_by_document.get(source.document, set())
 
     def _handle_result(self, made: Made) -> None:
         source = made.source
@@ -345,41 +327,34 @@ class _Addition:
                 present = len(self._existing_ordinals(source))
                 document.count(items, present)
                 self._meter.counted(source.name, items, present)
-            case Converted(item=item):
-                self._take_item(document, item, None)
-            case Embedded(item=item, vector=vector):
-                self._take_item(document, item, vector)
+            case Converted(item=item) | Embedded(item=item):
+                document.rows += 1
+                self._items += 1
+                self._writer.item(item, made.vector if isinstance(made, Embedded) else None)
+                self._meter.made(source.name)
             case Failed(ordinal=ordinal, reason=reason):
                 document.fail(ordinal, reason)
                 self._meter.failed(source.name)
             case _:
                 self._finish(document)
 
-    def _take_item(self, document: OpenDocument, item: Item, vector: NDArray[Any] | None) -> None:
-        document.rows += 1
-        self.items += 1
-        self._writer.item(item, vector)
-        self._meter.made(document.source.name)
-
     def _finish(self, document: OpenDocument) -> None:
         """Record a document that is complete, for each file that has this content."""
-        del self._open[document.source.document]
-        changed_meanwhile = not _is_same(document.source)
-        if changed_meanwhile:
-            self._writer.discard(document.source.document)
+        first = document.source
+        content = first.document
+        del self._open[content]
+        is_same = first.mtime_ns == ABSENT or is_unchanged(first.path, _row(first, DocumentStatus.PENDING))
+        if not is_same:
+            self._writer.discard(content)
             document.spoil("It changed while it was being read. Add it again.")
         status, reason = document.outcome()
-        for source in (document.source, *document.duplicates):
-            is_another = document.differs(source) or (changed_meanwhile and source is not document.source)
-            if status is DocumentStatus.FAILED and is_another:
+        for source in (first, *document.duplicates):
+            is_another = source.path.suffix.lower() != first.path.suffix.lower()  # another format may work
+            if status is DocumentStatus.FAILED and (is_another or not (is_same or source is first)):
                 self._retry_sources.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)
-        self._update_partial(document.source.document, status)
-
-    def _update_partial(self, content: str, status: DocumentStatus) -> None:
-        """Update files whose partial content was tried again because of another path."""
-        for path in self._partial.pop(content, ()):
+        for path in self._partial.pop(content, ()):  # tried again because of another path
             before = self._manifest[path]
             if before.id == content and status.served:
                 now = self._complete[content]
@@ -391,22 +366,16 @@ class _Addition:
         """Record and count a file that is done."""
         before = self._manifest.get(document.path)
         if not document.status.served:
-            self.failed += 1
+            self._failed += 1
         elif before is None or before.status is DocumentStatus.PENDING:
-            self.added += 1
+            self._added += 1
         else:
-            self.changed += 1
+            self._changed += 1
         self._manifest[document.path] = document
         if document.status.served:
             self._complete[document.id] = Known(document, rows)
         self._writer.document(document, rows)
         self._meter.finished()
-
-
-def _is_same(source: SourceFile) -> bool:
-    """Return whether a file is the same as when it was hashed."""
-    row = _row(source, DocumentStatus.PENDING)
-    return source.mtime_ns == ABSENT or is_unchanged(source.path, row)
 
 
 def _row(source: SourceFile, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:
@@ -420,16 +389,3 @@ def _row(source: SourceFile, status: DocumentStatus, items: int = 0, reason: str
         items=items,
         reason=reason,
     )
-
-
-def _load_existing_ordinals(
-    collection: Collection, complete: Mapping[str, Known]
-) -> dict[str, frozenset[int]]:
-    """Return the ordinals of the existing items of each document that is not complete."""
-    pa = arrow()
-    rows = collection.scan(["document", "ordinal"]).data
-    known = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(complete), pa.string()))
-    present: dict[str, set[int]] = {}
-    for row in rows.filter(pa.compute.invert(known)).to_pylist():
-        present.setdefault(row["document"], set()).add(row["ordinal"])
-    return {document: frozenset(ordinals) for document, ordinals in present.items()}

@@ -16,17 +16,15 @@ that of the formula, rounded to float32.
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 from array import array
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.bm25 import STOP_WORDS, Counts, Frequencies, Postings, is_word, load_array, terms
+from vrag.index.array_cache import ArrayContent, find, make
+from vrag.index.bm25 import STOP_WORDS, Counts, Frequencies, Postings, is_word, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,14 +36,15 @@ PHRASE = 0.2
 DOCUMENT = 1.0
 """Weight of the document; quality is stable from 0.5 to 2."""
 
-_FORMAT = 2
-"""Version of the format that `save` writes and of the tokenizer; an index of another version is rebuilt."""
+FORMAT = 3
+"""Version of what `save` writes and of the tokenizer: part of the name of a cache."""
 _UNKNOWN = 2**64 - 1
 """The key of terms that occur nowhere: terms are numbered from 0, in less than 32 bits."""
 _CACHE_SIZE = 64
 """Queries whose matches are kept: each is needed for its statistics, and then for its scores."""
-_NAMES = "names.json"
-_DOCUMENT_OF = "document_of.npy"
+_POSTINGS = ("items", "phrases", "documents")
+_ARRAYS = ("keys", "starts", "rows", "counts", "lengths")
+"""The arrays of `Postings`."""
 
 
 class LexicalEntry(NamedTuple):
@@ -125,9 +124,11 @@ class Lexical:
         documents_of_rows = np.array(document_of, dtype=np.int32)
         phrases = Postings.build(counter.phrases.joined(), len(ids))
         in_items = counter.terms.joined()
-        in_titles = _count_titles(titles, counter)
-        items = Postings.build(in_items, len(ids))
-        in_documents = Postings.build(_merge_counts(in_items, documents_of_rows, in_titles), len(titles))
+        in_titles = _RowCounts()
+        for title in titles:
+            in_titles.add(counter.numbers(Path(title).stem).astype(np.uint64))
+        merged = _merge_counts(in_items, documents_of_rows, in_titles.joined())
+        items, in_documents = Postings.build(in_items, len(ids)), Postings.build(merged, len(titles))
         return cls(ids, counter.vocabulary, documents_of_rows, items, phrases, in_documents)
 
     def statistics(self, query: str, counted: NDArray[np.bool_] | None = None) -> WordStatistics:
@@ -196,44 +197,32 @@ class Lexical:
         return best[: max(top_k, 0)]
 
     def save(self, directory: Path) -> None:
-        """Write a cache directory as a whole, replacing an existing one.
+        """Write a cache directory as a whole, unless there is a valid one.
 
         Raises:
-            OSError: If it cannot be written, or another process wrote it at the same moment.
+            OSError: If it cannot be written.
         """
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f"{directory.name}-new-", dir=directory.parent))
-        try:
-            self._items.save(scratch, "items")
-            self._phrases.save(scratch, "phrases")
-            self._documents.save(scratch, "documents")
-            np.save(scratch / _DOCUMENT_OF, self._document_of, allow_pickle=False)
-            names = {"format": _FORMAT, "ids": self.ids, "terms": list(self._vocabulary)}
-            (scratch / _NAMES).write_text(json.dumps(names), encoding="utf-8")
-            scratch.chmod(directory.parent.stat().st_mode)
-            shutil.rmtree(directory, ignore_errors=True)
-            scratch.replace(directory)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+
+        def write(scratch: Path) -> ArrayContent:
+            arrays = {"document_of": self._document_of}
+            for name, postings in zip(_POSTINGS, (self._items, self._phrases, self._documents), strict=True):
+                arrays |= {f"{name}-{array}": getattr(postings, array) for array in _ARRAYS}
+            for name, values in arrays.items():
+                values.tofile(scratch / name)
+            shapes = {name: (values.dtype.type, values.shape) for name, values in arrays.items()}
+            return ArrayContent(shapes, {"ids": list(self.ids), "terms": list(self._vocabulary)})
+
+        make(directory.parent, directory, write)
 
     @classmethod
-    def load(cls, directory: Path) -> Lexical:
-        """Load what `save` wrote; the arrays are mapped into memory and not read before they are needed.
-
-        Raises:
-            OSError: If a file is missing.
-            ValueError: If a file is damaged, or of another version: rebuild the index.
-        """
-        names: Any = json.loads((directory / _NAMES).read_text(encoding="utf-8"))
-        if names["format"] != _FORMAT:
-            raise ValueError(f"{directory} was written by another version.")
-        ids: list[str] = names["ids"]
-        vocabulary = {term: number for number, term in enumerate(names["terms"])}
-        parts = [Postings.load(directory, name) for name in ("items", "phrases", "documents")]
-        document_of = load_array(directory / _DOCUMENT_OF)
-        if not len(document_of) == len(parts[0].lengths) == len(parts[1].lengths) == len(ids):
-            raise ValueError(f"The files in {directory} do not match.")
-        return cls(ids, vocabulary, document_of, *parts)
+    def load(cls, directory: Path) -> Lexical | None:
+        """Load what `save` wrote, mapped into memory; None when it is missing or damaged."""
+        stored = find(directory)
+        if stored is None:
+            return None
+        vocabulary = {term: number for number, term in enumerate(stored.facts["terms"])}
+        parts = [Postings(*(stored.arrays[f"{name}-{array}"] for array in _ARRAYS)) for name in _POSTINGS]
+        return cls(stored.facts["ids"], vocabulary, stored.arrays["document_of"], *parts)
 
 
 def _find_terms(
@@ -243,21 +232,15 @@ def _find_terms(
 
     Their number and order is the same in every index: their statistics can be added up.
     """
-    chosen, both = _query_terms(query)
+    every = terms(query)
+    chosen = [term for term in every if term not in STOP_WORDS] or every
+    words = np.array([is_word(term) for term in chosen], np.bool_)
+    both = words[:-1] & words[1:]
     keys = np.array([vocabulary.get(term, _UNKNOWN) for term in chosen], np.uint64)
     first, second = keys[:-1][both], keys[1:][both]
     unknown = (first == _UNKNOWN) | (second == _UNKNOWN)
     pairs = np.where(unknown, np.uint64(_UNKNOWN), (first << np.uint64(32)) | second)
     return _Matches(items.find(keys), phrases.find(pairs), documents.find(keys))
-
-
-@lru_cache(maxsize=_CACHE_SIZE)
-def _query_terms(query: str) -> tuple[list[str], NDArray[np.bool_]]:
-    """Return the terms of a query that count, (n,), and which neighbours are both words, (n - 1,)."""
-    every = terms(query)
-    chosen = [term for term in every if term not in STOP_WORDS] or every
-    words = np.array([is_word(term) for term in chosen], np.bool_)
-    return chosen, words[:-1] & words[1:]
 
 
 class _RowCounts:
@@ -295,42 +278,28 @@ class _TermCounter:
         self._is_stop = array("b")
 
     def add(self, text: str) -> None:
-        """Count the terms and phrases of the next row."""
+        """Count the terms and phrases, pairs of words that follow each other, of the next row."""
         numbers = self.numbers(text)
         self.terms.add(numbers.astype(np.uint64))
         kept = numbers[~_flags(self._is_stop, numbers)]
-        self.phrases.add(_pairs(kept, _flags(self._is_word, kept)))
+        words = _flags(self._is_word, kept)
+        both = words[:-1] & words[1:]
+        first, second = kept[:-1][both].astype(np.uint64), kept[1:][both].astype(np.uint64)
+        self.phrases.add((first << np.uint64(32)) | second)
 
     def numbers(self, text: str) -> NDArray[np.int64]:
         """Return the numbers of a text's terms, in its order; new terms get new numbers."""
-        return np.fromiter(map(self._number, terms(text)), np.int64)
-
-    def _number(self, term: str) -> int:
-        number = self.vocabulary.setdefault(term, len(self.vocabulary))
-        if number == len(self._is_word):
-            self._is_word.append(is_word(term))
-            self._is_stop.append(term in STOP_WORDS)
-        return number
+        found = terms(text)
+        for term in found:
+            if self.vocabulary.setdefault(term, len(self.vocabulary)) == len(self._is_word):
+                self._is_word.append(is_word(term))
+                self._is_stop.append(term in STOP_WORDS)
+        return np.fromiter(map(self.vocabulary.__getitem__, found), np.int64, len(found))
 
 
 def _flags(of_terms: array[int], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
     """The flags of the terms with these numbers."""
     return np.fromiter(map(of_terms.__getitem__, numbers), np.bool_, len(numbers))
-
-
-def _pairs(numbers: NDArray[np.int64], words: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """A key for each two neighbours, by their numbers (n,), that are both words, (n,)."""
-    both = words[:-1] & words[1:]
-    first, second = numbers[:-1][both].astype(np.uint64), numbers[1:][both].astype(np.uint64)
-    return (first << np.uint64(32)) | second
-
-
-def _count_titles(titles: Sequence[str], counter: _TermCounter) -> Counts:
-    """Count the terms of the documents' names, without their suffixes; rows are documents."""
-    parts = _RowCounts()
-    for title in titles:
-        parts.add(counter.numbers(Path(title).stem).astype(np.uint64))
-    return parts.joined()
 
 
 def _merge_counts(items: Counts, document_of: NDArray[np.int32], titles: Counts) -> Counts:

@@ -207,6 +207,13 @@ class ProgressMeter:
         since, done = self._samples[0]
         seconds = self._clock() - since
         rate = (self._items_done - done) / seconds if seconds > 0 else 0.0
+        remaining = None
+        if self._files_done >= self._files:
+            remaining = 0.0
+        elif rate > 0 and self._counted:
+            unopened = max(self._files - max(self._counted, self._files_done), 0)
+            expected = self._items + unopened * self._items / self._counted
+            remaining = max(expected - self._items_done, 0.0) / rate
         return IndexProgress(
             files_done=self._files_done,
             files=self._files,
@@ -214,7 +221,7 @@ class ProgressMeter:
             items=self._items,
             failed=self._failed,
             rate=rate,
-            remaining_seconds=self._remaining(rate),
+            remaining_seconds=remaining,
             current=self._current,
         )
 
@@ -229,15 +236,6 @@ class ProgressMeter:
         if self._report is not None:
             self._report(self.progress)
 
-    def _remaining(self, rate: float) -> float | None:
-        if self._files_done >= self._files:
-            return 0.0
-        if rate <= 0 or not self._counted:
-            return None
-        unopened = max(self._files - max(self._counted, self._files_done), 0)
-        expected = self._items + unopened * self._items / self._counted
-        return max(expected - self._items_done, 0.0) / rate
-
 
 @dataclass
 class OpenDocument:
@@ -250,15 +248,14 @@ class OpenDocument:
     """Number of items of the content; 0 until it is opened."""
     rows: int = 0
     """Number of its stored items, those of earlier runs included."""
-    _opened: bool = False
-    _failure: str = ""
-    """The reason why the whole file failed."""
+    _failure: str = "Nothing came of it."
+    """The reason why the whole file failed; empty once it is opened."""
     _failures: dict[int, str] = field(default_factory=dict[int, str])
     """Reasons by ordinal of the item."""
 
     def count(self, items: int, present: int) -> None:
         """Set the number of items, now that it is opened, and how many are present already."""
-        self._opened = True
+        self._failure = ""
         self.items = items
         self.rows += present
 
@@ -275,30 +272,19 @@ class OpenDocument:
         self._failure = reason
         self._failures = {}
 
-    def differs(self, other: SourceFile) -> bool:
-        """Check whether another file with these bytes is read as another format, which may work."""
-        return other.path.suffix.lower() != self.source.path.suffix.lower()
-
     def outcome(self) -> tuple[DocumentStatus, str]:
         """Return status and reason, now that nothing more comes."""
         missing = self.items - self.rows - len(self._failures)
-        reason = self._reason(missing)
-        if not reason:
-            return DocumentStatus.READY, ""
-        return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
-
-    def _reason(self, missing: int) -> str:
-        if self._failure:
-            return self._failure
-        if not self._opened:
-            return "Nothing came of it."
         ordinals_by_reason: dict[str, list[int]] = {}
         for ordinal, reason in sorted(self._failures.items()):
             ordinals_by_reason.setdefault(reason, []).append(ordinal)
         parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
         if missing > 0 and not parts:
             parts = [f"{missing} of {self.items} are missing without a reason."]
-        return " ".join(parts)
+        reason = self._failure or " ".join(parts)
+        if not reason:
+            return DocumentStatus.READY, ""
+        return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
 
 
 def format_ranges(numbers: Sequence[int]) -> str:
@@ -353,13 +339,11 @@ class Writer:
 
     def item(self, item: Item, vector: NDArray[Any] | None = None) -> None:
         """Add an item, with its vector if the collection holds vectors."""
-        self._begin_batch()
         self._items.append((item, vector))
         self._flush_when_due()
 
     def document(self, document: Document, rows: int) -> None:
         """Add a document that is complete, and how many item rows it has."""
-        self._begin_batch()
         self._documents[document.path] = document, rows
         self._flush_when_due()
 
@@ -395,11 +379,9 @@ class Writer:
         self._collection.file_table.compact(KEEP)
         self._commits = 0
 
-    def _begin_batch(self) -> None:
-        if not self._items and not self._documents:
-            self._since = time.monotonic()
-
     def _flush_when_due(self) -> None:
+        if len(self._items) + len(self._documents) == 1:
+            self._since = time.monotonic()
         numbers = sum(vector.size for _, vector in self._items if vector is not None)
         full = (
             len(self._items) >= self.ITEMS

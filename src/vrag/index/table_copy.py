@@ -5,7 +5,7 @@ a hash over that version's manifest. The manifest names the data files and the d
 whose names are random: equal manifests mean equal rows, also where a directory was copied, or restored from
 a backup so that version numbers are given out a second time. A commit writes a new manifest, so a copy is
 never read for another version than its own. The copy appears whole or not at all, by
-`vrag.index.vectors.array_cache`.
+`vrag.index.array_cache`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vrag.index.array_cache import ArrayContent, find, make, sweep
 from vrag.index.schema import arrow
-from vrag.index.vectors.array_cache import ArrayContent, find, make, sweep
 
 if TYPE_CHECKING:
     from vrag.index.schema import ArrowTable

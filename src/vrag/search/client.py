@@ -44,7 +44,7 @@ from vrag.search.searcher import check_search
 from vrag.types import Hit, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Self
 
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
-    from vrag.search.schema import ImageFileEntry
     from vrag.types import Item, Query
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -121,24 +120,25 @@ class Connection:
         Raises:
             ServerError: If the last try failed.
         """
-        retrying = Retrying(
-            retry=retry_if_exception_type(_RetryableError), wait=self._wait, stop=self._stop, reraise=True
-        )
+
+        def wait(state: RetryCallState) -> float:
+            failure = state.outcome.exception() if state.outcome else None
+            named = failure.wait if isinstance(failure, _RetryableError) else 0.0
+            return min(_MAX_WAIT_SECONDS, named + self._exponential(state))
+
+        retry = retry_if_exception_type(_RetryableError)
         try:
-            return retrying(self._request_once, method, path, limit, arguments)
+            return Retrying(retry=retry, wait=wait, stop=self._stop, reraise=True)(
+                self._request_once, method, path, limit, arguments
+            )
         except _RetryableError as failure:
             raise failure.error from failure.__cause__
-
-    def _wait(self, state: RetryCallState) -> float:
-        failure = state.outcome.exception() if state.outcome else None
-        wait = failure.wait if isinstance(failure, _RetryableError) else 0.0
-        return min(_MAX_WAIT_SECONDS, wait + self._exponential(state))
 
     def _request_once(self, method: str, path: str, limit: int, arguments: dict[str, Any]) -> HttpAnswer:
         try:
             with self._client.stream(method, path, **arguments) as response:
                 answer = self._read(response, limit)
-                wait = _seconds(response.headers.get("retry-after"))
+                header = response.headers.get("retry-after", "")  # a date counts as 0
         except httpx.TimeoutException as error:
             failure = ServerError(
                 f"The server at {self.url} took longer than {self._timeout:g} s.",
@@ -155,7 +155,7 @@ class Connection:
         if answer.status in _BUSY:
             detail = parse_problem(answer.content).detail
             busy = ServerError(f"The server at {self.url} is busy ({answer.status}): {detail}", "Try later.")
-            raise _RetryableError(busy, wait)
+            raise _RetryableError(busy, float(header) if header.isascii() and header.isdigit() else 0.0)
         return answer
 
     def _read(self, response: httpx.Response, limit: int) -> HttpAnswer:
@@ -175,11 +175,7 @@ class Connection:
         return HttpAnswer(response.status_code, b"".join(parts))
 
     def parse(self, answer: HttpAnswer, model: type[Model]) -> Model:
-        """Parse the content of a successful response as a model.
-
-        Raises:
-            ServerError: If it is an error response, or not of that model.
-        """
+        """Parse the content of a response as a model; raise the message of an error response."""
         self.check(answer)
         try:
             return model.model_validate_json(answer.content)
@@ -189,11 +185,7 @@ class Connection:
             raise self.invalid(f"{place}: {fault['msg']}"[:_MAX_MESSAGE_CHARS]) from None
 
     def check(self, answer: HttpAnswer) -> None:
-        """Check that a response is successful.
-
-        Raises:
-            ServerError: With the message of the server.
-        """
+        """Raise the message of an error response as `ServerError`."""
         if answer.status == HTTPStatus.OK:
             return
         problem = parse_problem(answer.content)
@@ -240,11 +232,6 @@ def _line(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text[:_MAX_MESSAGE_CHARS]).strip()
 
 
-def _seconds(header: str | None) -> float:
-    """The seconds of a Retry-After header; a date counts as 0."""
-    return min(float(header), _MAX_WAIT_SECONDS) if header and header.isascii() and header.isdigit() else 0.0
-
-
 _JSON_BYTES = 64 * 1024 * 1024
 _IMAGE_BYTES = 128 * 1024 * 1024
 _IMAGE_PIXELS = 100_000_000
@@ -252,6 +239,7 @@ _CLIP_BYTES = 256 * 1024 * 1024
 _INFO_BYTES = 64 * 1024
 _ID = re.compile(ID_PATTERN)
 _NO_RESULT = SearchResult(score=[], indice=[], data=[])
+_KINDS = {"image": ItemKind.PAGE, "video": ItemKind.CLIP, "text": ItemKind.PASSAGE}
 _NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the directory that holds them."
 
 
@@ -354,18 +342,20 @@ class SearchClient:
             SearchError, ServerError: As `search` does.
         """
         results = [_NO_RESULT] * len(queries)
-        for numbers in _batches(queries, max(1, min(MAX_QUERIES, MAX_HITS // top_k))):
-            batch = self._search([queries[number] for number in numbers], top_k)
-            for number, result in zip(numbers, batch, strict=True):
-                results[number] = result
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for number, query in enumerate(queries):
+            groups.setdefault((query.documents, query.kinds, query.corpora), []).append(number)
+        size = max(1, min(MAX_QUERIES, MAX_HITS // top_k))
+        for numbers in groups.values():
+            for start in range(0, len(numbers), size):
+                part = numbers[start : start + size]
+                found = self._search([queries[number] for number in part], top_k)
+                for number, result in zip(part, found, strict=True):
+                    results[number] = result
         return results
 
     def item(self, id: str) -> Item:
-        """Return an item as `ItemStore.item` describes.
-
-        Raises:
-            ServerError: If the server cannot be reached, or its response is invalid.
-        """
+        """Return an item as `ItemStore.item` describes; an unreachable server raises `ServerError`."""
         if self._root is not None and self._root.holds(id):
             return self._root.item(id)
         answer = self._request_item(id, "", {"words": "true"}, _JSON_BYTES)
@@ -432,7 +422,18 @@ class SearchClient:
         first = queries[0]
         if first.corpora is not None and not first.corpora:
             return [_NO_RESULT] * len(queries)
-        body = _build_request(queries, top_k).model_dump_json(exclude_defaults=True).encode()
+        try:
+            request = SearchRequest(
+                queries=[query.text for query in queries],
+                top_k=top_k,
+                search_corpus=None if first.corpora is None else sorted(first.corpora),
+                documents=None if first.documents is None else sorted(first.documents),
+                kinds=None if first.kinds is None else [kind.value for kind in sorted(first.kinds)],
+            )
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            raise SearchError(f"The search cannot be sent: {fault['loc'][0]}: {fault['msg']}.") from error
+        body = request.model_dump_json(exclude_defaults=True).encode()
         answer = self._connection.request("POST", "/search", _JSON_BYTES, content=body)
         if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
             return self._search_older(queries, top_k)
@@ -454,10 +455,27 @@ class SearchClient:
         lists = self._connection.parse(answer, OlderResponse).root
         if len(lists) != len(queries):
             raise self._connection.invalid(f"{len(queries)} queries, {len(lists)} results")
-        return [_as_result(files[:top_k]) for files in lists]
+        return [
+            SearchResult(
+                score=[1 / rank for rank in range(1, len(files) + 1)],
+                indice=[-1] * len(files),
+                data=[ImageEntry(type="image", file_path=file.image_file) for file in files],
+            )
+            for files in (files[:top_k] for files in lists)
+        ]
 
     def _hit(self, entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
-        hit = _hit(entry, score, row, rank)
+        name, page = page_of(entry.file_path)
+        hit = Hit(
+            item=entry.id or entry.file_path.replace("\\", "/").rsplit("/", 1)[-1],
+            score=score,
+            rank=rank,
+            document=entry.document or "",
+            document_name=entry.document_name or name,
+            ordinal=entry.page or page,
+            kind=_KINDS[entry.type],
+            row=row,
+        )
         if entry.id is not None or self._root is None:
             return hit
         if isinstance(entry, TextEntry):
@@ -477,51 +495,3 @@ class SearchClient:
             raise SearchError(problem.detail, problem.hint)
         self._connection.check(answer)
         return answer
-
-
-def _as_result(files: Sequence[ImageFileEntry]) -> SearchResult:
-    return SearchResult(
-        score=[1 / rank for rank in range(1, len(files) + 1)],
-        indice=[-1] * len(files),
-        data=[ImageEntry(type="image", file_path=file.image_file) for file in files],
-    )
-
-
-def _build_request(queries: Sequence[Query], top_k: int) -> SearchRequest:
-    first = queries[0]
-    try:
-        return SearchRequest(
-            queries=[query.text for query in queries],
-            top_k=top_k,
-            search_corpus=None if first.corpora is None else sorted(first.corpora),
-            documents=None if first.documents is None else sorted(first.documents),
-            kinds=None if first.kinds is None else [kind.value for kind in sorted(first.kinds)],
-        )
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        raise SearchError(f"The search cannot be sent: {fault['loc'][0]}: {fault['msg']}.") from error
-
-
-def _batches(queries: Sequence[Query], batch_size: int) -> Iterator[list[int]]:
-    """Numbers of queries that can share a request: with the same filters."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for number, query in enumerate(queries):
-        groups.setdefault((query.documents, query.kinds, query.corpora), []).append(number)
-    for numbers in groups.values():
-        for start in range(0, len(numbers), batch_size):
-            yield numbers[start : start + batch_size]
-
-
-def _hit(entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
-    kinds = {"image": ItemKind.PAGE, "video": ItemKind.CLIP, "text": ItemKind.PASSAGE}
-    name, page = page_of(entry.file_path)
-    return Hit(
-        item=entry.id or entry.file_path.replace("\\", "/").rsplit("/", 1)[-1],
-        score=score,
-        rank=rank,
-        document=entry.document or "",
-        document_name=entry.document_name or name,
-        ordinal=entry.page or page,
-        kind=kinds[entry.type],
-        row=row,
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import threading
 import time
 from collections import defaultdict
@@ -16,7 +15,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import SearchError
-from vrag.index.lexical import Lexical, LexicalEntry
+from vrag.index.array_cache import sweep
+from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
@@ -74,8 +74,6 @@ ScoredIds: TypeAlias = list[tuple[str, float]]
 
 _MIN_DEPTH = 100
 _CACHE_PREFIX = "lexical-"
-_STALE_SECONDS = 600.0
-"""Age from which caches of other contents are deleted: another process may just be making one."""
 
 
 class Ranking(StrEnum):
@@ -307,11 +305,10 @@ class Engine(ForwardedItems):
 
     def _load_lexical(self, catalog: Catalog) -> Lexical | None:
         """Load the index from the cache, or build and cache it; None when one of the items is gone."""
-        path = self.collection.cache_dir / f"{_CACHE_PREFIX}{catalog.key}"
-        with suppress(OSError, ValueError, KeyError, EOFError):  # missing, damaged, or just being deleted
-            cached = Lexical.load(path)
-            if cached.ids == catalog.ids:
-                return cached
+        path = self.collection.cache_dir / f"{_CACHE_PREFIX}{catalog.key}-{FORMAT}"
+        cached = Lexical.load(path)
+        if cached is not None and cached.ids == catalog.ids:
+            return cached
         data = self.collection.scan(["id", "heading", "text"]).data
         columns = (data[name].to_pylist() for name in ("id", "heading", "text"))
         texts = {item: f"{heading}\n{text}" for item, heading, text in zip(*columns, strict=True)}
@@ -323,9 +320,7 @@ class Engine(ForwardedItems):
         )
         with suppress(OSError):  # searching does not depend on the cache
             lexical.save(path)
-            for other in path.parent.glob(f"{_CACHE_PREFIX}*"):
-                if other != path and time.time() - other.stat().st_mtime > _STALE_SECONDS:
-                    shutil.rmtree(other, ignore_errors=True)
+            sweep(path.parent, _CACHE_PREFIX, path.name)
         return lexical
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vrag.index.vectors.array_cache import ArrayContent, drop
+from vrag.index.array_cache import ArrayContent, drop
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.vectors.array_cache import StoredArrays
+    from vrag.index.array_cache import StoredArrays
     from vrag.index.vectors.tiers import Tier
 
 BLOCK_SIZE = 8192

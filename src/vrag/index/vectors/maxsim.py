@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.errors import MissingExtra, SettingsError
-from vrag.index.vectors.array_cache import drop
+from vrag.index.array_cache import drop
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.index.vectors.array_cache import ArrayContent
+from vrag.index.array_cache import ArrayContent
 from vrag.index.vectors.maxsim import BATCH_SIZE, Queries, map_threads, multiply_int8, runs
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
 

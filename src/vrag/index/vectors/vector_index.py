@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.embed.embedder import VectorKind
+from vrag.index.array_cache import ArrayContent, fetch, find, sweep
 from vrag.index.schema import STORED
 from vrag.index.vectors import pooled
-from vrag.index.vectors.array_cache import ArrayContent, fetch, find, sweep
 from vrag.index.vectors.dense import ExactDense, Int8Prefilter, RabitqDense, Vectors, build_int8, build_rabitq
 from vrag.index.vectors.maxsim import DeviceMaxSim, ExactMaxSim, Pages
 from vrag.index.vectors.tiers import (
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vrag.index.array_cache import StoredArrays
     from vrag.index.collection import Collection
-    from vrag.index.vectors.array_cache import StoredArrays
     from vrag.index.vectors.tiers import VectorIndex
 
 VECTORS = "vectors"
