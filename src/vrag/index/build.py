@@ -129,11 +129,10 @@ def add(
         CollectionError: If the collection cannot be written: what was committed stays.
         EmbedderFailedError: If the embedder's server or device fails: what is done is kept, the rest pending.
     """
-    collection.header.check_options(options or collection.header.options)
+    options = options or collection.header.options
+    collection.header.check_options(options)
     collection.header.check_embedder(embedder)
-    build = _Build(
-        collection, producer or local(embedder), options or collection.header.options, retry_failed
-    )
+    build = _Build(collection, producer or local(embedder), options, retry_failed)
     return build.run(
         lambda known: make_plan(paths, known, collection.directory, retry_failed=retry_failed), progress
     )

@@ -248,14 +248,14 @@ class OpenDocument:
     """Number of items of the content; 0 until it is opened."""
     rows: int = 0
     """Number of its stored items, those of earlier runs included."""
-    _failure: str = "Nothing came of it."
-    """The reason why the whole file failed; empty once it is opened."""
+    _failure: str | None = None
+    """The reason why the whole file failed; None until it is opened, then empty."""
     _failures: dict[int, str] = field(default_factory=dict[int, str])
     """Reasons by ordinal of the item."""
 
     def count(self, items: int, present: int) -> None:
         """Set the number of items, now that it is opened, and how many are present already."""
-        self._failure = ""
+        self._failure = self._failure or ""
         self.items = items
         self.rows += present
 
@@ -281,7 +281,7 @@ class OpenDocument:
         parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
         if missing > 0 and not parts:
             parts = [f"{missing} of {self.items} are missing without a reason."]
-        reason = self._failure or " ".join(parts)
+        reason = "Nothing came of it." if self._failure is None else self._failure or " ".join(parts)
         if not reason:
             return DocumentStatus.READY, ""
         return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
