@@ -67,7 +67,15 @@ class Collection:
         self.file_table = Table(location.store, "files", file_schema, files)
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
-        self._cached_item = lru_cache(maxsize=ITEM_CACHE_SIZE)(self._item)
+
+        @lru_cache(maxsize=ITEM_CACHE_SIZE)
+        def item_of_version(version: int, id: str) -> Item:  # noqa: ARG001 - part of the cache key
+            found = self.items([id])
+            if id not in found:
+                raise SearchError(f"There is no item {id!r}.")
+            return found[id]
+
+        self._cached_item = item_of_version
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
@@ -86,8 +94,11 @@ class Collection:
             return cls(location, location.header())
         path = _local_path(directory)
         header = CollectionHeader.read(path)
-        if header is None:
-            raise CollectionError(f"There is no collection in {path}.", _creation_hint(path))
+        if header is None:  # often it is the folder of the documents
+            hint = f"Create one: vrag index add PATH --collection {path}"
+            if path.is_dir() and any(path.iterdir()):
+                hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
+            raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
         return cls(LocalLocation(path), header)
 
     @classmethod
@@ -226,12 +237,6 @@ class Collection:
         """
         return self._cached_item(self.table_version, id)
 
-    def _item(self, version: int, id: str) -> Item:  # noqa: ARG002 - part of the cache key
-        found = self.items([id])
-        if id not in found:
-            raise SearchError(f"There is no item {id!r}.")
-        return found[id]
-
     def scan(self, columns: Sequence[str]) -> Rows:
         """Read columns of all items, in no particular order, from one version."""
         return self.item_table.read(columns)
@@ -303,29 +308,22 @@ class Collection:
         return self.location.lock()
 
 
-def _creation_hint(path: Path) -> str:
-    """Return a hint for a path that is not a collection; often it is the folder of the documents."""
+def _import_hint(path: Path) -> str:
+    """A hint for a directory with an index of the reference; empty for another."""
     from vrag.index.reference.index_files import is_reference_index
 
-    if is_reference_index(path):
-        return _import_hint(path)
-    if path.is_dir() and any(path.iterdir()):
-        return f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
-    return f"Create one: vrag index add PATH --collection {path}"
-
-
-def _import_hint(path: Path) -> str:
-    return f"It holds an index of the reference: vrag index import {path} --collection DIR"
+    is_index = is_reference_index(path)
+    return (
+        f"It holds an index of the reference: vrag index import {path} --collection DIR" if is_index else ""
+    )
 
 
 def _check_empty(path: Path) -> None:
-    from vrag.index.reference.index_files import is_reference_index
-
     foreign = sorted(entry.name for entry in path.iterdir() if not is_leftover(entry.name))
     if foreign:
         raise CollectionError(
             f"{path} is not empty ({foreign[0]}) and not a collection.",
-            _import_hint(path) if is_reference_index(path) else "Choose another directory.",
+            _import_hint(path) or "Choose another directory.",
         )
 
 

@@ -104,7 +104,17 @@ class CollectionHeader:
         """
         try:
             content: dict[str, Any] = json.loads(text)
-            _check_schema(content["schema"], where)
+            schema: int = content["schema"]
+            if schema > SCHEMA:
+                raise CollectionError(
+                    f"{where} was created by a newer version of vrag (layout {schema}).",
+                    "Upgrade: pip install -U vrag-agent",
+                )
+            if schema < SCHEMA:
+                raise CollectionError(
+                    f"{where} was created by an earlier version of vrag (layout {schema}, now {SCHEMA}).",
+                    "Build the collection again in another directory: the documents are unchanged.",
+                )
             embedder: dict[str, Any] | None = content["embedder"]
             return cls(
                 CorpusOptions(**content["corpus"]),
@@ -140,8 +150,11 @@ class CollectionHeader:
                 "The collection was built by another version of vrag, which reads files differently.",
                 "You can still search it. To add files, build it again in another directory.",
             )
+        before, now = asdict(self.options), asdict(options)
+        changed = [name for name in before if before[name] != now[name] and name != "workers"]
+        differences = "; ".join(f"{name} {before[name]}, not {now[name]}" for name in changed)
         raise FingerprintMismatch(
-            f"The collection was built with other settings: {_differences(self.options, options)}.",
+            f"The collection was built with other settings: {differences}.",
             "Leave these settings out to use the collection's own, or use another directory.",
         )
 
@@ -166,30 +179,10 @@ class CollectionHeader:
             )
 
 
-def _check_schema(schema: int, where: str) -> None:
-    if schema > SCHEMA:
-        raise CollectionError(
-            f"{where} was created by a newer version of vrag (layout {schema}).",
-            "Upgrade: pip install -U vrag-agent",
-        )
-    if schema < SCHEMA:
-        raise CollectionError(
-            f"{where} was created by an earlier version of vrag (layout {schema}, now {SCHEMA}).",
-            "Build the collection again in another directory: the documents are unchanged.",
-        )
-
-
 def _damaged(where: str, error: Exception) -> CollectionError:
     return CollectionError(
         f"{where} is damaged: {error}.", "Build the collection again in another directory."
     )
-
-
-def _differences(before_options: CorpusOptions, now_options: CorpusOptions) -> str:
-    """The settings that differ, for people."""
-    before, now = asdict(before_options), asdict(now_options)
-    changed = [f"{name} {before[name]}, not {now[name]}" for name in before if before[name] != now[name]]
-    return "; ".join(part for part in changed if not part.startswith("workers "))
 
 
 def _model(embedder: EmbedderInfo | None) -> str:
@@ -208,25 +201,14 @@ def is_leftover(name: str) -> bool:
 class CollectionLocation(Protocol):
     """The place of a collection."""
 
-    @property
-    def address(self) -> str:
-        """The directory or the URL, for people."""
-        ...
-
-    @property
-    def directory(self) -> Path:
-        """The collection's directory on this machine; of a published one, where its runs are kept."""
-        ...
-
-    @property
-    def cache_dir(self) -> Path:
-        """The directory of search structures on this machine. May be deleted at any time."""
-        ...
-
-    @property
-    def repair_hint(self) -> str:
-        """Advice for a stored file that is missing or damaged."""
-        ...
+    address: str
+    """The directory or the URL, for people."""
+    directory: Path
+    """The collection's directory on this machine; of a published one, where its runs are kept."""
+    cache_dir: Path
+    """The directory of search structures on this machine. May be deleted at any time."""
+    repair_hint: str
+    """Advice for a stored file that is missing or damaged."""
 
     @property
     def store(self) -> TableStore:
@@ -234,12 +216,7 @@ class CollectionLocation(Protocol):
         ...
 
     def open(self, stored: str) -> BinaryIO:
-        """Open a stored picture or clip, by its path relative to `items/`, to read and to seek in.
-
-        Raises:
-            FileNotFoundError: If there is none.
-            CollectionError: If the path leads out of `items/`, or the storage cannot be reached.
-        """
+        """Open a stored picture or clip, as `Collection.stored` describes."""
         ...
 
     def size(self) -> int:
@@ -247,12 +224,7 @@ class CollectionLocation(Protocol):
         ...
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the lock for writing.
-
-        Raises:
-            CollectionBusy: At once, if another process holds it.
-            CollectionError: If nothing can be written there.
-        """
+        """Hold the lock for writing, as `Collection.lock` describes."""
         ...
 
 
@@ -302,8 +274,13 @@ class LocalLocation:
         try:
             lock.acquire()
         except Timeout:
+            try:
+                content = json.loads(writer.read_text(encoding="utf-8"))
+                process = f" (process {content['pid']} on {content['host']})"
+            except (OSError, ValueError, KeyError, TypeError):
+                process = ""
             raise CollectionBusy(
-                f"Another process is writing to {self.directory}{self._describe_writer()}.",
+                f"Another process is writing to {self.directory}{process}.",
                 "Wait until it has finished, or stop it. You can search meanwhile.",
             ) from None
         except OSError as error:
@@ -312,8 +289,8 @@ class LocalLocation:
                 "Choose a directory that you may write to.",
             ) from error
         try:
-            content: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname()}
             try:
+                content = {"pid": os.getpid(), "host": socket.gethostname()}
                 writer.write_text(json.dumps(content), encoding="utf-8")
             except OSError as error:
                 raise CollectionError(
@@ -324,11 +301,3 @@ class LocalLocation:
         finally:
             writer.unlink(missing_ok=True)
             lock.release()
-
-    def _describe_writer(self) -> str:
-        """The process that holds the lock, as far as it is known."""
-        try:
-            content = json.loads((self.directory / _WRITER).read_text(encoding="utf-8"))
-            return f" (process {content['pid']} on {content['host']})"
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""

@@ -130,8 +130,18 @@ def prune(collection: Collection) -> RemoveReport:
     Raises:
         CollectionBusy: If another process is writing.
     """
+
+    def is_gone(document: Document) -> bool:
+        try:
+            Path(document.path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return document.mtime_ns != ABSENT
+        except OSError:
+            return False
+        return False
+
     with collection.lock():
-        return _remove(collection, list(filter(_gone, collection.documents())))
+        return _remove(collection, list(filter(is_gone, collection.documents())))
 
 
 def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
@@ -160,10 +170,9 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
     catalog = collection.catalog()
     options = vectors or VectorOptions()
     embedder = collection.header.embedder
-    states = Counter(document.status for document in documents)
     return CollectionStatus(
         address=collection.address,
-        files=dict(states),
+        files=dict(Counter(document.status for document in documents)),
         documents=len({document.id for document in documents if document.status.served}),
         items=len(catalog.ids),
         bytes=collection.location.size(),
@@ -307,18 +316,6 @@ def _documents_named(target: str, documents: Sequence[Document]) -> list[Documen
     return found
 
 
-def _gone(document: Document) -> bool:
-    if document.mtime_ns == ABSENT:
-        return False
-    try:
-        Path(document.path).lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _folders(directory: Path, without: set[str]) -> list[Path]:
     """The folders in a directory, but for some names."""
     if not directory.is_dir():
@@ -378,14 +375,15 @@ def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
         known = read_manifest(collection)
         inspection = _Inspection(collection, known)
         inspection.run()
-        if repair and inspection.problems:
-            _repair(collection, known, inspection)
+        repaired = repair and bool(inspection.problems)
+        if repaired:
+            inspection.repair(known)
         return VerifyReport(
             files=len(known),
             items=inspection.items,
             pictures=inspection.pictures,
             problems=tuple(inspection.problems),
-            repaired=repair and bool(inspection.problems),
+            repaired=repaired,
         )
 
 
@@ -395,7 +393,7 @@ class _Inspection:
     def __init__(self, collection: Collection, known: dict[str, Known]) -> None:
         self.items = self.pictures = 0
         self.problems: list[VerifyProblem] = []
-        self.damaged: dict[str, set[str]] = {}
+        self._damaged: dict[str, set[str]] = {}
         """Ids of items to be made again, by document."""
         self._collection = collection
         self._expected: dict[str, int | None] = {}
@@ -410,35 +408,39 @@ class _Inspection:
         counts = Counter[str](self._collection.scan(["document"]).data["document"].to_pylist())
         self.items = counts.total()
         for document in sorted(counts.keys() | self._expected.keys()):
-            self._count(document, counts[document])
+            expected, rows = self._expected.get(document), counts[document]
+            if document not in self._expected:
+                detail = f"{rows} items belong to no file."
+                self.problems.append(VerifyProblem(document, document[:16], detail))
+            elif expected not in {None, rows}:
+                detail = f"It has {rows} items instead of {expected}."
+                self._damaged.setdefault(document, set())
+                self.problems.append(VerifyProblem(document, document[:16], detail))
         documents = sorted(counts.keys() & self._expected.keys())
         for at in range(0, len(documents), _BATCH_DOCUMENTS):
-            self._check_items(documents[at : at + _BATCH_DOCUMENTS])
+            (where,) = any_of("document", documents[at : at + _BATCH_DOCUMENTS])
+            rows = self._collection.item_table.read(ITEM_COLUMNS, where).data.to_pylist()
+            seen = Counter[str](row["id"] for row in rows)
+            for row in rows:
+                for detail in self._defects(row, seen[row["id"]]):
+                    self._report(row["document"], row["id"], detail)
         self._check_vectors()
         for path in find_stray_pictures(self._collection):
             name = path.relative_to(self._collection.items_dir).as_posix()
             self.problems.append(VerifyProblem("", name, "It is the picture of no item."))
 
-    def _count(self, document: str, rows: int) -> None:
-        if document not in self._expected:
-            detail = f"{rows} items belong to no file."
-        elif self._expected[document] in {None, rows}:
-            return
-        else:
-            detail = f"It has {rows} items instead of {self._expected[document]}."
-            self.damaged.setdefault(document, set())
-        self.problems.append(VerifyProblem(document, document[:16], detail))
-
-    def _check_items(self, documents: Sequence[str]) -> None:
-        (where,) = any_of("document", documents)
-        rows = self._collection.item_table.read(ITEM_COLUMNS, where).data.to_pylist()
-        seen = Counter[str](row["id"] for row in rows)
-        for row in rows:
-            details = list(self._defects(row))
-            if seen[row["id"]] > 1:
-                details.append("It is there more than once.")
-            for detail in details:
-                self._report(row["document"], row["id"], detail)
+    def repair(self, known: dict[str, Known]) -> None:
+        """Mark the files as begun first, then delete damaged rows: killed in between, nothing is lost."""
+        collection = self._collection
+        entries = [entry.document for entry in known.values() if entry.document.id in self._damaged]
+        begun = [replace(entry, status=DocumentStatus.PENDING, items=0, reason="") for entry in entries]
+        if begun:
+            collection.file_table.upsert(file_rows((document, 0) for document in begun), "key")
+        for where in any_of("id", sorted(set[str]().union(*self._damaged.values()))):
+            collection.item_table.delete(where)
+        settle(collection)
+        for path in find_stray_pictures(collection):
+            path.unlink(missing_ok=True)
 
     def _check_vectors(self) -> None:
         embedder = self._collection.header.embedder
@@ -446,33 +448,45 @@ class _Inspection:
             return
         column = vector_column(embedder.kind)
         for batch in self._collection.item_table.batches(["id", "document", column], _BATCH_VECTORS):
-            sound = _check_finite(batch[column], embedder.kind)
-            rows = zip(batch["document"].to_pylist(), batch["id"].to_pylist(), sound, strict=True)
-            for document, item, fine in rows:
-                if not fine and document in self._expected:
+            vectors = (value for chunk in batch[column].chunks for value in chunk)
+            rows = zip(batch["document"].to_pylist(), batch["id"].to_pylist(), vectors, strict=True)
+            for document, item, vector in rows:
+                values = vector.values
+                if values is not None and embedder.kind is VectorKind.MULTI:
+                    values = values.flatten()
+                is_sound = False
+                if values is not None and len(values) and not values.null_count:
+                    is_sound = np.isfinite(values.to_numpy(zero_copy_only=False)).all()
+                if not is_sound and document in self._expected:
                     self._report(document, item, "Its vector is missing or not finite.")
 
     def _report(self, document: str, item: str, detail: str) -> None:
         self.problems.append(VerifyProblem(document, item, detail))
-        self.damaged.setdefault(document, set()).add(item)
+        self._damaged.setdefault(document, set()).add(item)
 
-    def _defects(self, row: dict[str, Any]) -> Iterator[str]:
+    def _defects(self, row: dict[str, Any], copies: int) -> Iterator[str]:
         if row["id"] != item_id(row["document"], row["ordinal"]):
             yield "Its id is not that of its document and number."
-        yield from _word_defects(row["text"], row["spans"], row["boxes"])
+        text, spans, boxes = row["text"], row["spans"], row["boxes"]
+        if len(spans) % 2 or len(boxes) != 2 * len(spans):
+            yield "Its words and their boxes differ in number."
+        words = zip(spans[::2], spans[1::2], strict=False)
+        if any(not 0 <= start < end <= len(text) for start, end in words):
+            yield "A word lies outside of its text."
+        if not all(math.isfinite(side) for side in boxes):
+            yield "The box of a word is not finite."
         if row["image"] is not None:
             self.pictures += 1
             yield from self._picture_defects(row)
         if row["clip_path"] is not None:
-            yield from self._clip_defects(row["clip_path"])
-
-    def _clip_defects(self, clip: str) -> Iterator[str]:
-        try:
-            with self._collection.stored(clip) as file:
-                if not file.read(1):
-                    yield "Its clip is empty."
-        except (OSError, CollectionError):
-            yield "Its clip is missing."
+            try:
+                with self._collection.stored(row["clip_path"]) as file:
+                    if not file.read(1):
+                        yield "Its clip is empty."
+            except (OSError, CollectionError):
+                yield "Its clip is missing."
+        if copies > 1:
+            yield "It is there more than once."
 
     def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
         from PIL import Image
@@ -485,43 +499,3 @@ class _Inspection:
             yield "Its picture is missing."
         except (OSError, Image.DecompressionBombError, CollectionError) as error:
             yield f"Its picture cannot be opened: {error}."
-
-
-def _word_defects(text: str, spans: Sequence[int], boxes: Sequence[float]) -> Iterator[str]:
-    if len(spans) % 2 or len(boxes) != 2 * len(spans):
-        yield "Its words and their boxes differ in number."
-    starts, ends = spans[::2], spans[1::2]
-    if any(not 0 <= start < end <= len(text) for start, end in zip(starts, ends, strict=False)):
-        yield "A word lies outside of its text."
-    if not all(math.isfinite(side) for side in boxes):
-        yield "The box of a word is not finite."
-
-
-def _check_finite(column: ArrowTable, kind: VectorKind) -> list[bool]:
-    """For each row of a column of vectors whether it has any, and all their numbers are finite."""
-    rows = [row for chunk in column.chunks for row in chunk]
-    sound: list[bool] = []
-    for row in rows:
-        values = row.values
-        if values is not None and kind is VectorKind.MULTI:
-            values = values.flatten()
-        if values is None or not len(values) or values.null_count:
-            sound.append(False)
-        else:
-            sound.append(bool(np.isfinite(values.to_numpy(zero_copy_only=False)).all()))
-    return sound
-
-
-def _repair(collection: Collection, known: dict[str, Known], inspection: _Inspection) -> None:
-    """Mark the files as begun first, then delete damaged rows: killed in between, nothing is lost."""
-    entries = [entry for entry in known.values() if entry.document.id in inspection.damaged]
-    begun = (replace(e.document, status=DocumentStatus.PENDING, items=0, reason="") for e in entries)
-    rows = [(document, 0) for document in begun]
-    if rows:
-        collection.file_table.upsert(file_rows(rows), "key")
-    damaged = set[str]().union(*inspection.damaged.values())
-    for where in any_of("id", sorted(damaged)):
-        collection.item_table.delete(where)
-    settle(collection)
-    for path in find_stray_pictures(collection):
-        path.unlink(missing_ok=True)

@@ -33,7 +33,7 @@ import socket
 import sys
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -47,7 +47,7 @@ from vrag.index.remote.object_storage import first_line
 from vrag.index.schema import ArrowTable, arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 
     from vrag.corpus.converter import Conversion
     from vrag.corpus.options import CorpusOptions
@@ -135,88 +135,61 @@ def convert(
     The orders are pickled; with `shared`, files are looked for at their own paths first. Yields tables of one
     row: number of the source, pickled message, pickled stored files by name.
     """
-    tasks = [pickle.loads(order) for order in orders["order"].to_pylist()]  # noqa: S301 - from `_RayJob`
+    ray: Ray = importlib.import_module("ray")
+    tasks: list[RayTask] = [pickle.loads(order) for order in orders["order"].to_pylist()]  # noqa: S301
+
+    def fetch(source: SourceFile, path: Path) -> SourceFile:
+        """Return the source if this machine has it at its path; else fetch it to `path`."""
+        with suppress(OSError):
+            found = source.path.stat()
+            if shared and (found.st_size, found.st_mtime_ns) == (source.size, source.mtime_ns):
+                return source
+        path.parent.mkdir()
+        with path.open("wb") as file:
+            try:
+                while chunk := ray.get(origin.read.remote(source.path, file.tell())):
+                    file.write(chunk)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, OSError) else OSError(str(error)) from error
+        os.utime(path, ns=(source.mtime_ns, source.mtime_ns))
+        return replace(source, path=path)
+
     with tempfile.TemporaryDirectory(prefix="vrag-") as scratch:
+        tasks_by_id: dict[str, RayTask] = {}
+        sources: list[SourceFile] = []
+        for task in tasks:
+            path = Path(scratch) / str(task.number) / f"file{task.source.path.suffix}"
+            try:
+                sources.append(fetch(task.source, path))
+                tasks_by_id[task.source.document] = task
+            except OSError as error:
+                yield row(task.number, Failed(task.source, None, explain(error)))
+                yield row(task.number, RayTaskDone(1))
         try:
-            yield from _convert_tasks(tasks, corpus, _Fetch(origin, Path(scratch), shared))
+            yield from _convert_sources(sources, tasks_by_id, corpus, Path(scratch) / "items")
         except VragError as error:
             yield row(tasks[0].number, RayTaskFailed(error))
 
 
-def _convert_tasks(tasks: Sequence[RayTask], corpus: CorpusOptions, fetch: _Fetch) -> Iterator[ArrowTable]:
-    tasks_by_id: dict[str, RayTask] = {}
-    sources: list[SourceFile] = []
-    for task in tasks:
-        try:
-            sources.append(fetch.source(task))
-            tasks_by_id[task.source.document] = task
-        except OSError as error:
-            yield row(task.number, Failed(task.source, None, explain(error)))
-            yield row(task.number, RayTaskDone(1))
+def _convert_sources(
+    sources: Sequence[SourceFile], tasks: Mapping[str, RayTask], corpus: CorpusOptions, items: Path
+) -> Iterator[ArrowTable]:
+    """Convert sources, whose tasks are by document; the files of items are moved into the rows."""
     rows = Counter[int]()
-    items = fetch.scratch / "items"
     alone = replace(corpus, workers=1)
-    results = convert_all(iter(sources), items, alone, lambda source: tasks_by_id[source.document].have)
-    for result in results:
-        number = tasks_by_id[result.source.document].number
-        if isinstance(result, Finished):
+    for made in convert_all(iter(sources), items, alone, lambda source: tasks[source.document].have):
+        number = tasks[made.source.document].number
+        if isinstance(made, Finished):
             yield row(number, RayTaskDone(rows[number]))
-        else:
-            rows[number] += 1
-            yield row(number, result, _take_files(result, items))
-
-
-class _Fetch(NamedTuple):
-    """Makes files available to a task."""
-
-    origin: Any
-    scratch: Path
-    shared: bool
-
-    def source(self, task: RayTask) -> SourceFile:
-        """Return the source of a task with a path on this machine.
-
-        Raises:
-            OSError: If it can be read neither here nor on its own machine.
-        """
-        source = task.source
-        if self.shared and _is_here(source):
-            return source
-        path = self.scratch / str(task.number) / f"file{source.path.suffix}"
-        path.parent.mkdir()
-        with path.open("wb") as file:
-            while chunk := self._read_chunk(source.path, file.tell()):
-                file.write(chunk)
-        os.utime(path, ns=(source.mtime_ns, source.mtime_ns))
-        return replace(source, path=path)
-
-    def _read_chunk(self, path: Path, offset: int) -> bytes:
-        ray: Ray = importlib.import_module("ray")
-        try:
-            return ray.get(self.origin.read.remote(path, offset))
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, OSError) else OSError(str(error)) from error
-
-
-def _is_here(source: SourceFile) -> bool:
-    """Return whether this machine has a file of that size and time at its path."""
-    try:
-        found = source.path.stat()
-    except OSError:
-        return False
-    return (found.st_size, found.st_mtime_ns) == (source.size, source.mtime_ns)
-
-
-def _take_files(made: Conversion, items: Path) -> dict[str, bytes]:
-    """Read the stored files of an item and delete them."""
-    files: dict[str, bytes] = {}
-    if isinstance(made, Converted):
-        clip = made.item.clip
-        for name in (made.item.image, clip.path if clip else None):
-            if name is not None:
+            continue
+        files: dict[str, bytes] = {}
+        if isinstance(made, Converted):
+            clip = made.item.clip
+            for name in filter(None, (made.item.image, clip.path if clip else None)):
                 files[name] = (items / name).read_bytes()
                 (items / name).unlink()
-    return files
+        rows[number] += 1
+        yield row(number, made, files)
 
 
 class Embedding:
@@ -264,26 +237,21 @@ class Embedding:
         else:
             for item in waiting:
                 if self._died_of([item]):
-                    failed = Failed(
-                        item.made.source, item.made.item.ordinal, "It crashed the process that embeds it."
-                    )
-                    yield row(item.number, failed)
+                    made, reason = item.made, "It crashed the process that embeds it."
+                    yield row(item.number, Failed(made.source, made.item.ordinal, reason))
                 else:
                     yield from self._embed([item])
-                self._end([item])
-        self._end(waiting)
+                self._origin.end.remote(_key([item]))
+        self._origin.end.remote(_key(waiting))
 
     def _died_of(self, waiting: Sequence[_PendingItem]) -> bool:
         ray: Ray = importlib.import_module("ray")
         return ray.get(self._origin.begin.remote(_key(waiting)))
 
-    def _end(self, waiting: Sequence[_PendingItem]) -> None:
-        self._origin.end.remote(_key(waiting))
-
     def _embed(self, waiting: Sequence[_PendingItem]) -> Iterator[ArrowTable]:
         if self._embedder is None:
             raise self._failure or CollectionError("The embedder could not be opened.")
-        pending = {item.key: item for item in waiting}
+        pending = {(item.made.source.document, item.made.item.ordinal): item for item in waiting}
         with tempfile.TemporaryDirectory(prefix="vrag-") as scratch:
             for item in waiting:
                 for name, content in item.files.items():
@@ -303,11 +271,6 @@ class _PendingItem(NamedTuple):
     number: int
     made: Converted
     files: dict[str, bytes]
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """Its document and ordinal."""
-        return self.made.source.document, self.made.item.ordinal
 
 
 def _key(waiting: Sequence[_PendingItem]) -> str:
@@ -407,7 +370,10 @@ def _connected(options: RayOptions) -> Generator[Ray]:
         yield ray
         return
     try:
-        _check_listening(options.address)
+        match = re.fullmatch(r"(?:ray://)?(?:\[([^]]+)\]|([^:/]+)):(\d+)", options.address)
+        if match:  # Ray itself would take minutes to find out that no server listens there
+            address = match[1] or match[2], int(match[3])
+            socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
         with _silent_stderr():
             ray.init(
                 address=options.address or "local",
@@ -439,17 +405,6 @@ def _silent_stderr() -> Generator[None]:
         os.dup2(original, 2)
         os.close(original)
         os.close(null)
-
-
-def _check_listening(address: str) -> None:
-    """Check that a server listens at the address: Ray itself would take minutes to find out.
-
-    Raises:
-        OSError: If none does.
-    """
-    match = re.fullmatch(r"(?:ray://)?(?:\[([^]]+)\]|([^:/]+)):(\d+)", address)
-    if match:
-        socket.create_connection((match[1] or match[2], int(match[3])), timeout=_CONNECT_SECONDS).close()
 
 
 @dataclass(slots=True)
@@ -542,21 +497,16 @@ class _RayJob:
         )
         for batch in batches:
             for number, made, files in zip(*(batch[name].to_pylist() for name in COLUMNS), strict=True):
-                yield from self._take(sources[number], pickle.loads(made), pickle.loads(files))  # noqa: S301
-
-    def _take(self, entry: RayProgress, message: Message, files: dict[str, bytes]) -> Iterator[Made]:
-        match message:
-            case RayTaskFailed(error=error):
-                raise error
-            case RayTaskDone(rows=rows):
-                entry.expected = rows
-            case Finished():
-                pass
-            case _:
-                for name, content in files.items():
-                    store_file(self.items_dir / name, content)
-                yield from entry.take(message)
-        yield from entry.finish()
+                entry, message = sources[number], pickle.loads(made)  # noqa: S301
+                if isinstance(message, RayTaskFailed):
+                    raise message.error
+                if isinstance(message, RayTaskDone):
+                    entry.expected = message.rows
+                elif not isinstance(message, Finished):
+                    for name, content in pickle.loads(files).items():  # noqa: S301
+                        store_file(self.items_dir / name, content)
+                    yield from entry.take(message)
+                yield from entry.finish()
 
     def _dataset(self, ray: Ray, orders: Sequence[RayTask]) -> Any:  # noqa: ANN401 - a ray.data.Dataset
         data: Any = ray.data
@@ -564,7 +514,12 @@ class _RayJob:
         before = context.target_max_block_size, context.enable_progress_bars
         context.target_max_block_size, context.enable_progress_bars = _BLOCK_BYTES, False
         try:
-            origin = _origin(ray)
+            node = ray.get_runtime_context().get_node_id()
+            strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
+            here = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+            origin = (
+                ray.remote(Origin).options(num_cpus=0, max_concurrency=8, scheduling_strategy=here).remote()
+            )
             blocks = [
                 arrow().table({"order": [pickle.dumps(order) for order in orders[at : at + FILES_PER_TASK]]})
                 for at in range(0, len(orders), FILES_PER_TASK)
@@ -590,9 +545,3 @@ class _RayJob:
             )
         finally:
             context.target_max_block_size, context.enable_progress_bars = before
-
-
-def _origin(ray: Ray) -> Any:  # noqa: ANN401 - an actor handle
-    strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
-    here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return ray.remote(Origin).options(num_cpus=0, max_concurrency=8, scheduling_strategy=here).remote()
