@@ -6,7 +6,6 @@ import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from hostile import hostile, payload
@@ -22,11 +21,9 @@ from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.render.exports import Format, export_of, report_document
-from vrag.render.figures import ImageStore
 from vrag.render.html import POLICY
 from vrag.render.markdown import inline, paragraph, quoted, table
 from vrag.render.report import Report, report_of
-from vrag.render.run_page import graph_svg
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import extent
 from vrag.types import ItemKind
@@ -399,19 +396,6 @@ WRITTEN = st.one_of(
     st.characters(exclude_categories=("Cs", "Cc", "Cn")), st.sampled_from("\\`*_{}[]()<>#+-.!|~&:=\n\t 1")
 )
 """Characters that a page can hold, those that mean something in Markdown often among them."""
-
-
-def test_the_graph_is_a_picture_file_that_stands_alone() -> None:
-    told = vimrag_run()
-    run_view = RunView.of(hostile(event, payload()) for event in told.events)
-    drawn = ET.fromstring(graph_svg(run_view))
-    tags = {one.tag for one in drawn.iter()}
-    assert {tag.partition("}")[0] for tag in tags} == {"{http://www.w3.org/2000/svg"}
-    assert {tag.partition("}")[2] for tag in tags} == {"svg", "style", "title", "a", "rect", "path", "text"}
-    assert "<script>" in "".join(drawn.itertext())
-    assert all((one.get("href") or "#").startswith("#") for one in drawn.iter())
-    full = graph_svg(RunView.of(told.events), ImageStore.of(told.files, told.files.get))
-    assert len(ET.fromstring(full).findall(".//{*}image")) == len(told.files)
 
 
 class TestMarkdown:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import ImageShown
     from vrag.agent.evidence import BoxSides, Evidence
+    from vrag.agent.runs.run_store import StoredRun
     from vrag.render.run_view import RunView
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+NOT_AMONG_FILES = "The picture is not among the files of the run."
 _WHOLE = 0.999
 """A box that covers this part of each side of an image is not drawn."""
 
@@ -69,16 +71,26 @@ class ImageStore:
         for sha256 in dict.fromkeys(hashes):
             data = read(sha256) if _HASH.fullmatch(sha256) else None
             if data is None:
-                missing[sha256] = "The picture is not among the files of the run."
+                missing[sha256] = NOT_AMONG_FILES
             elif (size := _jpeg_size(data, sha256)) is None:
                 missing[sha256] = "The file of the picture is damaged."
             else:
                 stored_images[sha256] = StoredImage(f"picture-{len(stored_images) + 1}", size, data)
         return cls(stored_images, missing)
 
-    def reason(self, sha256: str) -> str:
-        """Return the reason an image cannot be shown."""
-        return self.missing.get(sha256, "The picture is not among the files of the run.")
+
+def image_reader(runs: Sequence[StoredRun]) -> Callable[[str], bytes | None]:
+    """A function that reads the JPEG file of a hash from the first run that has it; None if none has."""
+
+    def read(sha256: str) -> bytes | None:
+        for run in runs:
+            try:
+                return run.file(sha256, "jpg").read_bytes()
+            except OSError:
+                continue
+        return None
+
+    return read
 
 
 def _jpeg_size(data: bytes, sha256: str) -> Size | None:
@@ -102,13 +114,21 @@ class Drawing:
 
     image: StoredImage
     alt: str
-    width: float = 0.0
+    width: float
     """Of the part that is shown, in pixels of the image."""
-    height: float = 0.0
+    height: float
     rectangles: tuple[tuple[float, float, float, float], ...] = ()
     """Left, top, width and height of each."""
-    shade: str = ""
-    """Path around a single rectangle, which is darkened."""
+
+    @property
+    def shade(self) -> str:
+        """Path around a single rectangle, which is darkened; empty for none or several."""
+        if len(self.rectangles) != 1:
+            return ""
+        left, top, width, height = self.rectangles[0]
+        right, bottom = number(left + width), number(top + height)
+        outline = f"M0 0H{number(self.width)}V{number(self.height)}H0Z"
+        return f"{outline}M{number(left)} {number(top)}V{bottom}H{right}V{number(top)}Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,38 +164,26 @@ class Figures:
         facts: str = "",
         class_: str = "",
     ) -> PageFigure:
-        """The figure of an image that the model was shown.
-
-        Args:
-            shown: The image.
-            name: Id of the enlarged copy, unique within the page.
-            boxes: Rectangles, in fractions of the page.
-            caption: Caption; the description of the image by default.
-            facts: Small print of the caption.
-            class_: CSS class.
-        """
+        """The figure of an image that the model was shown, with boxes in fractions of the page."""
         inner = [found for box in boxes if (found := placed(box, shown.box)) is not None]
-        description = describe_image(shown)
+        label = f"{shown.label}: " if shown.label else ""
+        where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
+        description = f"{label}{shown.document}, {where}{', closer' if shown.crop else ''}"
         alt = description + (", with a rectangle around the part in question" if inner else "")
-        image = self.image_store.stored_images.get(shown.sha256)
-        if image is None:
-            reason = self.image_store.reason(shown.sha256)
-            return PageFigure(name, alt, caption or description, facts, reason=reason)
-        drawn = _drawing(image, alt, inner, self._content(shown))
-        return PageFigure(name, alt, caption or description, facts, class_, drawn)
+        drawing = self._drawing(shown.sha256, alt, inner, self._content(shown))
+        reason = self.image_store.missing.get(shown.sha256, NOT_AMONG_FILES)
+        return PageFigure(name, alt, caption or description, facts, class_, drawing, reason)
 
     def plain(self, sha256: str, alt: str, name: str, caption: str) -> PageFigure:
         """The figure of an image of which only the hash is known."""
-        image = self.image_store.stored_images.get(sha256)
-        drawn = _drawing(image, alt) if image else None
-        return PageFigure(name, alt, caption, drawing=drawn, reason=self.image_store.reason(sha256))
+        reason = self.image_store.missing.get(sha256, NOT_AMONG_FILES)
+        return PageFigure(name, alt, caption, drawing=self._drawing(sha256, alt), reason=reason)
 
     def attached(self, prefix: str, caption: str) -> list[PageFigure]:
         """The figures of the images that came with the question; `{}` in the caption is their number."""
-        names = [caption.format(place) for place in range(1, len(self.run.started.attached) + 1)]
         return [
-            self.plain(sha256, name, f"{prefix}{place}", name)
-            for place, (sha256, name) in enumerate(zip(self.run.started.attached, names, strict=True), 1)
+            self.plain(sha256, caption.format(place), f"{prefix}{place}", caption.format(place))
+            for place, sha256 in enumerate(self.run.started.attached, 1)
         ]
 
     def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[PageFigure]:
@@ -200,14 +208,19 @@ class Figures:
         if shown is None:
             return None, label
         alt = f"{label}: {shown.document}, {shown.page}"
-        image = self.image_store.stored_images.get(shown.sha256)
-        return (_drawing(image, alt) if image else None), alt
+        return self._drawing(shown.sha256, alt), alt
 
     def source_of(self, crop: ImageShown, number: int | None = None) -> ImageShown | None:
         """The image that a crop was cut from: that of the number, or the last one before with that part."""
+        slack = 1e-6
         earlier = [s for s in self.run.pictures if s.seq < crop.seq and s.item == crop.item]
         named = [s for s in earlier if number is not None and s.number == number]
-        holding = [s for s in earlier if _contains(s.box, crop.box)]
+        holding = [
+            s
+            for s in earlier
+            if all(s.box[side] <= crop.box[side] + slack for side in (0, 1))
+            and all(s.box[side] >= crop.box[side] - slack for side in (2, 3))
+        ]
         return next(reversed(named or holding or earlier), None)
 
     def _content(self, shown: ImageShown) -> tuple[float, float]:
@@ -221,13 +234,22 @@ class Figures:
             return 1.0, 1.0
         return width / shown.width, height / shown.height
 
-
-def describe_image(shown: ImageShown) -> str:
-    """An image in words: its label, document, and page or moment."""
-    where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
-    closer = ", closer" if shown.crop else ""
-    label = f"{shown.label}: " if shown.label else ""
-    return f"{label}{shown.document}, {where}{closer}"
+    def _drawing(
+        self,
+        sha256: str,
+        alt: str,
+        boxes: Sequence[BoxSides] = (),
+        content: tuple[float, float] = (1.0, 1.0),
+    ) -> Drawing | None:
+        """A drawing of the content of a stored image; the boxes are in fractions of the content."""
+        image = self.image_store.stored_images.get(sha256)
+        if image is None:
+            return None
+        width, height = image.size.width * content[0], image.size.height * content[1]
+        rectangles = [
+            (x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height) for x1, y1, x2, y2 in boxes
+        ]
+        return Drawing(image, alt, max(width, 1), max(height, 1), tuple(rectangles))
 
 
 def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:
@@ -251,27 +273,3 @@ def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:
     if x2 <= x1 or y2 <= y1 or min(x2 - x1, y2 - y1) >= _WHOLE:
         return None
     return x1, y1, x2, y2
-
-
-def _drawing(
-    image: StoredImage,
-    alt: str,
-    boxes: Sequence[BoxSides] = (),
-    content: tuple[float, float] = (1.0, 1.0),
-) -> Drawing:
-    """A drawing of the content of an image; the boxes are in fractions of the content."""
-    width, height = image.size.width * content[0], image.size.height * content[1]
-    corners = [(x1 * width, y1 * height, x2 * width, y2 * height) for x1, y1, x2, y2 in boxes]
-    rectangles = tuple((x1, y1, x2 - x1, y2 - y1) for x1, y1, x2, y2 in corners)
-    shade = ""
-    if len(corners) == 1:
-        left, top, right, bottom = map(number, corners[0])
-        outline = f"M0 0H{number(width)}V{number(height)}H0Z"
-        shade = f"{outline}M{left} {top}V{bottom}H{right}V{top}Z"
-    return Drawing(image, alt, max(width, 1), max(height, 1), rectangles, shade)
-
-
-def _contains(outer: BoxSides, inner: BoxSides) -> bool:
-    slack = 1e-6
-    starts = all(outer[side] <= inner[side] + slack for side in (0, 1))
-    return starts and all(outer[side] >= inner[side] - slack for side in (2, 3))

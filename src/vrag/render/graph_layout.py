@@ -8,6 +8,7 @@ order (pool adjacent violators). Everything is deterministic: equal graphs give 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -62,6 +63,8 @@ class GraphLayout:
 Edge = tuple[str, str]
 _Spot = tuple[str, ...]
 """A node (its id), or the place that an edge reserves in a layer: (parent, child, layer)."""
+_Neighbours = defaultdict[_Spot, list[_Spot]]
+"""The neighbours of each spot in the next layer."""
 
 
 def layered(
@@ -82,55 +85,58 @@ def layered(
     """
     order = {node: index for index, node in enumerate(sizes)}
     kept = [e for e in dict.fromkeys(edges) if e[0] in order and e[1] in order and order[e[0]] < order[e[1]]]
-    layer_of = _longest_paths(order, kept)
-    paths = {edge: _path(edge, layer_of) for edge in kept}
-    layers = _ordered(_layers(order, layer_of, paths), paths.values())
-    widths = {(node,): size[0] for node, size in sizes.items()}
-    lefts = _lefts(layers, paths.values(), widths, gap)
-    bands = _bands(layers, {(node,): size[1] for node, size in sizes.items()}, between)
-    places = {node: NodePlace(lefts[node,], bands[layer_of[node]][0], *size) for node, size in sizes.items()}
-    routes = {edge: _route(path, places, lefts, bands, layer_of) for edge, path in paths.items()}
-    return GraphLayout(
-        places,
-        routes,
-        max((place.x + place.width for place in places.values()), default=0.0),
-        bands[-1][1] if bands else 0.0,
-    )
-
-
-def _longest_paths(order: Iterable[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """The layer of each node: one below the lowest of its parents."""
-    parents: dict[str, list[str]] = {node: [] for node in order}
-    for parent, child in edges:
-        parents[child].append(parent)
-    layers: dict[str, int] = {}
-    for node, above in parents.items():
-        layers[node] = 1 + max((layers[parent] for parent in above), default=-1)
-    return layers
-
-
-def _path(edge: Edge, layer_of: Mapping[str, int]) -> tuple[_Spot, ...]:
-    """The spots of an edge, one per layer."""
-    parent, child = edge
-    between = range(layer_of[parent] + 1, layer_of[child])
-    return ((parent,), *((parent, child, str(layer)) for layer in between), (child,))
+    layers, paths = _layers(order, kept)
+    above, below = _Neighbours(list), _Neighbours(list)
+    for path in paths.values():
+        for upper, lower in pairwise(path):
+            above[lower].append(upper)
+            below[upper].append(lower)
+    layers = _ordered(layers, above, below)
+    lefts = _lefts(layers, above, below, {(node,): size[0] for node, size in sizes.items()}, gap)
+    places: dict[str, NodePlace] = {}
+    bands: dict[_Spot, tuple[float, float]] = {}
+    top = bottom = 0.0
+    for layer in layers:
+        nodes = [spot for spot in layer if len(spot) == 1]
+        bottom = top + max(sizes[node][1] for (node,) in nodes)
+        places |= {node: NodePlace(lefts[node,], top, *sizes[node]) for (node,) in nodes}
+        bands |= dict.fromkeys(layer, (top, bottom))
+        top = bottom + between
+    routes: dict[Edge, tuple[Point, ...]] = {}
+    for (parent, child), path in paths.items():
+        start, end = places[parent], places[child]
+        points = [Point(start.center, start.bottom), Point(start.center, bands[path[0]][1])]
+        points += [Point(lefts[spot], y) for spot in path[1:-1] for y in bands[spot]]
+        routes[parent, child] = (*points, Point(end.center, end.y))
+    width = max((place.x + place.width for place in places.values()), default=0.0)
+    return GraphLayout({node: places[node] for node in sizes}, routes, width, bottom)
 
 
 def _layers(
-    order: Iterable[str], layer_of: Mapping[str, int], paths: Mapping[Edge, Sequence[_Spot]]
-) -> list[list[_Spot]]:
+    order: Iterable[str], edges: Sequence[Edge]
+) -> tuple[list[list[_Spot]], dict[Edge, tuple[_Spot, ...]]]:
+    """The layers, each node below the lowest of its parents; and the spots of each edge, downwards."""
+    parents: dict[str, list[str]] = {node: [] for node in order}
+    for parent, child in edges:
+        parents[child].append(parent)
+    layer_of: dict[str, int] = {}
+    for node, found in parents.items():
+        layer_of[node] = 1 + max((layer_of[parent] for parent in found), default=-1)
     layers: list[list[_Spot]] = [[] for _ in range(1 + max(layer_of.values(), default=-1))]
-    for node in order:
-        layers[layer_of[node]].append((node,))
-    for (parent, _), path in paths.items():
-        for below, spot in enumerate(path[1:-1], layer_of[parent] + 1):
-            layers[below].append(spot)
-    return layers
+    for node, layer in layer_of.items():
+        layers[layer].append((node,))
+    paths: dict[Edge, tuple[_Spot, ...]] = {}
+    for parent, child in edges:
+        passed: list[_Spot] = []
+        for layer in range(layer_of[parent] + 1, layer_of[child]):
+            passed.append((parent, child, str(layer)))
+            layers[layer].append(passed[-1])
+        paths[parent, child] = ((parent,), *passed, (child,))
+    return layers, paths
 
 
-def _ordered(layers: list[list[_Spot]], paths: Iterable[Sequence[_Spot]]) -> list[list[_Spot]]:
+def _ordered(layers: list[list[_Spot]], above: _Neighbours, below: _Neighbours) -> list[list[_Spot]]:
     """The layers in the order with the fewest crossings of those tried."""
-    above, below = _neighbours(paths)
     best, fewest = layers, _crossings(layers, below)
     for sweep in range(SWEEPS):
         if fewest == 0:
@@ -142,26 +148,12 @@ def _ordered(layers: list[list[_Spot]], paths: Iterable[Sequence[_Spot]]) -> lis
     return best
 
 
-_Neighbours = dict[_Spot, list[_Spot]]
-
-
-def _neighbours(paths: Iterable[Sequence[_Spot]]) -> tuple[_Neighbours, _Neighbours]:
-    """The neighbours of each spot in the layer above and in the layer below."""
-    above: _Neighbours = {}
-    below: _Neighbours = {}
-    for path in paths:
-        for upper, lower in pairwise(path):
-            above.setdefault(lower, []).append(upper)
-            below.setdefault(upper, []).append(lower)
-    return above, below
-
-
 def _swept(layers: list[list[_Spot]], towards: _Neighbours) -> list[list[_Spot]]:
     """Each layer sorted by the mean position of its neighbours in the layer before it."""
     done = layers[:1]
     for layer in layers[1:]:
         position = {spot: float(index) for index, spot in enumerate(done[-1])}
-        means = {s: _mean(towards.get(s, ()), position, float(own)) for own, s in enumerate(layer)}
+        means = {spot: _mean(towards[spot], position, float(own)) for own, spot in enumerate(layer)}
         done.append(sorted(layer, key=means.__getitem__))
     return done
 
@@ -171,37 +163,32 @@ def _mean(spots: Sequence[_Spot], position: Mapping[_Spot, float], otherwise: fl
 
 
 def _crossings(layers: Sequence[Sequence[_Spot]], below: _Neighbours) -> int:
-    return sum(_inversions(upper, lower, below) for upper, lower in pairwise(layers))
-
-
-def _inversions(upper: Sequence[_Spot], lower: Sequence[_Spot], below: _Neighbours) -> int:
-    """Pairs of edges between two layers that cross."""
-    position = {spot: index for index, spot in enumerate(lower)}
-    passed: list[int] = []
+    """The number of pairs of edges that cross between two layers."""
     count = 0
-    for spot in upper:
-        ends = sorted(position[end] for end in below.get(spot, ()))
-        count += sum(len(passed) - bisect_right(passed, end) for end in ends)
-        for end in ends:
-            insort(passed, end)
+    for upper, lower in pairwise(layers):
+        position = {spot: index for index, spot in enumerate(lower)}
+        passed: list[int] = []
+        for spot in upper:
+            ends = sorted(position[end] for end in below[spot])
+            count += sum(len(passed) - bisect_right(passed, end) for end in ends)
+            for end in ends:
+                insort(passed, end)
     return count
 
 
 def _lefts(
     layers: Sequence[Sequence[_Spot]],
-    paths: Iterable[Sequence[_Spot]],
+    above: _Neighbours,
+    below: _Neighbours,
     widths: Mapping[_Spot, float],
     gap: float,
 ) -> dict[_Spot, float]:
     """The left side of each spot, from 0: near its neighbours, in the order of its layer."""
-    above, below = _neighbours(paths)
     centers: dict[_Spot, float] = {}
-    for layer in layers:
-        wanted = [_mean(above.get(spot, ()), centers, 0.0) for spot in layer]
-        centers.update(_spread(layer, wanted, widths, gap))
-    for layers_in_turn, towards in ((layers[::-1], below), (layers, above), (layers[::-1], below)):
+    up, down = (layers[::-1], below), (layers, above)
+    for layers_in_turn, towards in (down, up, down, up):
         for layer in layers_in_turn:
-            wanted = [_mean(towards.get(spot, ()), centers, centers[spot]) for spot in layer]
+            wanted = [_mean(towards[spot], centers, centers.get(spot, 0.0)) for spot in layer]
             centers.update(_spread(layer, wanted, widths, gap))
     lefts = {spot: center - widths.get(spot, 0.0) / 2 for spot, center in centers.items()}
     leftmost = min(lefts.values(), default=0.0)
@@ -229,29 +216,3 @@ def _spread(
         pools.append(pool)
     fitted = [mean for mean, count in pools for _ in range(count)]
     return {spot: mean + offset for spot, mean, offset in zip(layer, fitted, offsets, strict=False)}
-
-
-def _bands(
-    layers: Sequence[Sequence[_Spot]], heights: Mapping[_Spot, float], between: float
-) -> list[tuple[float, float]]:
-    """Upper and lower y coordinate of each layer."""
-    bands: list[tuple[float, float]] = []
-    for layer in layers:
-        top = bands[-1][1] + between if bands else 0.0
-        bands.append((top, top + max(heights.get(spot, 0.0) for spot in layer)))
-    return bands
-
-
-def _route(
-    path: Sequence[_Spot],
-    places: Mapping[str, NodePlace],
-    lefts: Mapping[_Spot, float],
-    bands: Sequence[tuple[float, float]],
-    layer_of: Mapping[str, int],
-) -> tuple[Point, ...]:
-    parent, child = places[path[0][0]], places[path[-1][0]]
-    first = layer_of[path[0][0]]
-    points = [Point(parent.center, parent.bottom), Point(parent.center, bands[first][1])]
-    for layer, spot in enumerate(path[1:-1], first + 1):
-        points += [Point(lefts[spot], bands[layer][0]), Point(lefts[spot], bands[layer][1])]
-    return (*points, Point(child.center, child.y))

@@ -1,21 +1,34 @@
-"""Parts that all pages share: policy, icon, style sheets, and escaped elements of SVG charts.
+"""HTML pages and SVG charts that stand alone: they fetch nothing, and show text of others as text.
 
-`element` makes the elements of charts; all text is escaped, and tags and attributes that could run a script
-or fetch something are refused. There is no other way to make a `Markup`.
+Pages come from templates, which escape every value. `element` makes the elements of charts: text is escaped,
+and tags and attributes that could run a script or fetch something are refused.
 """
 
 from __future__ import annotations
 
-import html
+import base64
 import math
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from markupsafe import Markup, escape
+
+from vrag import __version__
+from vrag.render.markdown import inline, link, paragraph, quoted
+from vrag.render.text_format import (
+    amount,
+    count,
+    extent,
+    list_places,
+    moment,
+    place,
+    printable,
+    seconds,
+    when,
+    where,
+)
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The content security policy of pages: a browser draws them and nothing else."""
@@ -26,34 +39,16 @@ ICON = (
 )
 _TAGS = frozenset({"path", "rect", "svg", "text", "title"})
 _ATTRIBUTES = frozenset({"class", "d", "height", "preserveAspectRatio", "role", "viewBox", "width", "x", "y"})
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-"""Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
+_BETWEEN_TAGS = re.compile(r"(?<=[>}])\n\s*|\n\s*(?=[<{])")
+"""Line breaks and indentation of templates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Markup:
-    """A piece of a page; only this module creates one."""
-
-    html: str
-
-    def __str__(self) -> str:
-        return self.html
-
-    def __html__(self) -> str:
-        """The piece as templates show it: unescaped."""
-        return self.html
-
-
-Child: TypeAlias = "Markup | str | Iterable[Child] | None"
-"""Content of an element: text is escaped, None is nothing."""
-
-
-def element(tag: str, *children: Child, **attributes: str | float) -> Markup:
+def element(tag: str, *children: str, **attributes: str | float) -> Markup:
     """An SVG element.
 
     Args:
         tag: Its name.
-        children: Text, elements, or iterables of them.
+        children: Text, which is escaped, and elements.
         attributes: By name, without one `_` at the end.
 
     Raises:
@@ -62,14 +57,14 @@ def element(tag: str, *children: Child, **attributes: str | float) -> Markup:
     >>> print(element("text", "a < b", class_="x", y=1.5))
     <text class="x" y="1.5">a &lt; b</text>
     """
-    names = {name.removesuffix("_"): value for name, value in attributes.items()}
+    names = {name.removesuffix("_"): _finalize(value) for name, value in attributes.items()}
     if tag not in _TAGS:
         raise ValueError(f"pages have no element <{tag}>")
     if unknown := names.keys() - _ATTRIBUTES:
         raise ValueError(f"pages have no attribute {min(unknown)!r}")
-    values = {name: value if isinstance(value, str) else number(value) for name, value in names.items()}
-    opening = "".join(f' {name}="{_escape(value)}"' for name, value in values.items())
-    return Markup(f"<{tag}{opening}>{''.join(_flatten(children))}</{tag}>")
+    opening = "".join(f' {name}="{escape(value)}"' for name, value in names.items())
+    content = "".join(escape(_finalize(child)) for child in children)
+    return Markup(f"<{tag}{opening}>{content}</{tag}>")  # noqa: S704 - escaped, or of the sets above
 
 
 def stylesheet(css: str) -> Markup:
@@ -80,18 +75,13 @@ def stylesheet(css: str) -> Markup:
     """
     if "<" in css or "@import" in css or "url(" in css:
         raise ValueError("the style sheet of a page must not contain <, @import or url(")
-    return Markup(f"<style>{css}</style>")
+    return Markup(f"<style>{css}</style>")  # noqa: S704 - a file of this program
 
 
 @cache
-def css(name: str) -> str:
-    """A style sheet of this package."""
-    return package_text(name)
-
-
-def package_text(path: str) -> str:
-    """A text file of this package."""
-    return (files("vrag.render") / path).read_text(encoding="utf-8")
+def package_text(package: str, path: str) -> str:
+    """A text file of a package."""
+    return (files(package) / path).read_text(encoding="utf-8")
 
 
 def number(value: float) -> str:
@@ -105,23 +95,65 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def printable(text: str) -> str:
-    """Text with a replacement character for each one that no page can hold."""
-    return _CONTROL.sub("\ufffd", text)
+def render_page(template: str, /, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
+    """A page from a template of this package."""
+    return environment("vrag.render").get_template(template).render(values)
 
 
-def _flatten(children: Iterable[Child]) -> Iterable[str]:
-    for child in children:
-        match child:
-            case None:
-                pass
-            case Markup(html=piece):
-                yield piece
-            case str():
-                yield _escape(child)
-            case _:
-                yield from _flatten(child)
+@cache
+def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for further filters
+    """The environment of the templates of a package, which can import those of this one.
+
+    Every value of a page is escaped; Markdown escapes its own. Characters that no page can hold are replaced.
+    Line breaks between tags are removed, since some elements show white space. A missing value is an error.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
+
+    def load(name: str) -> str:
+        source = package if (files(package) / "templates" / name).is_file() else "vrag.render"
+        text = package_text(source, f"templates/{name}")
+        return text if name.endswith(".md.jinja") else _BETWEEN_TAGS.sub("", text)
+
+    loaded: Any = Environment(
+        loader=FunctionLoader(load),
+        autoescape=select_autoescape(enabled_extensions=(), disabled_extensions=("md.jinja",), default=True),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+    )
+    texts = (
+        amount,
+        count,
+        extent,
+        list_places,
+        moment,
+        place,
+        seconds,
+        when,
+        where,
+        inline,
+        link,
+        paragraph,
+        quoted,
+    )
+    loaded.globals |= {function.__name__: function for function in (*texts, package_text, stylesheet)}
+    loaded.globals |= {
+        "icon": base64.b64encode(ICON.encode()).decode(),
+        "page_policy": POLICY,
+        "version": __version__,
+    }
+    return loaded
 
 
-def _escape(text: str) -> str:
-    return html.escape(printable(text))
+def _finalize(value: object) -> object:
+    """Convert a value for a page: text without control characters, numbers with two digits at most."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return number(value)
+        case str() if not isinstance(value, Markup):
+            return printable(value)
+        case _:
+            return value

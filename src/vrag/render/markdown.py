@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from vrag.render.html import printable
+from vrag.render.text_format import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

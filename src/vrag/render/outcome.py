@@ -17,8 +17,7 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
-from vrag.render.html import printable
-from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, RUNNING, STOPS, moment
+from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, RUNNING, STOPS, moment, printable
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event

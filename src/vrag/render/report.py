@@ -5,20 +5,19 @@ A report is written as a page of HTML that stands alone, or as Markdown with its
 
 from __future__ import annotations
 
-import base64
+import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag import __version__
 from vrag.agent.citations import Citations, citations, is_whole
-from vrag.render.figures import Figures, ImageStore
-from vrag.render.markdown import bullets, image, inline, link, paragraph, quoted, table
+from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
+from vrag.render.html import render_page
+from vrag.render.markdown import image, inline
 from vrag.render.outcome import ATTACHED
 from vrag.render.run_view import RunTable, RunView
-from vrag.render.templates import render_page
-from vrag.render.text_format import count, extent, list_places, when, where
+from vrag.render.text_format import count, extent, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 SourceKey = tuple[str, str, "ItemKind", int, tuple[float, float] | None]
 """Document id and name, kind, page, and stretch of a video."""
-_PAGES_PER_ROW = 3
-"""Whole pages side by side in Markdown."""
 
 
 class MarkdownReport(NamedTuple):
@@ -103,8 +100,7 @@ class ReportPart:
 
     @cached_property
     def _citations(self) -> Citations:
-        evidence = self.run_view.result.evidence
-        return citations(evidence, self.run_view.settings, answered=self.answered)
+        return citations(self.run_view.result.evidence, self.run_view.settings, answered=self.answered)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -132,6 +128,14 @@ class ReportPart:
     def figures(self) -> tuple[Evidence, ...]:
         """All evidence that is shown, in order."""
         return self.closeups + self.pages
+
+    @property
+    def image_hashes(self) -> Iterator[str]:
+        """Hashes of the images of all evidence, in order."""
+        yield from self.run_view.started.attached
+        for evidence in self.evidence:
+            shown = [found.sha256 for found in self.run_view.images_of(evidence) if found is not None]
+            yield from shown or filter(None, [evidence.crop_sha256])
 
     @property
     def answered(self) -> bool:
@@ -180,13 +184,14 @@ class Report:
         question = " ".join(runs[0].started.question.split())
         default = question if len(runs) == 1 else f"{count(len(runs), 'question')} to the documents"
         parts = tuple(ReportPart(number, run) for number, run in enumerate(runs, 1))
+        hashes = [sha256 for part in parts for sha256 in part.image_hashes]
         return cls(
             title=" ".join(title.split()) or default,
             created=time.time() if created is None else created,
             parts=parts,
             unfinished=tuple(unfinished),
             sources=SourceNumbers.of([part.evidence for part in parts]),
-            image_store=ImageStore.of(_image_hashes(parts), read),
+            image_store=ImageStore.of(hashes, read),
         )
 
     @cached_property
@@ -203,7 +208,40 @@ class Report:
             pictures: Folder of these files, relative to the Markdown file; if empty, the images are in the
                 text itself, as data at its end, and there are no files.
         """
-        return _MarkdownWriter(self, pictures).write()
+        files: dict[str, bytes] = {}
+        embedded: dict[str, StoredImage] = {}
+
+        def picture(sha256: str, alt: str) -> str:
+            """The image of a hash, or why there is none."""
+            stored = self.image_store.stored_images.get(sha256)
+            if stored is None:
+                return inline(f"({alt}: {self.image_store.missing.get(sha256, 'no picture')})")
+            if not pictures:
+                embedded[stored.id] = stored
+                return f"![{inline(alt)}][{stored.id}]"
+            name = f"{sha256[:16]}.jpg"
+            files[name] = stored.data
+            return image(alt, f"{pictures}/{name}")
+
+        def picture_of(evidence: Evidence, run: RunView) -> str:
+            """The part as it was shown, or else the page; empty for a passage, which has no image."""
+            page, closer = run.images_of(evidence)
+            shown = closer or page
+            sha256 = shown.sha256 if shown else evidence.crop_sha256
+            return picture(sha256, _in_text(evidence.document, extent(evidence))) if sha256 else ""
+
+        text = render_page(
+            "report.md.jinja",
+            report=self,
+            table=RunTable.of(self.runs),
+            picture=picture,
+            picture_of=picture_of,
+            in_text=_in_text,
+            attached=ATTACHED,
+            embedded=embedded,
+        )
+        blocks = re.sub(r"\n{3,}", "\n\n", text).strip()
+        return MarkdownReport(f"{blocks}\n", files, len(files) + len(embedded))
 
     @property
     def runs(self) -> tuple[RunView, ...]:
@@ -250,28 +288,8 @@ def report_of(
         ValueError: If there are no runs.
         RunError: If the events of one do not begin with the start of a run.
     """
-
-    def read(sha256: str) -> bytes | None:
-        for run in runs:
-            try:
-                return run.file(sha256, "jpg").read_bytes()
-            except OSError:
-                continue
-        return None
-
     views = [RunView.of_run(run) for run in runs]
-    return Report.of(views, read, title=title, unfinished=unfinished, created=created)
-
-
-def _image_hashes(parts: Sequence[ReportPart]) -> Iterator[str]:
-    """Hashes of the images of all evidence, in order."""
-    for part in parts:
-        yield from part.run_view.started.attached
-        for evidence in part.evidence:
-            shown = [found for found in part.run_view.images_of(evidence) if found is not None]
-            yield from (found.sha256 for found in shown)
-            if not shown and evidence.crop_sha256:
-                yield evidence.crop_sha256
+    return Report.of(views, image_reader(runs), title=title, unfinished=unfinished, created=created)
 
 
 def _is_bare_page(evidence: Evidence) -> bool:
@@ -287,136 +305,6 @@ def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(places.values())
 
 
-@dataclass
-class _MarkdownWriter:
-    """A report in Markdown, as it is written."""
-
-    report: Report
-    folder: str
-    """Of the images; empty if they are in the text."""
-    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    embedded: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """Images in the text, by the name of their definition."""
-
-    def write(self) -> MarkdownReport:
-        report = self.report
-        blocks = [
-            f"# {inline(report.title)}",
-            f"Written {when(report.created)} by vrag {__version__}: {report.summary}.",
-            *self._contents(),
-            *(block for part in report.parts for block in self._part(part)),
-            *(
-                ["## Not asked to the end", bullets(map(inline, report.unfinished))]
-                if report.unfinished
-                else []
-            ),
-            *self._sources(),
-            *self._making(),
-        ]
-        if self.embedded:
-            blocks.append(
-                "\n".join(
-                    f"[{name}]: data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-                    for name, data in self.embedded.items()
-                )
-            )
-        text = "\n\n".join(blocks) + "\n"
-        return MarkdownReport(text, self.files, len(self.files) + len(self.embedded))
-
-    def _contents(self) -> Iterator[str]:
-        if len(self.report.parts) > 1:
-            yield "## Contents"
-            yield "\n".join(
-                f"{part.number}. {link(part.run_view.started.question, f'question-{part.number}')}"
-                f" – {part.run_view.outcome.name}"
-                for part in self.report.parts
-            )
-
-    def _part(self, part: ReportPart) -> Iterator[str]:
-        run, end = part.run_view, part.run_view.outcome
-        yield f"## Question {part.number}"
-        yield f"**{inline(run.started.question)}**"
-        for sha256 in run.started.attached:
-            yield self._image(sha256, ATTACHED)
-        if run.started.history:
-            yield f"Asked after: {inline(' – '.join(turn.question for turn in run.started.history))}"
-        cites = "".join(f" {_cite(number)}" for number in self.report.cited(part))
-        yield paragraph(end.text, cites) if part.answered else f"{end.name}. {paragraph(end.text)}"
-        for remark in (end.note, *run.started.notices):
-            if remark:
-                yield f"*{inline(remark)}*"
-        if part.evidence and not part.answered:
-            yield "Where the agent looked:"
-        for evidence in part.closeups:
-            yield from self._closeup(evidence, part)
-        for start in range(0, len(part.pages), _PAGES_PER_ROW):
-            pages = part.pages[start : start + _PAGES_PER_ROW]
-            heads = [f"{self._number(page)} {inline(_in_text(page.document, where(page)))}" for page in pages]
-            yield table(heads, [[self._evidence_image(page, part) for page in pages]])
-        if part.besides:
-            yield f"Also looked at: {inline(list_places(part.besides))}."
-        if run.result.unsupported:
-            yield "Left out, since it no longer agrees with the collection:"
-            yield bullets(map(inline, run.result.unsupported))
-
-    def _closeup(self, evidence: Evidence, part: ReportPart) -> Iterator[str]:
-        """A place: its image, its page, the words there."""
-        if shown := self._evidence_image(evidence, part):
-            yield shown
-        yield f"{self._number(evidence)} {inline(_in_text(evidence.document, extent(evidence)))}"
-        if evidence.quote:
-            yield quoted(evidence.quote)
-
-    def _evidence_image(self, evidence: Evidence, part: ReportPart) -> str:
-        """The part as it was shown, or else the page; empty for a passage, which has no image."""
-        page, closer = part.run_view.images_of(evidence)
-        shown = closer or page
-        sha256 = shown.sha256 if shown else evidence.crop_sha256
-        return self._image(sha256, _in_text(evidence.document, extent(evidence))) if sha256 else ""
-
-    def _image(self, sha256: str, alt: str) -> str:
-        """The image of a hash, or why there is none."""
-        stored = self.report.image_store.stored_images.get(sha256)
-        if stored is None:
-            return inline(f"({alt}: {self.report.image_store.missing.get(sha256, 'no picture')})")
-        if not self.folder:
-            self.embedded[stored.id] = stored.data
-            return f"![{inline(alt)}][{stored.id}]"
-        name = f"{sha256[:16]}.jpg"
-        self.files[name] = stored.data
-        return image(alt, f"{self.folder}/{name}")
-
-    def _number(self, evidence: Evidence) -> str:
-        return _cite(self.report.sources.number(evidence))
-
-    def _unfinished(self) -> Iterator[str]:
-        if self.report.unfinished:
-            yield "## Not asked to the end"
-            yield bullets(map(inline, self.report.unfinished))
-
-    def _sources(self) -> Iterator[str]:
-        if self.report.sources.listed:
-            yield "## Sources"
-            yield "\n".join(
-                f"{source.number}. {inline(_in_text(source.document, source.where))}"
-                f" ({', '.join(link(f'question {n}', f'question-{n}') for n in source.questions)})"
-                for source in self.report.sources.listed
-            )
-
-    def _making(self) -> Iterator[str]:
-        runs = RunTable.of(self.report.runs)
-        yield "## How this was made"
-        if runs.shared:
-            yield bullets(f"{name.capitalize()}: {inline(value)}" for name, value in runs.shared.items())
-        rows = [(str(number), *map(inline, row)) for number, row in enumerate(runs.rows, 1)]
-        rows += [("All", *runs.together)] if runs.together else []
-        yield table(("Question", *(name.capitalize() for name in runs.columns)), rows)
-
-
 def _in_text(document: str, place: str) -> str:
     """A place within a sentence."""
     return f"{document}, {place[:1].lower()}{place[1:]}"
-
-
-def _cite(number: int) -> str:
-    return f"[\\[{number}\\]](#sources)"

@@ -1,4 +1,9 @@
-"""A run as one HTML page that stands alone: it runs no script and fetches nothing."""
+"""A run as one HTML page that stands alone: it runs no script and fetches nothing.
+
+The web page draws runs with modules of its own. In place of this page they would need a script: a viewer that
+runs none (mail, previews, the sandbox of the server) would show a summary of the run only, and each file
+would grow by 300 kB. The web page also shows one part of a run at a time; this page is all of it, to print.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +14,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.actions import Flag
 from vrag.agent.citations import citations
-from vrag.agent.events import AnswerGiven, CropRequested, ImageShown, UsageReported
+from vrag.agent.events import (
+    ActionRequested,
+    AnswerGiven,
+    CropRequested,
+    ImageShown,
+    MemoryUpdated,
+    SearchRequested,
+    UsageReported,
+)
 from vrag.agent.policy import FinishReason
-from vrag.render.figures import Figures, ImageStore, describe_image
-from vrag.render.graph_drawing import GraphFigure
+from vrag.render.figures import Figures, ImageStore, image_reader
+from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
+from vrag.render.html import render_page
 from vrag.render.run_view import RunCost, RunView
-from vrag.render.templates import render_page
 from vrag.render.text_format import amount, count, moment, money, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from vrag.agent.events import Event, ModelCalled
     from vrag.agent.runs.run_store import StoredRun
     from vrag.render.figures import PageFigure
-    from vrag.render.run_view import StepView
+    from vrag.render.html import render_page
+from vrag.render.run_view import StepView
 
 _FINISH_REMARKS = {
     FinishReason.LENGTH: "cut off at its token limit",
@@ -62,14 +76,7 @@ class RunPage:
 
 def page_of(run: StoredRun) -> RunPage:
     """The page of a stored run, with its images."""
-
-    def read(sha256: str) -> bytes | None:
-        try:
-            return run.file(sha256, "jpg").read_bytes()
-        except OSError:
-            return None
-
-    return _page(RunView.of_run(run), read)
+    return _page(RunView.of_run(run), image_reader([run]))
 
 
 def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunPage:
@@ -85,47 +92,36 @@ def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunP
     return _page(RunView.of(events), read)
 
 
-def graph_svg(run: RunView, image_store: ImageStore | None = None) -> str:
-    """The memory graph of a run as an SVG file, which runs no script and fetches nothing.
-
-    Args:
-        run: The run; without a graph the drawing is empty.
-        image_store: The images of its nodes; none by default.
-    """
-    store = image_store or ImageStore({}, {})
-    return render_page("graph.svg.jinja", graph=GraphFigure.of(run, store), image_store=store)
-
-
 def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
-    store = ImageStore.of(_hashes(run), read)
-    result = run.result
+    result, settings = run.result, run.settings
+    crops = [evidence.crop_sha256 for end in run.all(AnswerGiven) for evidence in end.evidence]
+    hashes = [*run.started.attached, *(shown.sha256 for shown in run.pictures), *filter(None, crops)]
+    store = ImageStore.of(hashes, read)
+    nodes = result.graph.nodes if result.graph else ()
+    requests = run.all(SearchRequested) + run.all(CropRequested) + run.all(ActionRequested)
+    known = {"run": run.started.run_id, "collection": run.started.collection}
     html = render_page(
         "run.html.jinja",
         run=run,
         image_store=store,
         figures=Figures(run, store),
         totals=RunCost.of([run]).figures | {"pictures seen": amount(len(run.pictures))},
-        cited=citations(result.evidence, run.settings, answered=result.answer is not None),
+        cited=citations(result.evidence, settings, answered=result.answer is not None),
         graph=GraphFigure.of(run, store),
+        nodes={node.id: node for node in nodes},
+        step_of={request.node: request.step for request in reversed(requests)},
+        memories=run.all(MemoryUpdated),
         costs=CostTable.of(run),
-        settings=list(_settings(run)),
+        settings=list(_flatten(known | settings.model_dump(mode="json"))),
         image_groups=image_groups,
+        kind_name=kind_name,
+        padding=PADDING,
+        thumb=THUMB,
         reply_remarks=reply_remarks,
         usage_line=usage_line,
     )
     missing = tuple(dict.fromkeys(store.missing.values()))
     return RunPage(html, len(store.stored_images), missing, len(store.missing))
-
-
-def _hashes(run: RunView) -> Iterator[str]:
-    """Hashes of all images on the page, in order."""
-    yield from run.started.attached
-    for shown in run.pictures:
-        yield shown.sha256
-    for end in run.all(AnswerGiven):
-        for evidence in end.evidence:
-            if evidence.crop_sha256:
-                yield evidence.crop_sha256
 
 
 class ImageGroup(NamedTuple):
@@ -139,37 +135,32 @@ class ImageGroup(NamedTuple):
     id: str = ""
 
 
-def image_groups(step: StepView, figures: Figures) -> list[ImageGroup]:
+def image_groups(step: StepView, figures: Figures) -> Iterator[ImageGroup]:
     """The images that the model was shown in a step."""
-    groups = groupby(
-        step.all(ImageShown), key=lambda s: (s.node, s.label, s.item) if s.seconds is not None else s.seq
-    )
-    return [_image_group(tuple(group), step, figures) for _, group in groups]
-
-
-def _image_group(group: Sequence[ImageShown], step: StepView, figures: Figures) -> ImageGroup:
-    first = group[0]
-    name = f"shown-{first.seq}"
-    if first.seconds is not None:
-        label = f"{first.label}: {first.document}, {count(len(group), 'frame')}"
-        caption = f"{label} · {amount(sum(frame.visual_tokens for frame in group))} visual tokens"
-        frames = [
-            figures.figure(frame, f"shown-{frame.seq}", caption=moment(frame.seconds or 0.0), class_="frame")
-            for frame in group
-        ]
-        return ImageGroup(frames, label, caption, f"{step.number}-{first.seq}")
-    facts = f"{first.width} × {first.height} px · {amount(first.visual_tokens)} visual tokens"
-    shown = figures.figure(
-        first, name, caption=describe_image(first), facts=facts, class_="closer" if first.crop else ""
-    )
-    request = step.first(CropRequested)
-    source = figures.source_of(first, request.image if request else None) if first.crop else None
-    if source is None:
-        return ImageGroup([shown])
-    whole = figures.figure(
-        source, f"{name}-source", [first.box], caption=f"cut from {source.label}", class_="page"
-    )
-    return ImageGroup([whole, shown])
+    images = (event for event in step.events if isinstance(event, ImageShown))
+    for _, group in groupby(images, key=lambda s: s.seq if s.seconds is None else (s.node, s.label, s.item)):
+        first, *others = group
+        name = f"shown-{first.seq}"
+        if first.seconds is not None:
+            frames = [first, *others]
+            label = f"{first.label}: {first.document}, {count(len(frames), 'frame')}"
+            caption = f"{label} · {amount(sum(frame.visual_tokens for frame in frames))} visual tokens"
+            shown = [
+                figures.figure(f, f"shown-{f.seq}", caption=moment(f.seconds or 0.0), class_="frame")
+                for f in frames
+            ]
+            yield ImageGroup(shown, label, caption, f"{step.number}-{first.seq}")
+            continue
+        facts = f"{first.width} × {first.height} px · {amount(first.visual_tokens)} visual tokens"
+        shown = [figures.figure(first, name, facts=facts, class_="closer" if first.crop else "")]
+        request = step.first(CropRequested)
+        source = figures.source_of(first, request.image if request else None) if first.crop else None
+        if source is not None:
+            caption = f"cut from {source.label}"
+            shown.insert(
+                0, figures.figure(source, f"{name}-source", [first.box], caption=caption, class_="page")
+            )
+        yield ImageGroup(shown)
 
 
 def reply_remarks(event: ModelCalled) -> list[str]:
@@ -188,62 +179,45 @@ def usage_line(usage: UsageReported) -> str:
     return " · ".join(parts + ([money(usage.cost)] if usage.cost is not None else []))
 
 
-class TokenShare(NamedTuple):
-    """A part of the visual tokens of a call."""
-
-    name: str
-    """`memory`, `fresh` or `earlier`."""
-    label: str
-    percent: str
-    """Share of the most expensive call."""
-
-
 @dataclass(frozen=True, slots=True)
 class CostTable:
     """Tokens, seconds and cost of each call and of all."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[StepView, list[str]], ...]
-    totals: tuple[str, ...]
-    max_visual_tokens: int
+    rows: tuple[tuple[StepView, UsageReported, list[str]], ...]
+    totals: list[str]
     has_parts: bool
     """True if memory or fresh images are known."""
 
     @classmethod
     def of(cls, run: RunView) -> CostTable | None:
         """The table of a run; None if no call ended."""
-        calls = [(step, step.usage) for step in run.step_views if step.usage]
+        calls = [(step, usage) for step in run.step_views if (usage := step.first(UsageReported))]
         if not calls:
             return None
-        usages = [usage for _, usage in calls]
-        columns = {
-            name: value
-            for name, value in _COST_COLUMNS.items()
-            if any(value(usage) is not None for usage in usages)
-        }
-        rows = tuple(
-            (step, [_cost_cell(name, value(usage)) for name, value in columns.items()])
-            for step, usage in calls
-        )
-        sums = {
-            name: sum(number for usage in usages if (number := value(usage)) is not None)
-            for name, value in columns.items()
-        }
-        return cls(
-            tuple(columns),
-            rows,
-            tuple(_cost_cell(name, total) for name, total in sums.items()),
-            max(*(usage.visual_tokens for usage in usages), 1),
-            any(usage.memory_tokens or usage.fresh_tokens for usage in usages),
-        )
+        values = {name: [value(usage) for _, usage in calls] for name, value in _COST_COLUMNS.items()}
+        columns = {name: cells for name, cells in values.items() if any(cell is not None for cell in cells)}
+        rows = [
+            (step, usage, [_cost_cell(name, cells[index]) for name, cells in columns.items()])
+            for index, (step, usage) in enumerate(calls)
+        ]
+        totals = [
+            _cost_cell(name, sum(cell for cell in cells if cell is not None))
+            for name, cells in columns.items()
+        ]
+        has_parts = any(usage.memory_tokens or usage.fresh_tokens for _, usage in calls)
+        return cls(tuple(columns), tuple(rows), totals, has_parts)
 
-    def visual_parts(self, usage: UsageReported) -> list[TokenShare]:
-        """The visual tokens of a call: from memory, fresh, and shown before."""
+    def visual_parts(self, usage: UsageReported) -> list[tuple[str, str, float]]:
+        """The visual tokens of a call from memory, fresh, and shown before: name, label, percent of the bar.
+
+        The bar of the most expensive call is full.
+        """
+        most = max(*(usage.visual_tokens for _, usage, _ in self.rows), 1)
         earlier = max(usage.visual_tokens - usage.memory_tokens - usage.fresh_tokens, 0)
         parts = {"memory": usage.memory_tokens, "fresh": usage.fresh_tokens, "earlier": earlier}
-        shares = {name: min(max(tokens / self.max_visual_tokens, 0), 1) for name, tokens in parts.items()}
         return [
-            TokenShare(name, f"{amount(tokens)} {name}", f"{100 * shares[name]:.2f}")
+            (name, f"{amount(tokens)} {name}", 100 * min(max(tokens / most, 0), 1))
             for name, tokens in parts.items()
         ]
 
@@ -252,13 +226,8 @@ def _cost_cell(column: str, value: float | None) -> str:
     return "–" if value is None else _COST_FORMATS.get(column, amount)(value)
 
 
-def _settings(run: RunView) -> Iterator[tuple[str, str]]:
-    """Names and values of all settings that are set."""
-    known: dict[str, object] = {"run": run.started.run_id, "collection": run.started.collection}
-    yield from _flatten(known | run.settings.model_dump(mode="json"))
-
-
 def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Names and values of all settings that are set."""
     for name, value in values.items():
         words = f"{prefix}{name.replace('_', ' ')}"
         match value:

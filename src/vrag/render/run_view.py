@@ -15,9 +15,7 @@ from vrag.agent.events import (
     ImageShown,
     InvalidAction,
     MemoryUpdated,
-    ModelCalled,
     ModelRetried,
-    PassageShown,
     RunFailed,
     RunStarted,
     SearchRequested,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event, RunSettings
     from vrag.agent.evidence import Evidence
-    from vrag.agent.memory.memory_graph import Node
     from vrag.agent.runs.run_store import StoredRun
     from vrag.render.outcome import OutcomeText
 
@@ -51,13 +48,9 @@ class StepView:
     """0 for events before the first call."""
     events: tuple[Event, ...]
 
-    def all(self, kind: type[E]) -> tuple[E, ...]:
-        """Its events of a kind, in order."""
-        return tuple(event for event in self.events if isinstance(event, kind))
-
     def first(self, kind: type[E]) -> E | None:
         """Its first event of a kind."""
-        return next(iter(self.all(kind)), None)
+        return next((event for event in self.events if isinstance(event, kind)), None)
 
     @property
     def title(self) -> tuple[str, str]:  # noqa: PLR0911 - one flat case per event
@@ -98,16 +91,6 @@ class StepView:
                 case _:
                     pass
         return partial
-
-    @property
-    def reply(self) -> ModelCalled | None:
-        """The reply of the model; None if it did not end."""
-        return self.first(ModelCalled)
-
-    @property
-    def passages(self) -> tuple[PassageShown, ...]:
-        """The passages that the model was shown."""
-        return self.all(PassageShown)
 
     @property
     def usage(self) -> UsageReported | None:
@@ -184,28 +167,9 @@ class RunView:
         """All images that the model was shown for the first time, in order."""
         return self.all(ImageShown)
 
-    @property
-    def memories(self) -> tuple[MemoryUpdated, ...]:
-        """The states of memory, in order."""
-        return self.all(MemoryUpdated)
-
     def all(self, kind: type[E]) -> tuple[E, ...]:
         """Events of a kind, in order."""
         return tuple(event for event in self.events if isinstance(event, kind))
-
-    def node(self, id: str | None) -> Node | None:
-        """A node of the last state of the graph."""
-        nodes = self.result.graph.nodes if self.result.graph else ()
-        return next((node for node in nodes if node.id == id), None)
-
-    def nodes(self, ids: Iterable[str]) -> list[Node]:
-        """Those of these nodes that are in the last state of the graph."""
-        return [node for id in ids if (node := self.node(id)) is not None]
-
-    def step_of(self, node: str) -> int | None:
-        """Number of the step that made a node."""
-        requests = self.all(SearchRequested) + self.all(CropRequested) + self.all(ActionRequested)
-        return next((event.step for event in requests if event.node == node), None)
 
     def seen_at(self, node: str, label: str, item: str = "") -> tuple[ImageShown, ...]:
         """The images of an item of a node: by its label there, or else by the item alone."""

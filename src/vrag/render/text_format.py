@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import unicodedata
 from typing import TYPE_CHECKING
@@ -33,9 +34,16 @@ RUNNING = ("Running", "fair")
 """Name and mood of a running run."""
 NOTHING_QUOTED = ("Nothing to quote", "calm")
 """Name and mood of a run in which the offline policy abstained."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+"""Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
 _KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
 _NARROW = frozenset("iIjl|.,:;'!()[]{}/\\`· ")
 _BROAD = frozenset("mwMW@%—…")
+
+
+def printable(text: str) -> str:
+    """Text with a replacement character for each one that no page can hold."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def amount(value: float | None) -> str:

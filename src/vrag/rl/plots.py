@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vrag.embed.device import library
 from vrag.errors import MissingExtra
 from vrag.render.axes import short
-from vrag.render.html import printable
+from vrag.render.text_format import printable
 from vrag.rl.metrics import names, series
 
 if TYPE_CHECKING:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from vrag.evaluation.report.labels import label_of, value_text
 from vrag.render.axes import axis_of
-from vrag.render.html import Child, Markup, element, number
+from vrag.render.html import element, number
 from vrag.render.text_format import text_width, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from markupsafe import Markup
 
     from vrag.evaluation.statistics.comparison import MetricComparison
     from vrag.evaluation.statistics.summary import Estimate
@@ -54,7 +56,7 @@ def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup
 def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], text: str) -> Markup:
     """Draw parts of a whole side by side, with their classes in `kinds`; `text` is the same in words."""
     whole = max(sum(counts.values()), 1)
-    x, parts = 0.0, list[Markup]()
+    x, parts = 0.0, list["Markup"]()
     for name, found in counts.items():
         wide = 1000 * found / whole
         if wide:
@@ -73,7 +75,7 @@ def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], text: str) -
     return element(
         "svg",
         element("title", text),
-        parts,
+        *parts,
         viewBox="0 0 1000 10",
         preserveAspectRatio="none",
         role="img",
@@ -113,7 +115,7 @@ def histogram(name: str, values: Sequence[float]) -> Markup | None:
     line = element("path", d=f"M{number(x)} {number(_TOP)}V{number(_down(up, 0))}", class_="median")
     text = f"median {value_text(name, middle)}{beyond}"
     return _plot(
-        label_of(name), text, (bars, line), axis, up, f"{label_of(name)} of {len(found)} questions, {text}"
+        label_of(name), text, (*bars, line), axis, up, f"{label_of(name)} of {len(found)} questions, {text}"
     )
 
 
@@ -176,7 +178,7 @@ def _down(axis: Axis, value: float) -> float:
 def _plot(
     title: str,
     text: str,
-    drawn: Child,
+    drawn: Iterable[Markup],
     across: Axis,
     up: Axis,
     description: str,
@@ -187,9 +189,9 @@ def _plot(
         element("title", description),
         element("text", next(iter(wrapped(title, 22, 1)), ""), x=14, y=20, class_="name"),
         element("text", text, x=14, y=35, class_="told"),
-        _grid(across, up),
-        drawn,
-        _axis_names(names),
+        *_grid(across, up),
+        *drawn,
+        *_axis_names(names),
         viewBox=f"0 0 {number(_PLOT_WIDE)} {number(_PLOT_HIGH)}",
         role="img",
         class_="plot",

@@ -28,13 +28,13 @@ from vrag.render.text_format import count, when
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from markupsafe import Markup
     from PIL.Image import Image
 
     from vrag.agent.runs.run_store import RunStore
     from vrag.evaluation.record import CaseRecord
     from vrag.evaluation.report.case_list import CaseEntry
     from vrag.evaluation.statistics.summary import Estimate, MeasureValues, Resampling, Summary
-    from vrag.render.html import Markup
 
 _PLOTTED = ("ndcg@10", "turns", "seconds", "completion_tokens", "prompt_tokens", "visual_tokens", "iou")
 """Measures whose values are drawn, in order."""

@@ -5,29 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from vrag import __version__
+from markupsafe import Markup
+
 from vrag.evaluation.report import charts, labels
-from vrag.render.html import ICON, css, printable, stylesheet
+from vrag.render.html import environment, package_text
 from vrag.render.text_format import count, when
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from jinja2 import Environment
-    from markupsafe import Markup
+    from collections.abc import Mapping, Sequence
 
     from vrag.evaluation.report.case_list import CaseEntry
     from vrag.evaluation.report.thumbnails import Thumbnails
-    from vrag.render.html import Markup as Drawing
-
-MAX_TITLE_CHARACTERS = 120
-"""Length of the title of the window."""
 
 
 @dataclass
@@ -66,43 +58,32 @@ def render_html(
         ValueError: If a number of the cases is not one that JSON has.
     """
     links = Links()
-    page = (
-        _environment()
-        .get_template(template)
-        .render(
-            context,
-            links=links,
-            cases=len(entries),
-            thumbnails=thumbnails,
-            policy=policy(),
-            icon=base64.b64encode(ICON.encode()).decode(),
-            styles=[stylesheet(css("page.css")), stylesheet(_file("evaluation.css"))],
-            max_title=MAX_TITLE_CHARACTERS,
-            version=__version__,
+
+    def scripts() -> Markup:
+        """The cases and the script that lists them; the last part, since it has all links of the page."""
+        measures = dict.fromkeys(
+            name for entry in entries for side in entry.sides for name in side.record.measures
         )
-    )
-    measures = dict.fromkeys(
-        name for entry in entries for side in entry.sides for name in side.record.measures
-    )
-    data = {
-        "names": list(names),
-        "runs": list(runs),
-        "links": links.filters,
-        "labels": {name: labels.label_of(name) for name in measures},
-        "pictures": thumbnails.pictures,
-        "entries": [entry.as_dict() for entry in entries],
-    }
-    body = re.sub(r">\s+<", "><", page).strip().removesuffix("</body></html>")
-    return (
-        f'{body}<script type="application/json" id="data">{embedded(data)}</script>'
-        f"<script>{_file('cases.js')}</script></body></html>\n"
-    )
+        data = {
+            "names": list(names),
+            "runs": list(runs),
+            "links": links.filters,
+            "labels": {name: labels.label_of(name) for name in measures},
+            "pictures": thumbnails.pictures,
+            "entries": [entry.as_dict() for entry in entries],
+        }
+        return Markup(  # noqa: S704 - JSON that ends no element, and a script of this program
+            f'<script type="application/json" id="data">{embedded(data)}</script><script>{_script()}</script>'
+        )
+
+    values = {"links": links, "cases": len(entries), "thumbnails": thumbnails, "policy": policy()}
+    return _environment().get_template(template).render(context, **values, scripts=scripts)
 
 
 @cache
 def policy() -> str:
     """Return the content security policy: the browser draws the page and runs its one script only."""
-    digest = base64.b64encode(hashlib.sha256(_file("cases.js").encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
     return (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
@@ -119,57 +100,22 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-    from markupsafe import Markup
-
-    def finalize(value: object) -> object:
-        """Replace characters that no page can hold."""
-        return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    def drawn(draw: Callable[..., Drawing | None]) -> Callable[..., Markup]:
-        """Let a template place a drawing, which is markup."""
-
-        def place(*args: object) -> Markup:
-            drawing = draw(*args)
-            return Markup("" if drawing is None else drawing.html)  # noqa: S704 - escaped by `vrag.render.html`
-
-        return place
-
-    environment: Any = Environment(  # its type has no room for further filters
-        loader=PackageLoader("vrag.evaluation.report"),
-        autoescape=select_autoescape(["html"]),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=finalize,
+def _environment() -> Any:  # noqa: ANN401 - as of `environment`
+    loaded = environment("vrag.evaluation.report")
+    loaded.filters |= {"count": count, "label": labels.label_of, "number": "{:,}".format, "when": when}
+    drawings = (charts.interval_drawing, charts.difference_drawing, charts.shares_bar)
+    texts = (
+        labels.families,
+        labels.grouping_name,
+        labels.interval_text,
+        labels.p_text,
+        labels.signed_text,
+        labels.value_text,
     )
-    for name in ("interval_drawing", "difference_drawing", "shares_bar"):
-        environment.globals[name] = drawn(getattr(charts, name))
-    environment.filters |= {
-        "count": count,
-        "drawing": drawn(_same),
-        "label": labels.label_of,
-        "number": "{:,}".format,
-        "when": when,
-    }
-    environment.globals |= {
-        "families": labels.families,
-        "grouping_name": labels.grouping_name,
-        "interval_text": labels.interval_text,
-        "labels": labels,
-        "p_text": labels.p_text,
-        "signed_text": labels.signed_text,
-        "value_text": labels.value_text,
-    }
-    environment.tests["share"] = labels.is_share
-    return environment
+    loaded.globals |= {function.__name__: function for function in (*drawings, *texts)} | {"labels": labels}
+    loaded.tests["share"] = labels.is_share
+    return loaded
 
 
-def _same(drawing: Drawing) -> Drawing:
-    return drawing
-
-
-@cache
-def _file(name: str) -> str:
-    return (files("vrag.evaluation.report") / name).read_text(encoding="utf-8")
+def _script() -> str:
+    return package_text("vrag.evaluation.report", "cases.js")

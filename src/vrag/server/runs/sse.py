@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -68,30 +68,7 @@ def _drawing_frame(version: _GraphVersion) -> bytes:
 
 def drawing_json(graph: Graph) -> dict[str, Any]:
     """Describe the drawing of a graph by numbers; see `vrag.render.graph_drawing`."""
-    thumbs = {node.id: sum(map(_has_picture, node.memory)) for node in graph.nodes}
-    drawing = drawing_of(graph, thumbs)
-    nodes = [
-        {
-            "id": card.node.id,
-            "kind": card.node.kind,
-            "title": card.title,
-            "query": card.query,
-            "summary": card.summary,
-            "thumbs": card.thumbs,
-            "x": card.place.x,
-            "y": card.place.y,
-            "width": card.place.width,
-            "height": card.place.height,
-            "leads": card.leads,
-            "pending": card.node.pending,
-        }
-        for card in drawing.cards
-    ]
-    edges = [
-        {"parent": line.parent, "child": line.child, "path": line.path, "leads": line.leads}
-        for line in drawing.lines
-    ]
-    return {"width": drawing.width, "height": drawing.height, "nodes": nodes, "edges": edges}
+    return asdict(drawing_of(graph, {node.id: sum(map(_has_picture, node.memory)) for node in graph.nodes}))
 
 
 def _has_picture(item: RememberedItem) -> bool:
