@@ -193,7 +193,7 @@ class TestWhatIsTold:
     def test_a_page_is_not_shown_beside_a_part_of_it(self) -> None:
         places = (evidence(REPORT, 3, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3), evidence(SLIDES, 2))
         part = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).parts[0]
-        assert part.figures == (places[0], places[2])
+        assert part.closeups + part.pages == (places[0], places[2])
         assert part.evidence == places
 
     def test_a_place_that_two_nodes_remember_is_shown_once(self) -> None:

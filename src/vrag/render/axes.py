@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 _ALIKE, _NOTHING = 1e-4, 1e-9
 """Relative and absolute differences below which values count as equal."""
@@ -43,8 +43,14 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
     (('0', '0.2', '0.4', '0.6', '0.8', '1.0'), ('100', '200', '300'))
     """
     if high - low <= max(_ALIKE * max(abs(low), abs(high)), _NOTHING):
-        low, high = _around(float(f"{round((low + high) / 2, 9):.6g}"), whole=whole)
-    step = _step((high - low) / max(most, 1), whole=whole)
+        value = float(f"{round((low + high) / 2, 9):.6g}")
+        low, high = (0.0, 1.0) if value == 0 else (min(0.0, 2 * value), max(0.0, 2 * value))
+        low, high = (value, value + 1) if whole else (low, high)
+    least = (high - low) / max(most, 1)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= least * (1 - 1e-9))
+    if whole:
+        step = max(1.0, float(math.ceil(step)) if step < 10 else step)
     first, last = low / step, high / step
     near = 1e-6
     begin, end = (
@@ -55,7 +61,9 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
     ticks = tuple(number * step for number in range(begin, end + 1))
     if wide:
         low, high = ticks[0], ticks[-1]
-    return Axis(low, high, ticks, _labels(ticks, step) if ticks else ())
+    size = max(*map(abs, ticks), step) if ticks else step
+    labels = tuple("0" if abs(tick) < step / 2 else _label(tick, step, size) for tick in ticks)
+    return Axis(low, high, ticks, labels)
 
 
 def short(value: float) -> str:
@@ -75,27 +83,6 @@ def short(value: float) -> str:
     if _NOTHING < size < 1e-3:
         return _power(value)
     return _trimmed(f"{value:.{1 if size >= 10 else 2 if size >= 1 else 3}f}")
-
-
-def _around(value: float, *, whole: bool) -> tuple[float, float]:
-    """The range of equal values."""
-    if whole:
-        return value, value + 1
-    return (0.0, 1.0) if value == 0 else (min(0.0, 2 * value), max(0.0, 2 * value))
-
-
-def _step(least: float, *, whole: bool) -> float:
-    """The smallest round number that is not smaller."""
-    power = 10.0 ** math.floor(math.log10(least))
-    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= least * (1 - 1e-9))
-    if whole:
-        return max(1.0, float(math.ceil(step)) if step < 10 else step)
-    return step
-
-
-def _labels(ticks: Sequence[float], step: float) -> tuple[str, ...]:
-    size = max(*map(abs, ticks), step)
-    return tuple("0" if abs(tick) < step / 2 else _label(tick, step, size) for tick in ticks)
 
 
 def _label(tick: float, step: float, size: float) -> str:

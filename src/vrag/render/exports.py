@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.runs.run_store import StoredRun
-    from vrag.render.report import Report
-
-_NAME = re.compile(r"[a-z0-9]+")
 
 
 class Format(StrEnum):
@@ -68,7 +65,19 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download
         case Format.MARKDOWN:
             text = report_of([stored]).markdown().text
         case Format.JSON:
-            text = _json(stored)
+            run = stored.result
+            value = {
+                "run": stored.id,
+                "question": run.question,
+                "answer": run.answer,
+                "stop_reason": run.stop_reason,
+                "failure": run.failure,
+                "evidence": [evidence.model_dump(mode="json") for evidence in run.evidence],
+                "unsupported": run.unsupported,
+                "usage": asdict(run.usage),
+                "events": [event.model_dump(mode="json") for event in stored.events],
+            }
+            text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
     return Download(text.encode(), chosen.media_type, f"{stored.id}{chosen.suffix}")
 
 
@@ -87,29 +96,10 @@ def report_document(
     """
     from vrag.render.report import report_of
 
-    if Format(format) is Format.JSON:
+    chosen = Format(format)
+    if chosen is Format.JSON:
         raise ValueError("a report is written as html or markdown")
-    return document_of(report_of(runs, title=title), Format(format))
-
-
-def document_of(report: Report, format: Format) -> Download:
-    """A report in one file."""
-    text = report.markdown().text if format is Format.MARKDOWN else report.html
-    name = "-".join(_NAME.findall(report.title.lower()))[:60].strip("-") or "report"
-    return Download(text.encode(), format.media_type, f"{name}{format.suffix}")
-
-
-def _json(stored: StoredRun) -> str:
-    run = stored.result
-    value = {
-        "run": stored.id,
-        "question": run.question,
-        "answer": run.answer,
-        "stop_reason": run.stop_reason,
-        "failure": run.failure,
-        "evidence": [evidence.model_dump(mode="json") for evidence in run.evidence],
-        "unsupported": run.unsupported,
-        "usage": asdict(run.usage),
-        "events": [event.model_dump(mode="json") for event in stored.events],
-    }
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    report = report_of(runs, title=title)
+    text = report.markdown().text if chosen is Format.MARKDOWN else report.html
+    name = "-".join(re.findall(r"[a-z0-9]+", report.title.lower()))[:60].strip("-") or "report"
+    return Download(text.encode(), chosen.media_type, f"{name}{chosen.suffix}")

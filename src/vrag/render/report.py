@@ -125,11 +125,6 @@ class ReportPart:
         return _distinct(entry for entry in bare if (entry.item, entry.seconds) not in parts)
 
     @property
-    def figures(self) -> tuple[Evidence, ...]:
-        """All evidence that is shown, in order."""
-        return self.closeups + self.pages
-
-    @property
     def image_hashes(self) -> Iterator[str]:
         """Hashes of the images of all evidence, in order."""
         yield from self.run_view.started.attached

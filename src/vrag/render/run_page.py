@@ -27,7 +27,7 @@ from vrag.agent.policy import FinishReason
 from vrag.render.figures import Figures, ImageStore, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
 from vrag.render.html import render_page
-from vrag.render.run_view import RunCost, RunView
+from vrag.render.run_view import RunView, cost_figures
 from vrag.render.text_format import amount, count, moment, money, seconds
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
         run=run,
         image_store=store,
         figures=Figures(run, store),
-        totals=RunCost.of([run]).figures | {"pictures seen": amount(len(run.pictures))},
+        totals=cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
         cited=citations(result.evidence, settings, answered=result.answer is not None),
         graph=GraphFigure.of(run, store),
         nodes={node.id: node for node in nodes},

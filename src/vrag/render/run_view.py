@@ -207,37 +207,19 @@ class RunView:
         return {name: value for name, value in facts.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class RunCost:
-    """The cost of one or several runs."""
-
-    steps: int
-    searches: int
-    usage: RunUsage
-    seconds: float
-    """Durations of the runs from first to last event, added up."""
-
-    @classmethod
-    def of(cls, runs: Iterable[RunView]) -> RunCost:
-        """The cost of all these runs together."""
-        runs = list(runs)
-        usages = (step.usage for run in runs for step in run.result.steps if step.usage)
-        return cls(
-            steps=sum(len(run.step_views) for run in runs),
-            searches=sum(len(run.all(SearchRequested)) for run in runs),
-            usage=reduce(RunUsage.plus, usages, RunUsage()),
-            seconds=sum(run.result.seconds for run in runs),
-        )
-
-    @property
-    def figures(self) -> dict[str, str]:
-        """Each figure in words, by its name; what is unknown is left out."""
-        usage = self.usage
-        figures = {"steps": amount(self.steps), "searches": amount(self.searches)}
-        if usage.prompt_tokens is not None:
-            figures["tokens"] = amount(usage.prompt_tokens + (usage.completion_tokens or 0))
-        figures |= {"visual tokens": amount(usage.visual_tokens), "time": seconds(self.seconds)}
-        return figures if usage.cost is None else figures | {"cost": money(usage.cost)}
+def cost_figures(runs: Sequence[RunView]) -> dict[str, str]:
+    """The cost of runs together, in words by name; what is unknown is left out."""
+    usages = (step.usage for run in runs for step in run.result.steps if step.usage)
+    usage = reduce(RunUsage.plus, usages, RunUsage())
+    figures = {
+        "steps": amount(sum(len(run.step_views) for run in runs)),
+        "searches": amount(sum(len(run.all(SearchRequested)) for run in runs)),
+    }
+    if usage.prompt_tokens is not None:
+        figures["tokens"] = amount(usage.prompt_tokens + (usage.completion_tokens or 0))
+    figures["visual tokens"] = amount(usage.visual_tokens)
+    figures["time"] = seconds(sum(run.result.seconds for run in runs))
+    return figures if usage.cost is None else figures | {"cost": money(usage.cost)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +240,8 @@ class RunTable:
         """The table of one run or more."""
         facts = [run.provenance for run in runs]
         shared = dict(set(facts[0].items()).intersection(*(fact.items() for fact in facts)))
-        rows = [fact | RunCost.of([run]).figures for fact, run in zip(facts, runs, strict=True)]
-        total = RunCost.of(runs).figures
+        rows = [fact | cost_figures([run]) for fact, run in zip(facts, runs, strict=True)]
+        total = cost_figures(runs)
         columns = (*total, *dict.fromkeys(name for fact in facts for name in fact if name not in shared))
         return cls(
             {name: value for name, value in facts[0].items() if name in shared},
