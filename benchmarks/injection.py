@@ -31,8 +31,7 @@ from vrag.agent.methods import vrag
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.prompts import prompt
-from vrag.agent.replies.sanitize import material
+from vrag.agent.prompts import material, prompt
 from vrag.agent.runs.run_result import RunResult
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import Search
-from vrag.agent.background import run_in_thread
 from vrag.agent.environment import Environment
 from vrag.agent.events import ImageShown
 from vrag.agent.policy import Reply
 from vrag.agent.question import Question
 from vrag.agent.runs.event_log import EventLog
+from vrag.background import run_in_thread
 from vrag.types import Query
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.chat import ChatOptions
 from vrag.corpus.options import CorpusOptions
 from vrag.embed import registry

@@ -11,8 +11,7 @@ from test_shelf import collection
 from vrag.agent.events import StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import RunError, SettingsError
 from vrag.factory import Agents, CollectionRegistry

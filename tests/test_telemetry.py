@@ -32,7 +32,7 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.methods.rag import Rag
+from vrag.agent.methods.baselines import Rag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError, SearchError
 from vrag.model_profiles import PROFILES

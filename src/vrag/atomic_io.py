@@ -147,11 +147,15 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Generator[BinaryIO]:
+def atomic_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
     """Open a file to write it as a whole: the old one stands until the new one is on the disk.
 
     It is written beside, as `.<name>.<eight digits>`: of several processes that do so at once, the last wins.
     If the block fails, nothing of it stays.
+
+    Args:
+        path: The file.
+        durable: Whether it outlives the machine, and not only the process, when the block ends.
 
     Raises:
         OSError: If it cannot be written.
@@ -161,11 +165,13 @@ def atomic_file(path: Path) -> Generator[BinaryIO]:
         with unfinished.open("wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-    sync(path.parent)
+    if durable:
+        sync(path.parent)
 
 
 @contextmanager

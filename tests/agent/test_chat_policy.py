@@ -144,7 +144,7 @@ def test_a_picture_is_encoded_once_and_the_oldest_are_forgotten(monkeypatch: pyt
         return base64.b64encode(data)
 
     monkeypatch.setattr("vrag.agent.policies.chat.base64", SimpleNamespace(b64encode=b64encode))
-    monkeypatch.setattr("vrag.agent.policies.chat._CACHED", 160)  # two of them
+    monkeypatch.setattr("vrag.agent.policies.chat._MAX_CACHED_CHARS", 160)  # two of them
     policy = ChatPolicy(ScriptedModel([ChatReply(text="")]))
     red, blue, grey = (picture(colour) for colour in ("red", "blue", "grey"))
     for shown in (red, blue, red, red, grey, red, blue):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.citations import citations, is_whole
 from vrag.agent.events import RunSettings
 from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.runs.run_result import citations, is_whole
 from vrag.types import ItemKind
 
 PART, OTHER, ALL = (0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.9, 0.3), (0.0, 0.0, 1.0, 1.0)

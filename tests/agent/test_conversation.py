@@ -28,10 +28,9 @@ from vrag.agent.events import (
     UsageReported,
     event_from_json,
 )
-from vrag.agent.methods.conversation import asked_again, follow_up, following, question_parts
+from vrag.agent.method import question_parts
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.policy import EnclosedImage, Picture, Role, Text
 from vrag.agent.question import PreviousTurn, Question, QuestionImage
 from vrag.agent.runs.replay import differences, replay
@@ -200,7 +199,7 @@ def test_a_replay_takes_history_and_pictures_from_the_files_of_the_run(tmp_path:
     question = Question("And this one?", HISTORY, (attached("red"), attached("blue")), "first")
     run = kept(RunStore(tmp_path), agent, question)
     assert changes(run) == []
-    assert asked_again(run) == question
+    assert run.read_question() == question
 
 
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
@@ -242,8 +241,8 @@ def test_a_run_whose_own_pictures_are_not_there_is_not_replayed(
 def test_a_question_follows_on_a_run_with_all_that_was_said_before(tmp_path: Path) -> None:
     store, agent = RunStore(tmp_path), Agent(Watching(VRAG.script()), environment(), VRAG.method)
     first = kept(store, agent, Question("How many in 2024?", images=(attached(),)))
-    second = kept(store, agent, follow_up(first, "And in 2023?"))
-    third = follow_up(second, " And 2022? ", [attached("blue")])
+    second = kept(store, agent, first.follow_up("And in 2023?"))
+    third = second.follow_up(" And 2022? ", [attached("blue")])
     assert second.started.session == first.id
     assert second.started.attached == ()
     assert third == Question(
@@ -257,9 +256,9 @@ def test_a_question_follows_on_a_run_with_all_that_was_said_before(tmp_path: Pat
 def test_a_question_may_follow_on_a_run_that_gave_no_answer(tmp_path: Path) -> None:
     agent = Agent(Watching(("<think>no action</think>",)), environment(), VRAG.method, Limits(steps=1))
     run = kept(RunStore(tmp_path), agent, "How many?")
-    assert following(run) == (PreviousTurn("How many?", None),)
+    assert run.conversation == (PreviousTurn("How many?", None),)
     with pytest.raises(ValueError, match="empty"):
-        follow_up(run, " ")
+        run.follow_up(" ")
 
 
 def test_a_long_conversation_stays_short() -> None:
@@ -415,8 +414,8 @@ def test_a_run_from_before_there_were_conversations_is_still_read(tmp_path: Path
     run = RunStore(tmp_path).read("a1")
     assert OLD["schema_version"] == SCHEMA_VERSION
     assert (run.started.history, run.started.attached, run.started.session) == ((), (), "")
-    assert asked_again(run) == Question("How many?")
-    assert following(run) == (PreviousTurn("How many?", None),)
+    assert run.read_question() == Question("How many?")
+    assert run.conversation == (PreviousTurn("How many?", None),)
 
 
 def test_the_start_of_a_run_is_the_same_after_it_was_written() -> None:

@@ -26,7 +26,7 @@ from vrag.agent.events import (
 from vrag.agent.memory.memory_graph import NodeKind
 from vrag.agent.runs.replay import differences, replay
 from vrag.agent.runs.run_store import RunStore
-from vrag.agent.tool_plugins import installed_extensions, load_extensions
+from vrag.agent.tool_plugins import installed_tools, load_tools
 from vrag.errors import ActionError
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 
@@ -106,7 +106,7 @@ def installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_next_page(searcher: MemorySearcher | None = None, **options: object) -> Environment:
     chosen = EnvironmentOptions.model_validate({"hits": 3} | options)
-    return Environment(searcher or tiny_corpus(), PROFILE, chosen, load_extensions(["next_page"]))
+    return Environment(searcher or tiny_corpus(), PROFILE, chosen, load_tools(["next_page"]))
 
 
 def script(way: Way, text: str = "last") -> tuple[str, ...]:
@@ -131,10 +131,10 @@ def test_the_example_is_some_thirty_lines_and_found_by_its_entry_point() -> None
     lines = (EXAMPLE / "next_page.py").read_text().splitlines()
     code = [line for line in lines if line.strip() and not line.strip().startswith(('"""', "#"))]
     assert len(code) <= 35
-    assert "next_page" in installed_extensions()
-    (extension,) = load_extensions(["next_page"]).values()
-    assert extension.name == "next_page"
-    assert type(extension).__module__ == "next_page"
+    assert "next_page" in installed_tools()
+    (tool,) = load_tools(["next_page"]).values()
+    assert tool.name == "next_page"
+    assert type(tool).__module__ == "next_page"
 
 
 @both
@@ -240,24 +240,24 @@ def test_without_being_named_it_is_no_action(way: Way) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_sound_action_beside_broken_ones_is_loaded() -> None:
-    assert set(ENTRIES) < set(installed_extensions())
-    assert list(load_extensions(["sound", "next_page", "sound"])) == ["sound", "next_page"]
+    assert set(ENTRIES) < set(installed_tools())
+    assert list(load_tools(["sound", "next_page", "sound"])) == ["sound", "next_page"]
 
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", sorted(set(ENTRIES) - {"sound"}))
 def test_a_broken_package_is_an_error_that_names_it(name: str) -> None:
     with pytest.raises(ActionError) as raised:
-        load_extensions([name])
+        load_tools([name])
     assert f"The custom tool {name} ({ENTRIES[name]})" in str(raised.value)
 
 
 @pytest.mark.usefixtures("installed")
 def test_what_a_package_raises_at_import_is_said() -> None:
     with pytest.raises(ActionError, match=r"RuntimeError: no licence.*VRAG_ACTIONS"):
-        load_extensions(["at_import"])
+        load_tools(["at_import"])
 
 
 def test_what_is_not_installed_is_an_error_that_says_what_is() -> None:
     with pytest.raises(ActionError, match=r"no custom tool 'next_page'.*Installed: "):
-        load_extensions(["next_page"])
+        load_tools(["next_page"])

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.agent.memory.image_fit import FittedImage, fit
+from vrag.agent.memory.pixel_budget import FittedImage, fit
 from vrag.geometry import Box, Size, Space, View, draw_view
 from vrag.model_profiles import Profile, profile_named
 

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.actions import parse
-from vrag.agent.replies.reply_stream import ReplyStream, Thinking
+from vrag.agent.loop import ModelCall
+from vrag.agent.method import Context
+from vrag.agent.replies.reply_text import Thinking
 
 PIECES = st.lists(
     st.sampled_from(["<", "/", "think", ">", "</think>", "a", " ", "<b", "</thi", "nk"]), max_size=12
@@ -59,7 +61,7 @@ def test_little_is_held_back_so_that_each_letter_is_read_once(pieces: list[str])
 
 
 def test_after_a_failed_attempt_the_thought_begins_anew() -> None:
-    call = ReplyStream()
+    call = ModelCall(Context(()), may_continue=True)
     assert call.add("<think>first") == "first"
     call.restart()
     assert call.add("<think>second") == "second"

@@ -16,8 +16,7 @@ from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerGiven, ModelCalled, RunFailed, StopReason, UsageReported
-from vrag.agent.methods.rag import Rag
-from vrag.agent.methods.react import React
+from vrag.agent.methods.baselines import Rag, React
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
@@ -115,13 +114,13 @@ class TestCancelling:
         """A policy that would write for minutes: each token takes 20 ms."""
         policy = open_local(str(checkpoints / "qwen2_5_vl"), options=LocalOptions(max_tokens=3000))
         ask(policy, "loads")
-        network: Any = vars(policy)["_shared"].network
-        network._model.generation_config.eos_token_id = None  # it would end its turn before long
+        writer: Any = vars(policy)["_writer"]
+        writer.checkpoint.model.generation_config.eos_token_id = None  # it would end its turn before long
         add = TextDecoder.add
-        self.begun: set[int] = set()
+        self.begun: set[TextDecoder] = set()
 
         def slowly(writing: TextDecoder, token: int) -> None:
-            self.begun.add(id(writing))
+            self.begun.add(writing)
             time.sleep(0.02)
             add(writing, token)
 
@@ -144,7 +143,8 @@ class TestCancelling:
     def test_a_cancelled_task_ends_and_the_next_in_line_is_served(self, endless: LocalPolicy) -> None:
         async def run() -> None:
             first, second = (asyncio.create_task(all_of(endless, [user(text)])) for text in ("a", "b"))
-            await asyncio.sleep(0.3)
+            while not self.begun:
+                await asyncio.sleep(0.01)
             second.cancel()  # while it waits
             first.cancel()  # while it writes
             with pytest.raises(asyncio.CancelledError):

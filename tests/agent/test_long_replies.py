@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.agent.actions import parse
+from vrag.agent.loop import ModelCall
+from vrag.agent.method import Context
 from vrag.agent.replies.call_parser import parse_call
-from vrag.agent.replies.reply_stream import ReplyStream
 from vrag.server.openai.reply import plain_answer
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class TestAReply:
             parse_call(before + filling * LENGTH + after)
 
     def test_that_comes_piece_by_piece(self, filling: str) -> None:
-        incoming = ReplyStream()
+        incoming = ModelCall(Context(()), may_continue=True)
         with seconds(30):
             for _ in range(200):
                 incoming.add(filling * (LENGTH // 1000))

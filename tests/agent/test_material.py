@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.actions import Invalid, parse
-from vrag.agent.replies.sanitize import material
+from vrag.agent.prompts import material
 
 TAGS = [
     "passage",

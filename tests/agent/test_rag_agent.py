@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from vrag.agent.actions import Invalid
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits, Prices
-from vrag.agent.citations import citations
 from vrag.agent.events import (
     AnswerGiven,
     ImageShown,
@@ -28,16 +27,15 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.methods.rag import Rag
+from vrag.agent.methods.baselines import Rag
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveReader
 from vrag.agent.policy import Picture, Role, Text
-from vrag.agent.prompts import prompt
+from vrag.agent.prompts import material, prompt
 from vrag.agent.question import PreviousTurn, Question
-from vrag.agent.replies.sanitize import material
 from vrag.agent.runs.event_log import EventLog
 from vrag.agent.runs.replay import differences, replay
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import RunResult, citations
 from vrag.agent.runs.run_store import RunStore
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
 from vrag.errors import SearchError

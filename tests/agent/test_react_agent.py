@@ -11,7 +11,7 @@ from chat_server import ChatServer, Say
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.actions import Answer, Crop, Extend, Invalid, Search
+from vrag.agent.actions import Answer, Crop, Invalid, Search, UseTool
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.events import (
@@ -23,7 +23,7 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.methods.react import React
+from vrag.agent.methods.baselines import React
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractivePolicy
@@ -152,14 +152,14 @@ class Neighbour:
 
 
 def test_actions_of_others_may_be_taken() -> None:
-    where = replace(environment(), extensions={"neighbour": Neighbour()})
+    where = replace(environment(), tools={"neighbour": Neighbour()})
     events, policy = ran("<neighbour>3</neighbour>", BOX, ANSWER, where=where)
     assert [image.page for image in of(ImageShown, events)] == [3]
     assert "<neighbour>text</neighbour>" in policy.text(0)
     (refused,) = of(InvalidAction, events)
     assert refused.reason == "There is no bbox here, only: search, answer, neighbour."
     parsed = React().begin(where, QUESTION).parse("<neighbour>3</neighbour>").action
-    assert parsed == Extend("neighbour", "3")
+    assert parsed == UseTool("neighbour", "3")
 
 
 def kept(folder: Path, policy: Policy, question: str = QUESTION, steps: int = 10) -> StoredRun:

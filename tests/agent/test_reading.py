@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
 from vrag.agent.extractive.query_analysis import AnswerType, Pointer, ask_of, parse
-from vrag.agent.extractive.text_layout import layout
-from vrag.agent.extractive.tokens import one_edit_apart, stem, tokens
+from vrag.agent.extractive.text_layout import layout, one_edit_apart, stem, tokens
 from vrag.geometry import Box, Size
 from vrag.types import Item, ItemKind, Word
 

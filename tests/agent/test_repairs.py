@@ -18,8 +18,7 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.replies.call_parser import KnownNodes, parse_call
-from vrag.agent.replies.call_repair import read_call
+from vrag.agent.replies.call_parser import KnownNodes, parse_call, read_call
 from vrag.agent.replies.reply_text import plain_answer, unquoted
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import AnswerNode, CropNode, SearchNode, ToolNode, render_call

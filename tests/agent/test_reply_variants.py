@@ -10,8 +10,7 @@ import pytest
 
 from vrag.agent.actions import Flag, Invalid, parse, render
 from vrag.agent.memory.memory_graph import Graph, NodeKind
-from vrag.agent.replies.call_parser import KnownNodes, parse_call
-from vrag.agent.replies.call_repair import read_call
+from vrag.agent.replies.call_parser import KnownNodes, parse_call, read_call
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import Memorize, render_call
 

@@ -40,8 +40,7 @@ from vrag.agent.events import (
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry, Sampled, Tokens
 from vrag.agent.runs.replay import differences, method_of, replay
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun

@@ -385,12 +385,12 @@ def test_results_that_do_not_fit_even_at_the_least_are_dropped_from_the_end() ->
     assert fresh(*[PICTURE] * 17) == [(0, 256)] * 16
     plan = fit_fresh([*[PICTURE] * 16, CLIP], OPTIONS, QWEN3)
     (lost,) = plan.dropped
-    assert (lost.visual, lost.seconds) == (CLIP, CLIP.seconds)
+    assert (lost.entry, lost.seconds) == (CLIP, CLIP.seconds)
     assert lost.reason == "The results of one step may take 4096 visual tokens."
     assert (plan.tokens, plan.budget) == (4096, 4096)
     none = fit_fresh([PICTURE, CLIP], OPTIONS.model_copy(update={"fresh_tokens": 255}), QWEN3)
     assert none.shown == ()
-    assert [lost.visual for lost in none.dropped] == [PICTURE, CLIP]
+    assert [lost.entry for lost in none.dropped] == [PICTURE, CLIP]
 
 
 def test_without_results_there_is_nothing_to_show() -> None:
@@ -413,12 +413,12 @@ def test_fresh_results_never_exceed_their_budget_and_are_never_enlarged(
     plan = fit_fresh(found, options, profile)
     assert plan.tokens <= tokens
     assert plan.pixels == plan.tokens * profile.factor**2
-    assert [one.visual for one in plan.shown] == found[: len(plan.shown)]
+    assert [one.entry for one in plan.shown] == found[: len(plan.shown)]
     for one in plan.shown:
-        assert one.fitted.shown.width <= one.visual.native.width
-        assert one.fitted.shown.height <= one.visual.native.height
-        assert set(one.seconds) <= set(one.visual.seconds)
-        assert bool(one.seconds) == bool(one.visual.seconds)
+        assert one.fitted.shown.width <= one.entry.native.width
+        assert one.fitted.shown.height <= one.entry.native.height
+        assert set(one.seconds) <= set(one.entry.seconds)
+        assert bool(one.seconds) == bool(one.entry.seconds)
     seen = sum(len(one.seconds) for one in plan.shown) + sum(len(lost.seconds) for lost in plan.dropped)
     assert seen == sum(len(visual.seconds) for visual in found)
     if tokens >= profile.min_tokens and found:

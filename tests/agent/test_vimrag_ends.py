@@ -29,7 +29,7 @@ from vrag.agent.memory.memory_graph import NodeKind
 from vrag.agent.methods import vimrag
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policies.extractive import ExtractiveGraphPolicy
 from vrag.agent.prompts import box_words, prompt
 from vrag.errors import CollectionError
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus

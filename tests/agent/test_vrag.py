@@ -27,7 +27,6 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
-from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policy import Picture, Role, Text
@@ -35,7 +34,7 @@ from vrag.agent.prompts import box_words, prompt
 from vrag.agent.question import PreviousTurn, Question
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError
-from vrag.geometry import Box, Size, Space, View, draw_view
+from vrag.geometry import Box, Size, Space, View, draw_view, encode_jpeg
 from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
 

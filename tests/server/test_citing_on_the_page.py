@@ -11,9 +11,9 @@ from pathlib import Path
 from javascript import NODE
 
 import vrag.server
-from vrag.agent.citations import citations
 from vrag.agent.events import RunSettings
 from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.runs.run_result import citations
 from vrag.types import ItemKind
 
 SCRIPTS = Path(vrag.server.__file__).parent / "static" / "js"

@@ -11,8 +11,7 @@ from javascript import NODE
 
 import vrag.server
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
-from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import profile_named
 from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome

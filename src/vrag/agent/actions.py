@@ -10,31 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Generic, TypeVar
-
-__all__ = [
-    "ABSTENTION",
-    "TAG",
-    "Action",
-    "ActionRejected",
-    "Answer",
-    "Crop",
-    "Element",
-    "Extend",
-    "Flag",
-    "Invalid",
-    "Search",
-    "Select",
-    "Turn",
-    "absent",
-    "first_element",
-    "parse",
-    "render",
-    "tag_pattern",
-]
 
 ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
@@ -62,38 +42,35 @@ TAG = tag_pattern(frozenset[str]())
 """A tag of the grammar, opening or closing."""
 
 
-def _checked_text(text: str, what: str) -> None:
+def _check_text(text: str, name: str) -> None:
     if not text.strip():
-        raise ValueError(f"the {what} is empty")
+        raise ValueError(f"the {name} is empty")
     if text != text.strip():
-        raise ValueError(f"the {what} begins or ends with white space")
+        raise ValueError(f"the {name} begins or ends with white space")
     if TAG.search(text):
-        raise ValueError(f"the {what} contains a tag of the grammar")
+        raise ValueError(f"the {name} contains a tag of the grammar")
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """Look for items.
 
-    Raises:
-        ValueError: If the query is empty, is not stripped or contains a tag of the grammar.
+    Raises `ValueError` if the query is empty, is not stripped or contains a tag of the grammar.
     """
 
     query: str
 
     def __post_init__(self) -> None:
-        _checked_text(self.query, "query")
+        _check_text(self.query, "query")
 
 
 @dataclass(frozen=True, slots=True)
 class Crop:
     """Look closer at a part of a picture that was shown.
 
-    The numbers are in the coordinate space of the model's profile; only the environment, which
-    knows that space and the picture, can tell whether anything lies inside.
-
-    Raises:
-        ValueError: If a number is not finite or `image` is under 1.
+    The numbers are in the coordinate space of the model's profile; only the environment, which knows that
+    space and the picture, can tell whether anything lies inside. Raises `ValueError` if a number is not
+    finite or `image` is under 1.
     """
 
     box: tuple[float, float, float, float]
@@ -111,14 +88,13 @@ class Crop:
 class Answer:
     """End the run.
 
-    Raises:
-        ValueError: If the text is empty, is not stripped or contains a tag of the grammar.
+    Raises `ValueError` if the text is empty, is not stripped or contains a tag of the grammar.
     """
 
     text: str
 
     def __post_init__(self) -> None:
-        _checked_text(self.text, "answer")
+        _check_text(self.text, "answer")
 
     @property
     def abstains(self) -> bool:
@@ -127,11 +103,10 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
-    """A custom tool: `<name>text</name>`; see `vrag.agent.tool_plugins`.
+class UseTool:
+    """Use a custom tool: `<name>text</name>`; see `vrag.agent.tool_plugins`.
 
-    Raises:
-        ValueError: If the name cannot be one, or the text is empty, not stripped or contains a tag.
+    Raises `ValueError` if the name cannot be one, or the text is empty, not stripped or contains a tag.
     """
 
     name: str
@@ -139,8 +114,8 @@ class Extend:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or self.name in RESERVED:
-            raise ValueError(f"{self.name!r} cannot be the name of an action")
-        _checked_text(self.text, f"text of {self.name}")
+            raise ValueError(f"{self.name!r} cannot be the name of a custom tool")
+        _check_text(self.text, f"text of {self.name}")
         if tag_pattern(frozenset({self.name})).search(self.text):
             raise ValueError(f"the text of {self.name} contains a tag of the grammar")
 
@@ -149,12 +124,11 @@ class Extend:
 class Select:
     """The choice among listed evidence, where the model was asked for it: `<evidence>1, 3</evidence>`.
 
-    Raises:
-        ValueError: If a number is under 1.
+    Raises `ValueError` if a number is under 1.
     """
 
     numbers: tuple[int, ...]
-    """As listed, from 1; none when nothing listed supports the answer."""
+    """Numbers in the list, from 1; none when nothing listed supports the answer."""
 
     def __post_init__(self) -> None:
         if any(number < 1 for number in self.numbers):
@@ -172,7 +146,7 @@ class Invalid:
 RESERVED = frozenset({"think", *_BUILT_IN_TAGS, _SELECT, "passage", "tool_call"})
 """Names that no custom tool may bear."""
 
-Action = Search | Crop | Answer | Extend | Select
+Action = Search | Crop | Answer | UseTool | Select
 """An action, as `render` writes and `parse` reads it."""
 
 A_co = TypeVar("A_co", covariant=True)
@@ -200,7 +174,7 @@ class Turn(Generic[A_co]):
     """The reply up to the end of the action that runs: all that may be scored or shown."""
     flags: frozenset[Flag] = frozenset()
     repairs: tuple[str, ...] = ()
-    """For a repaired reply, short phrases on what breaks the grammar and how it was read."""
+    """Short phrases on what breaks the grammar and how it was read, for a repaired reply."""
 
 
 def render(action: Action) -> str:
@@ -216,15 +190,12 @@ def render(action: Action) -> str:
             return f"<answer>{text}</answer>"
         case Crop(box, image):
             name = "" if image is None else f' image="{image}"'
-            return f"<bbox{name}>[{', '.join(_number(side) for side in box)}]</bbox>"
-        case Extend(name, text):
+            sides = (int(side) if side == int(side) and abs(side) < 1e15 else float(side) for side in box)
+            return f"<bbox{name}>[{', '.join(map(repr, sides))}]</bbox>"
+        case UseTool(name, text):
             return f"<{name}>{text}</{name}>"
         case Select(numbers):
             return f"<{_SELECT}>{', '.join(map(str, numbers))}</{_SELECT}>"
-
-
-def _number(side: float) -> str:
-    return repr(int(side)) if side == int(side) and abs(side) < 1e15 else repr(float(side))
 
 
 def parse(
@@ -240,8 +211,8 @@ def parse(
     middle of a thought (some chat templates open the block themselves) is understood.
 
     Args:
-        reply: What the model wrote.
-        names: Of the custom tools that may be taken.
+        reply: The text that the model wrote.
+        names: Names of the custom tools on offer.
         selecting: Whether the model was asked which evidence counts.
         without: Tags of built-in actions that this agent does not offer, such as `bbox` for one that never
             looks closer. Such an action is `Invalid`, and the reason names those that may be taken.
@@ -253,16 +224,19 @@ def parse(
     >>> parse("<bbox>[1, 2, 3, 4]</bbox>", without=frozenset({"bbox"})).action
     Invalid(reason='There is no bbox here, only: search, answer.')
     """
-    found = first_element(reply, names | {_SELECT} if selecting else names)
-    thought = _joined(found.thoughts)
-    if found.unclosed is not None:
-        return Turn(reply[found.unclosed :].strip(), Invalid("The think block is never closed."), reply)
-    if found.opening is None or found.closing is None:
+    element = first_element(reply, names | {_SELECT} if selecting else names)
+    thought = "\n".join(element.thoughts) if element.thoughts else None
+    if element.unclosed is not None:
+        return Turn(reply[element.unclosed :].strip(), Invalid("The think block is never closed."), reply)
+    if element.opening is None or element.closing is None:
         return Turn(thought, Invalid("The reply contains no complete action."), reply)
-    name, end = found.opening["name"].lower(), found.closing.end()
-    body = reply[found.opening.end() : found.closing.start()].strip()
-    action = absent(name, names, without) if name in without else _action(found.opening, body)
-    return Turn(thought, action, reply[:end], _flags_of(reply, end, found.thoughts))
+    name, end = element.opening["name"].lower(), element.closing.end()
+    body = reply[element.opening.end() : element.closing.start()].strip()
+    action = absent(name, names, without) if name in without else _build_action(element.opening, body)
+    flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
+    if not element.thoughts:
+        flags.add(Flag.NO_THOUGHT)
+    return Turn(thought, action, reply[:end], frozenset(flags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +246,7 @@ class Element:
     thoughts: tuple[str, ...]
     """The texts of the think blocks before it."""
     opening: re.Match[str] | None = None
-    """Its tag; None where there is no complete element."""
+    """The opening tag; None where there is no complete element."""
     closing: re.Match[str] | None = None
     unclosed: int | None = None
     """Position at which a thought begins that never ends; no element is looked for in it."""
@@ -283,11 +257,15 @@ def first_element(reply: str, names: frozenset[str]) -> Element:
     tags = list(tag_pattern(names | {_QUOTED}).finditer(reply))
     thoughts: list[str] = []
     never_closed: set[str] = set()
-    at = _skip_open_thought(reply, tags, thoughts)
+    at = 0
+    first = next((n for n, tag in enumerate(tags) if tag["name"].lower() == "think"), None)
+    if first is not None and tags[first]["close"]:  # the reply begins inside a think block
+        thoughts.append(reply[: tags[first].start()].strip())
+        at = first + 1
     while at < len(tags):
         tag = tags[at]
         name = tag["name"].lower()
-        close = None if tag["close"] or name in never_closed else _closing(tags, at)
+        close = None if tag["close"] or name in never_closed else closing_tag(tags, at)
         at = at + 1 if close is None else close
         if tag["close"]:
             continue
@@ -302,41 +280,20 @@ def first_element(reply: str, names: frozenset[str]) -> Element:
     return Element(tuple(thoughts))
 
 
+def closing_tag(tags: Sequence[re.Match[str]], opening: int) -> int | None:
+    """Return the index of the tag that closes the one at `opening`; None where there is none."""
+    name = tags[opening]["name"].lower()
+    later = range(opening + 1, len(tags))
+    return next((at for at in later if tags[at]["close"] and tags[at]["name"].lower() == name), None)
+
+
 def absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
     """Return the error for an action that this agent does not offer."""
     allowed = [tag for tag in (*_BUILT_IN_TAGS, *sorted(names)) if tag not in without]
     return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
 
 
-def _flags_of(reply: str, end: int, thoughts: tuple[str, ...]) -> frozenset[Flag]:
-    """Return the faults of a reply whose action ends at `end`."""
-    flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
-    if not thoughts:
-        flags.add(Flag.NO_THOUGHT)
-    return frozenset(flags)
-
-
-def _skip_open_thought(reply: str, tags: list[re.Match[str]], thoughts: list[str]) -> int:
-    """Return the position to start reading at when the reply begins inside a think block."""
-    first = next((at for at, tag in enumerate(tags) if tag["name"].lower() == "think"), None)
-    if first is None or not tags[first]["close"]:
-        return 0
-    thoughts.append(reply[: tags[first].start()].strip())
-    return first + 1
-
-
-def _closing(tags: list[re.Match[str]], opening: int) -> int | None:
-    """Index of the tag that closes the one at `opening`."""
-    name = tags[opening]["name"].lower()
-    after = range(opening + 1, len(tags))
-    return next((at for at in after if tags[at]["close"] and tags[at]["name"].lower() == name), None)
-
-
-def _joined(thoughts: tuple[str, ...]) -> str | None:
-    return "\n".join(thoughts) if thoughts else None
-
-
-def _action(tag: re.Match[str], body: str) -> Action | Invalid:
+def _build_action(tag: re.Match[str], body: str) -> Action | Invalid:
     try:
         match tag["name"].lower():
             case "search":
@@ -344,36 +301,27 @@ def _action(tag: re.Match[str], body: str) -> Action | Invalid:
             case "answer":
                 return Answer(body)
             case "bbox":
-                return Crop(_sides(body), _image_number(tag["rest"]))
-            case "evidence":
-                return Select(_numbers(body))
+                return _build_crop(body, tag["rest"])
+            case "evidence":  # distinct numbers in the order written, with anything between them
+                return Select(tuple(dict.fromkeys(int(n) for n in re.findall(r"[0-9]{1,6}", body))))
             case name:
-                return Extend(name, body)
+                return UseTool(name, body)
     except ValueError as error:
         reason = str(error)
         return Invalid(f"{reason[0].upper()}{reason[1:]}.")
 
 
-def _sides(body: str) -> tuple[float, float, float, float]:
+def _build_crop(body: str, attribute: str) -> Crop:
     inner = body.removeprefix("[").removesuffix("]")
     try:
         x1, y1, x2, y2 = (float(side) for side in inner.split(","))
     except ValueError:
         raise ValueError("a box is four numbers between brackets") from None
-    return x1, y1, x2, y2
-
-
-def _numbers(body: str) -> tuple[int, ...]:
-    """Distinct numbers in the order written; anything between them will do."""
-    return tuple(dict.fromkeys(int(number) for number in re.findall(r"[0-9]{1,6}", body)))
-
-
-def _image_number(attribute: str) -> int | None:
     if not attribute.strip():
-        return None
+        return Crop((x1, y1, x2, y2))
     name, _, value = attribute.partition("=")
     number = value.strip().removeprefix('"').removesuffix('"').strip()
     is_named = name.strip() == "image" and name[:1].isspace()
     if not is_named or not re.fullmatch(r"[0-9]{1,6}", number):
         raise ValueError('the picture of a box is named by its number: <bbox image="2">')
-    return int(number)
+    return Crop((x1, y1, x2, y2), int(number))

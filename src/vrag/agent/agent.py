@@ -22,8 +22,6 @@ from vrag.agent.runs.run_store import RunLog
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
 
-__all__ = ["Agent"]
-
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -69,7 +67,7 @@ class Agent:
             prices=self.prices,
             environment=self.environment.options,
             memory=self.method.memory,
-            actions=tuple(self.environment.extensions),
+            actions=tuple(self.environment.tools),
             instruction=self.method.instruction,
             reselect=self.method.reselect,
             repair=self.method.repair,

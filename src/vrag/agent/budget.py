@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Limits", "Prices", "Spending", "StopReason"]
-
 
 class StopReason(StrEnum):
     """The reason for which a run ended."""
@@ -60,7 +58,7 @@ class Prices(BaseModel):
     prompt: float | None = Field(default=None, ge=0)
     completion: float | None = Field(default=None, ge=0)
     cached: float | None = Field(default=None, ge=0)
-    """Of prompt tokens that the server had computed before; None charges them like other prompt tokens."""
+    """The price of prompt tokens that the server had cached; None charges them like other prompt tokens."""
 
     def cost(self, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:
         """Return the cost of a call; None when prices or counts are not known.
@@ -68,7 +66,7 @@ class Prices(BaseModel):
         Args:
             prompt: Tokens of the prompt, cached ones included.
             completion: Tokens of the reply.
-            cached: Those of the prompt that were cached.
+            cached: Tokens of the prompt that were cached.
 
         >>> Prices(prompt=2.0, completion=8.0).cost(500_000, 1_000)
         1.008

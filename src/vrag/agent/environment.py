@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from vrag.agent.actions import ActionRejected, Extend
-from vrag.agent.jpeg import encode_jpeg
+from vrag.agent.actions import ActionRejected, UseTool
 from vrag.agent.policy import Picture
-from vrag.agent.replies.sanitize import encodable, material
+from vrag.agent.prompts import encodable, material
 from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
 from vrag.errors import CollectionError, SearchError, VragError
-from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view
+from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg
 from vrag.model_profiles import Profile
 from vrag.types import Hit, Item, Query
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.search.searcher import Searcher
-
-__all__ = ["Environment", "EnvironmentOptions", "fault_of", "picture_of"]
 
 MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""
@@ -67,86 +64,68 @@ class Environment:
     searcher: Searcher
     profile: Profile
     options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
-    extensions: Mapping[str, ToolPlugin] = field(default_factory=dict[str, "ToolPlugin"])
-    """Custom tools that may be taken, by name."""
+    tools: Mapping[str, ToolPlugin] = field(default_factory=dict[str, "ToolPlugin"])
+    """The custom tools on offer, by name."""
 
     def search(self, query: str) -> list[Hit]:
         """Return the best hits among the documents that may be searched.
 
-        Raises:
-            SearchError, CollectionError: If the search or the collection fails.
+        Raises `SearchError` or `CollectionError` if the search or the collection fails.
         """
         corpora = frozenset({self.options.collection}) if self.options.collection else None
-        asked = Query(query, self.options.documents, corpora=corpora)
-        return self.searcher.search([asked], self.options.hits)[0]
+        search_query = Query(query, self.options.documents, corpora=corpora)
+        return self.searcher.search([search_query], self.options.hits)[0]
 
     def material(self, text: str) -> str:
-        """Text of documents, on its way into a message; see `vrag.agent.replies.sanitize`."""
-        return material(text, self.extensions)
+        """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""
+        return material(text, self.tools)
 
     def item(self, id: str) -> Item:
-        """Return an item of the collection.
-
-        Raises:
-            SearchError: If there is none of that id.
-        """
+        """Return an item of the collection; raise `SearchError` if there is none of that id."""
         return self.searcher.item(id)
 
     def unopened(self, error: VragError) -> str:
         """Return the message about an item that cannot be opened, after checking the collection.
 
-        Raises:
-            SearchError, CollectionError: If the collection is not available, so that no item can be opened.
+        Raises `SearchError` or `CollectionError` if the collection is not available, so that no item can be
+        opened.
         """
         _ = self.searcher.version
         return str(error)
 
-    def extend(self, action: Extend, shown: Sequence[str]) -> tuple[ToolResult, tuple[str, ...]]:
-        """Carry out a custom tool.
+    def use_tool(self, action: UseTool, shown: Sequence[str]) -> tuple[ToolResult, tuple[str, ...]]:
+        """Run a custom tool.
 
         Args:
             action: Name and text.
             shown: Ids of the items shown in this run, in order.
 
         Returns:
-            What it found, each item once, and why items that it named are not among that.
+            The result with each item once, and why items that it named are not part of it.
 
         Raises:
             ActionRejected: If it cannot be carried out.
             SearchError, CollectionError: If the search fails.
         """
-        extension = self.extensions.get(action.name)
-        if extension is None:
+        tool = self.tools.get(action.name)
+        if tool is None:
             raise ActionRejected(f"there is no action {action.name}")
-        context = ToolContext(self.searcher, tuple(dict.fromkeys(shown)), self.options.documents)
-        found = _run(extension, action, context)
-        kept: list[str] = []
+        documents = self.options.documents
+        result = _run_tool(tool, action, ToolContext(self.searcher, tuple(dict.fromkeys(shown)), documents))
+        items: list[str] = []
         damaged: list[str] = []
-        for id in dict.fromkeys(map(encodable, found.items)):
+        for id in dict.fromkeys(map(encodable, result.items)):
             try:
-                if self._may_show(id):
-                    kept.append(id)
+                if documents is None or self.item(id).document in documents:
+                    items.append(id)
             except (SearchError, CollectionError) as error:
                 damaged.append(self.unopened(error))
-        return ToolResult(tuple(kept), tuple(map(encodable, found.texts))), tuple(damaged)
-
-    def _may_show(self, id: str) -> bool:
-        """Return whether an item is of the documents that may be searched.
-
-        Raises:
-            SearchError, CollectionError: If it takes a look at the item, and there is none.
-        """
-        documents = self.options.documents
-        return documents is None or self.item(id).document in documents
+        return ToolResult(tuple(items), tuple(map(encodable, result.texts))), tuple(damaged)
 
     def whole(
         self, item: Item, *, number: int = 0, shown: Size | None = None, margin: Size = NO_MARGIN
     ) -> Picture:
-        """Return the picture of an item.
-
-        Raises:
-            CollectionError: If it cannot be opened.
-        """
+        """Return the picture of an item; raise `CollectionError` if it cannot be opened."""
         assert item.size is not None
         full = Box(0, 0, *item.size, View.whole(item.size, item.size).region.space)
         view = View(item.size, full, shown or self.shown_size(item), margin)
@@ -155,8 +134,7 @@ class Environment:
     def shown_size(self, item: Item) -> Size:
         """Return the size at which the profile shows the picture of an item.
 
-        Raises:
-            CollectionError: If the family of the model takes no picture of its proportions.
+        Raises `CollectionError` if the family of the model takes no picture of its proportions.
         """
         assert item.size is not None
         try:
@@ -167,18 +145,16 @@ class Environment:
     def picture(self, item: str, view: View, *, number: int = 0, crop: bool = False) -> Picture:
         """Draw and encode the part of an item that a view shows.
 
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-            CollectionError: If it cannot be opened.
+        Raises `SearchError` if there is no such item, or it has no picture, and `CollectionError` if it
+        cannot be opened.
         """
         return picture_of(self.drawn(item, view), item, view, number=number, crop=crop)
 
     def drawn(self, item: str, view: View) -> Image:
         """Draw the part of an item that a view shows.
 
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-            CollectionError: If it cannot be opened, or is of another size now.
+        Raises `SearchError` if there is no such item, or it has no picture, and `CollectionError` if it
+        cannot be opened, or is of another size now.
         """
         whole = view.region == View.whole(view.item, view.shown).region
         image = self.searcher.image(item, least=view.shown if whole else None)
@@ -194,8 +170,7 @@ class Environment:
     def closer(self, item: str, source: View, region: Box, *, number: int = 0) -> Picture:
         """Return a part of an item, enlarged to the size of the profile.
 
-        Raises:
-            CollectionError: If it cannot be opened.
+        Raises `CollectionError` if it cannot be opened.
         """
         shown = self.profile.shown_size(Size(int(region.width), int(region.height)))
         return self.picture(item, View(source.item, region, shown), number=number, crop=True)
@@ -209,10 +184,8 @@ class Environment:
     def frames(self, item: str, *, fps: float, most: int) -> tuple[tuple[float, Image], ...]:
         """Return frames of a clip, each with its moment in seconds of the video.
 
-        Raises:
-            SearchError: If it is no clip.
-            CollectionError: If it cannot be opened.
-            MissingExtra: Without PyAV.
+        Raises `SearchError` if it is no clip, `CollectionError` if it cannot be opened, and `MissingExtra`
+        without PyAV.
         """
         return tuple((frame.seconds, frame.image) for frame in self.searcher.frames(item, fps=fps, most=most))
 
@@ -225,39 +198,40 @@ class Environment:
         return again.sha256 == picture.sha256
 
     def same_frames(self, pictures: Sequence[Picture], *, fps: float, most: int) -> list[bool]:
-        """For each of some frames of one clip whether the clip, opened once, still shows it."""
+        """Return, for each of some frames of one clip, whether the clip, opened once, still shows it."""
         try:
             frames = dict(self.frames(pictures[0].item, fps=fps, most=most))
         except VragError:
             return [False] * len(pictures)
-        return [self._same_frame(picture, frames.get(picture.seconds or 0.0)) for picture in pictures]
+        same: list[bool] = []
+        for picture in pictures:
+            view, moment = picture.view, picture.seconds or 0.0
+            image = frames.get(moment)
+            same.append(
+                image is not None
+                and self.frame(picture.item, image, moment, view.shown, view.margin).sha256 == picture.sha256
+            )
+        return same
 
-    def _same_frame(self, picture: Picture, image: Image | None) -> bool:
-        if image is None:
-            return False
-        view = picture.view
-        again = self.frame(picture.item, image, picture.seconds or 0.0, view.shown, view.margin)
-        return again.sha256 == picture.sha256
 
-
-def _run(extension: ToolPlugin, action: Extend, context: ToolContext) -> ToolResult:
+def _run_tool(tool: ToolPlugin, action: UseTool, context: ToolContext) -> ToolResult:
     """Run a tool.
 
     Raises:
         ActionRejected: If the tool rejects the text, or fails; the model is given no details of a fault.
     """
     try:
-        found = extension.run(action.text, context)
-        if not isinstance(found, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may break its type
-            raise TypeError(f"it returned no ToolResult: {found!r:.200}")  # noqa: TRY301
+        result = tool.run(action.text, context)
+        if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may break its type
+            raise TypeError(f"it returned no ToolResult: {result!r:.200}")  # noqa: TRY301
     except (SearchError, CollectionError) as error:
         raise ActionRejected(f"{action.name} failed: {error.message}") from error
     except Exception as error:  # a custom tool may raise anything; the run continues
         if type(error) in {ValueError, ActionRejected} and str(error).strip():
             raise ActionRejected(encodable(str(error))) from error
-        log.exception("The action %s failed.", action.name)
+        log.exception("The custom tool %s failed.", action.name)
         raise ActionRejected(f"{action.name} failed") from error
-    return found
+    return result
 
 
 def picture_of(

@@ -21,35 +21,6 @@ from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
 from vrag.types import Hit
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "ActionRequested",
-    "ActionReturned",
-    "AnswerGiven",
-    "ContextShortened",
-    "CropRequested",
-    "Event",
-    "EventBase",
-    "GraphChanged",
-    "ImageShown",
-    "InvalidAction",
-    "MemoryEntry",
-    "MemoryUpdated",
-    "ModelCalled",
-    "ModelRetried",
-    "PassageShown",
-    "RunFailed",
-    "RunSettings",
-    "RunStarted",
-    "SearchRequested",
-    "SearchReturned",
-    "StopReason",
-    "ThoughtDelta",
-    "ThoughtGiven",
-    "UsageReported",
-    "event_from_json",
-]
-
 SCHEMA_VERSION = 2
 """Raised when an old reader could misunderstand a new file, or a new one cannot read an old one."""
 
@@ -59,7 +30,7 @@ class _Frozen(BaseModel):
 
 
 class RunSettings(_Frozen):
-    """All that a replay needs to know beside the replies."""
+    """All settings that a replay needs beside the replies."""
 
     agent: str
     """Name of the method: `vrag`, `vimrag`, `rag` or `react`."""
@@ -71,16 +42,16 @@ class RunSettings(_Frozen):
     prices: Prices = Field(default_factory=Prices)
     environment: EnvironmentOptions = Field(default_factory=EnvironmentOptions)
     memory: MemoryOptions | None = None
-    """Of VimRAG; None for the others."""
+    """The memory options of VimRAG; None for the other agents."""
     actions: tuple[str, ...] = ()
-    """Names of the custom tools that it may take."""
+    """Names of the custom tools on offer."""
     instruction: str | None = None
-    """The user's own wording of the instruction; None for ours."""
+    """The user's own wording of the instruction; None for the built-in one."""
     reselect: bool = False
     """True if the model is asked which of its evidence counts before the answer is given."""
     repair: bool = False
-    """True if replies that break the grammar are read where their meaning is clear. Runs that do not say were
-    recorded when none were."""
+    """True if replies that break the grammar are read where their meaning is clear. Runs without this field
+    were recorded when none were."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """Sampling parameters of the policy; a replay does not use them."""
 
@@ -146,7 +117,7 @@ class ModelCalled(EventBase):
     flags: tuple[str, ...] = ()
     """Faults of the reply that did not keep its action from running."""
     repairs: tuple[str, ...] = ()
-    """For a reply with the flag `repaired`, short phrases on what breaks the grammar and how it was read."""
+    """Short phrases on what breaks the grammar and how it was read, for a reply with the flag `repaired`."""
     prompt_ids: tuple[int, ...] = ()
     """The prompt in tokens, if the policy reports them."""
     ids: tuple[int, ...] = ()
@@ -189,7 +160,7 @@ class SearchRequested(EventBase):
 
 
 class SearchReturned(EventBase):
-    """A search came back (AG-UI: TOOL_CALL_RESULT)."""
+    """A search returned (AG-UI: TOOL_CALL_RESULT)."""
 
     type: Literal["search_returned"] = "search_returned"
     hits: tuple[Hit, ...]
@@ -202,7 +173,7 @@ class ImageShown(EventBase):
 
     type: Literal["image_shown"] = "image_shown"
     number: int
-    """In the order shown, from 1, crops included; 0 where pictures are labelled by node."""
+    """Position in the order shown, from 1, crops included; 0 where pictures are labelled by node."""
     label: str
     """The name for the model: `Image 2`, or within its node `Picture 3`, `Video 1`."""
     node: str | None = None
@@ -215,9 +186,9 @@ class ImageShown(EventBase):
     region: BoxSides
     """The part shown, in item pixels."""
     box: BoxSides
-    """The same as fractions of the page, 0 to 1."""
+    """The part as fractions of the page, 0 to 1."""
     width: int
-    """Of the picture shown, in pixels."""
+    """Width of the picture shown, in pixels."""
     height: int
     visual_tokens: int
     sha256: str
@@ -243,7 +214,7 @@ class CropRequested(EventBase):
     image: int | None
     """Number of the picture; None for the last one, and in a graph."""
     box: BoxSides
-    """As the model wrote it, in the coordinate space of its profile."""
+    """The box as the model wrote it, in the coordinate space of its profile."""
     node: str | None = None
     """The node that it makes, in a graph."""
     label: str = ""
@@ -251,7 +222,7 @@ class CropRequested(EventBase):
 
 
 class ActionRequested(EventBase):
-    """The agent takes a custom tool (AG-UI: TOOL_CALL_START)."""
+    """The agent uses a custom tool (AG-UI: TOOL_CALL_START)."""
 
     type: Literal["action_requested"] = "action_requested"
     name: str
@@ -261,7 +232,7 @@ class ActionRequested(EventBase):
 
 
 class ActionReturned(EventBase):
-    """A custom tool came back (AG-UI: TOOL_CALL_RESULT)."""
+    """A custom tool returned (AG-UI: TOOL_CALL_RESULT)."""
 
     type: Literal["action_returned"] = "action_returned"
     items: tuple[str, ...]
@@ -278,14 +249,14 @@ class MemoryEntry(_Frozen):
     node: str
     """The newest node that remembers it."""
     label: str
-    """Its label there."""
+    """The label there."""
     item: str
     energy: float
     """Ω."""
     seconds: tuple[float, ...] = ()
-    """Of a clip: the frames shown, or those dropped."""
+    """The frames of a clip that are shown, or dropped."""
     width: int = 0
-    """Of the picture, or of each frame; 0 for what was dropped."""
+    """Width of the picture, or of each frame; 0 for what was dropped."""
     height: int = 0
     tokens: int = 0
     """Visual tokens, all frames together."""
@@ -332,19 +303,19 @@ class UsageReported(EventBase):
     completion_tokens: int | None
     cached_tokens: int | None = None
     visual_tokens: int
-    """Of all pictures in the prompt."""
+    """Visual tokens of all pictures in the prompt."""
     memory_tokens: int = 0
-    """Of those, the ones from memory."""
+    """The part of them that comes from memory."""
     fresh_tokens: int = 0
-    """Of those, the ones that the step before brought."""
+    """The part of them that the step before brought."""
     pixels: int = 0
-    """Of all pictures in the prompt."""
+    """Pixels of all pictures in the prompt."""
     seconds: float
-    """From the call to the end of what it asked for."""
+    """Time from the call to the end of its action."""
     model_seconds: float = 0.0
-    """Of those, the ones spent waiting for the model."""
+    """The part of it spent waiting for the model."""
     cost: float | None = None
-    """In the currency of the prices; None where prices or counts are unknown."""
+    """The cost in the currency of the prices; None where prices or counts are unknown."""
 
 
 class AnswerGiven(EventBase):
@@ -352,7 +323,7 @@ class AnswerGiven(EventBase):
 
     type: Literal["answer"] = "answer"
     text: str | None
-    """None when the agent abstained or never answered."""
+    """The answer; None when the agent abstained or never answered."""
     evidence: tuple[Evidence, ...]
     """The places where the answer was seen; of an abstention, where the agent looked."""
     unsupported: tuple[str, ...] = ()

@@ -13,17 +13,6 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
 from vrag.types import Item, ItemKind
 
-__all__ = [
-    "BoxSides",
-    "Evidence",
-    "EvidenceCandidate",
-    "check_evidence",
-    "passage_evidence",
-    "picture_evidence",
-    "select_evidence",
-    "words_inside",
-]
-
 BoxSides = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
 
@@ -51,7 +40,7 @@ class Evidence(BaseModel):
     crop_sha256: str | None = None
     """Hash of the picture shown, as stored with the run; None for a passage."""
     seconds: tuple[float, float] | None = None
-    """Of a clip: from when to when in its video; None for what is no video."""
+    """The span of a clip in its video, in seconds; None for what is no video."""
     node: str | None = None
     """The node of the memory graph that holds it; None without a graph."""
 
@@ -64,9 +53,9 @@ class EvidenceCandidate:
     label: str
     """The name for the model."""
     picture: Picture | None = None
-    """None for a passage."""
+    """The picture; None for a passage."""
     sampling: tuple[float, int] | None = None
-    """Of a frame of a clip: how the clip was sampled, in frames per second, and how many at most."""
+    """The sampling of the clip of a frame: frames per second, and how many at most."""
 
 
 def picture_evidence(
@@ -78,13 +67,13 @@ def picture_evidence(
     seconds: tuple[float, float] | None = None,
     sampling: tuple[float, int] | None = None,
 ) -> EvidenceCandidate:
-    """Return a picture as evidence; of a crop with its words."""
+    """Return a picture as evidence, a crop with its words."""
     box = picture.view.convert(picture.view.region, Space.UNIT)
     quote = words_inside(item, box) if picture.crop else ""
     if item.clip is not None and seconds is None:
         seconds = (item.clip.start, item.clip.end)
-    found = _evidence(item, box.as_tuple(), quote, picture.sha256, node)
-    return EvidenceCandidate(found.model_copy(update={"seconds": seconds}), label, picture, sampling)
+    evidence = _evidence(item, box.as_tuple(), quote, picture.sha256, node)
+    return EvidenceCandidate(evidence.model_copy(update={"seconds": seconds}), label, picture, sampling)
 
 
 def passage_evidence(item: Item, label: str, *, node: str | None = None) -> EvidenceCandidate:
@@ -111,53 +100,43 @@ def check_evidence(
     The item exists, the box lies inside its page, and drawing it again gives the picture that the
     model was shown. A clip is sampled again as it was then, once for all its frames.
     """
-    seen = tuple(seen)
-    frame_matches = _frames_again(seen, environment)
+    candidates = tuple(seen)
+    clips: dict[tuple[str, float, int], list[Picture]] = {}
+    for candidate in candidates:
+        if candidate.picture is not None and candidate.sampling is not None:
+            clips.setdefault((candidate.picture.item, *candidate.sampling), []).append(candidate.picture)
+    same_frames: dict[Picture, bool] = {}
+    for (_, fps, most), pictures in clips.items():
+        same_frames.update(zip(pictures, environment.same_frames(pictures, fps=fps, most=most), strict=True))
+
     kept: dict[Evidence, None] = {}
     faults: dict[str, None] = {}
-    for candidate in seen:
-        if fault := _fault(candidate, environment, frame_matches):
-            faults[
-                f"{candidate.label} ({candidate.evidence.document}, {candidate.evidence.page}): {fault}"
-            ] = None
+    for candidate in candidates:
+        evidence = candidate.evidence
+        if fault := _fault(candidate, environment, same_frames):
+            faults[f"{candidate.label} ({evidence.document}, {evidence.page}): {fault}"] = None
         else:
-            kept[candidate.evidence] = None
+            kept[evidence] = None
     return tuple(kept), tuple(faults)
 
 
-def _frames_again(seen: Iterable[EvidenceCandidate], environment: Environment) -> dict[Picture, bool]:
-    """Of every frame of a clip whether the clip still shows it."""
-    clips: dict[tuple[str, float, int], list[Picture]] = {}
-    for candidate in seen:
-        if candidate.picture is not None and candidate.sampling is not None:
-            clips.setdefault((candidate.picture.item, *candidate.sampling), []).append(candidate.picture)
-    return {
-        picture: same
-        for (_, fps, most), pictures in clips.items()
-        for picture, same in zip(pictures, environment.same_frames(pictures, fps=fps, most=most), strict=True)
-    }
-
-
-def _fault(seen: EvidenceCandidate, environment: Environment, frame_matches: Mapping[Picture, bool]) -> str:
-    evidence = seen.evidence
+def _fault(seen: EvidenceCandidate, environment: Environment, same_frames: Mapping[Picture, bool]) -> str:
+    evidence, picture = seen.evidence, seen.picture
     try:
         item = environment.item(evidence.item)
     except (SearchError, CollectionError):
         return "it is no longer in the collection"
     if item.document != evidence.document_id or item.ordinal != evidence.page:
         return "the collection has something else under its name"
-    if evidence.box is not None and not _inside(evidence.box):
-        return "its box lies outside of the page"
-    picture = seen.picture
+    if evidence.box is not None:
+        x1, y1, x2, y2 = evidence.box
+        low, high = -_ROUNDING, 1 + _ROUNDING
+        if not (low <= x1 < x2 <= high and low <= y1 < y2 <= high):
+            return "its box lies outside of the page"
     if picture is None:
         return ""
-    same = environment.same_again(picture) if picture.seconds is None else frame_matches.get(picture, False)
-    return "" if same else "it no longer looks as it was shown"
-
-
-def _inside(box: BoxSides) -> bool:
-    x1, y1, x2, y2 = box
-    return -_ROUNDING <= x1 < x2 <= 1 + _ROUNDING and -_ROUNDING <= y1 < y2 <= 1 + _ROUNDING
+    is_same = environment.same_again(picture) if picture.seconds is None else same_frames.get(picture, False)
+    return "" if is_same else "it no longer looks as it was shown"
 
 
 def words_inside(item: Item, box: Box) -> str:

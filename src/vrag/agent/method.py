@@ -1,21 +1,24 @@
-"""The `Method` protocol, implemented by VRAG, VimRAG, RAG and ReAct, and the state of one of its runs."""
+"""The bases of VRAG, VimRAG, RAG and ReAct: `Method`, and `Episode`, the state of one of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from vrag.agent.actions import Answer, Turn
+from vrag.agent.actions import ActionRejected, Answer, Invalid, Select, Turn
 from vrag.agent.environment import Environment
-from vrag.agent.evidence import EvidenceCandidate
+from vrag.agent.evidence import EvidenceCandidate, select_evidence
 from vrag.agent.memory.energies import MemoryOptions
-from vrag.agent.policy import EnclosedImage, Message, Picture, Policy
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
+from vrag.agent.prompts import prompt, spoken
 from vrag.agent.question import Question
 from vrag.agent.replies.tool_calls import AnswerNode
 from vrag.agent.runs.event_log import EventLog
-
-__all__ = ["ActionOutcome", "Context", "Episode", "Method"]
+from vrag.errors import CorpusError
+from vrag.geometry import View, decode_jpeg, draw_view, encode_jpeg
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,9 @@ class Context:
 
     messages: tuple[Message, ...]
     remembered: tuple[Picture, ...] = ()
-    """Those of its pictures that come from memory."""
+    """Its pictures that come from memory."""
     fresh: tuple[Picture, ...] = ()
-    """Those that the step before brought."""
+    """Its pictures that the step before brought."""
 
     @property
     def pictures(self) -> tuple[Picture | EnclosedImage, ...]:
@@ -45,25 +48,50 @@ class ActionOutcome:
     """True if the action was not carried out."""
 
 
-class Episode(Protocol):
+@dataclass(slots=True, kw_only=True)
+class Episode(ABC):
     """The state of one run: what was asked, shown and remembered.
 
     `prepare`, `step` and `evidence` may block, and raise `SearchError` or `CollectionError` if the search or
     the collection fails. All events go to the log that they are given.
+
+    With `reselect`, an answer does not stand at once: the model is asked once which of the evidence listed
+    counts. It selects some, and its answer stands with that; it takes another action, and the run goes on; or
+    its reply is invalid, and the answer stands as it was.
     """
 
-    def prepare(self, log: EventLog) -> None:
-        """Do what comes before the first model call; its events are part of that step."""
-        ...
+    environment: Environment
+    reselect: bool = False
+    """True if the model is asked which evidence counts."""
+    repair: bool = True
+    """True if replies that break the grammar are read where their meaning is clear."""
+    pending: list[Part] = field(default_factory=list[Part])
+    """The parts of the next message."""
+    messages: list[Message] = field(default_factory=list[Message])
+    """The context so far."""
+    seen: list[str] = field(default_factory=list[str])
+    """Ids of the items shown by searches and custom tools, in order."""
+    answer: Answer | AnswerNode | None = None
+    """The answer given last; it is that of the run, unless another takes its place."""
+    candidates_at_answer: Sequence[EvidenceCandidate] = ()
+    """All that could be its evidence when it was given."""
+    asking: bool = False
+    """True if the model is being asked which evidence counts."""
+    selected: tuple[EvidenceCandidate, ...] | None = None
+    """The evidence that it selected; None where it was not asked, or did not select."""
 
+    def prepare(self, log: EventLog) -> None:  # noqa: B027 - most methods have nothing to prepare
+        """Do what comes before the first model call; its events are part of that step."""
+
+    @abstractmethod
     def context(self, *, last: bool) -> Context:
-        """Return the messages of the next call; what was told once stays the same from then on.
+        """Return the messages of the next call; a message stays the same from then on.
 
         Args:
             last: Whether the model must answer now.
         """
-        ...
 
+    @abstractmethod
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
         """Parse a reply; never raises.
 
@@ -72,11 +100,10 @@ class Episode(Protocol):
             last: Whether it had to answer: then any readable answer counts, where replies are repaired.
             cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
         """
-        ...
 
+    @abstractmethod
     def announce(self, turn: Turn[Any], log: EventLog) -> None:
         """Add the event of the action that is about to be carried out."""
-        ...
 
     def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
         """Carry out the action of a reply. A fault of the action is told to the model, and is no error.
@@ -86,8 +113,23 @@ class Episode(Protocol):
             log: Takes the events.
             more: Whether the model may be asked once more.
         """
-        ...
+        self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
+        action = turn.action
+        was_asked, self.asking = self.asking, False
+        if was_asked and self.answer is not None and isinstance(action, Select | Invalid):
+            if isinstance(action, Select):
+                self.selected = select_evidence(self.candidates_at_answer, action.numbers)
+            return self._finish(self.answer, log)
+        try:
+            if isinstance(action, Invalid):
+                raise ActionRejected(action.reason)  # noqa: TRY301 - like what is found to be wrong later
+            return self._act(action, log, ask=more and not was_asked)
+        except ActionRejected as error:
+            reason = self.environment.material(log.reject(str(error)))
+            self.pending = [Text(self._refusal(reason))]
+            return ActionOutcome(refused=True)
 
+    @abstractmethod
     def shorten(self, *, last: bool) -> tuple[str, ...]:
         """Remove about half of the pictures from the context, those that count least first.
 
@@ -97,59 +139,143 @@ class Episode(Protocol):
         Returns:
             The names under which the model knew them; none where there is no picture left.
         """
-        ...
 
     def conclude(self, log: EventLog) -> ActionOutcome:
         """Return the answer that stands while the model is asked something more, where there is one."""
-        ...
+        return ActionOutcome() if self.answer is None else self._finish(self.answer, log)
 
+    @abstractmethod
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
         """Return the evidence of the answer; without an answer, where the agent looked."""
-        ...
+
+    @abstractmethod
+    def _act(self, action: Any, log: EventLog, *, ask: bool) -> ActionOutcome:  # noqa: ANN401 - of either grammar
+        """Carry out an action.
+
+        Raises:
+            ActionRejected: If it cannot be carried out.
+        """
+
+    @abstractmethod
+    def _refusal(self, reason: str) -> str:
+        """Return the message about a reply that was not carried out."""
+
+    def _take_answer(
+        self,
+        answer: Answer | AnswerNode,
+        candidates: Sequence[EvidenceCandidate],
+        log: EventLog,
+        *,
+        ask: bool,
+    ) -> ActionOutcome:
+        """Let an answer stand, or ask first which of its evidence counts."""
+        self.answer, self.candidates_at_answer = answer, candidates
+        self.asking = ask and self.reselect and len(candidates) > 1 and not answer.abstains
+        if not self.asking:
+            return self._finish(answer, log)
+        lines = (f"{number}. {candidate.label}" for number, candidate in enumerate(candidates, 1))
+        self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
+        return ActionOutcome()
+
+    def _finish(self, answer: Answer | AnswerNode, log: EventLog) -> ActionOutcome:  # noqa: ARG002 - for graphs
+        """End the run with an answer."""
+        return ActionOutcome(answer)
+
+    def _remove_pictures(self, dropped: Collection[Picture | EnclosedImage], request: Sequence[Part]) -> None:
+        """Take pictures out of the context; its last message says so, and repeats the request, if any."""
+        note = Text(prompt("out_of_sight.md"))
+        messages = [
+            Message(message.role, tuple(note if part in dropped else part for part in message.parts))
+            if any(part in dropped for part in message.parts)
+            else message
+            for message in self.messages
+        ]
+        last = messages[-1]
+        texts = {part.text for part in last.parts if isinstance(part, Text)}
+        added = [Text(prompt("shortened.md")), *request]
+        new = tuple(part for part in added if not (isinstance(part, Text) and part.text in texts))
+        self.messages = [*messages[:-1], Message(last.role, (*last.parts, *new))]
 
 
-class Method(Protocol):
-    """A way to answer questions. Frozen: one object serves all runs. See `vrag.agent.methods.registry`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method(ABC):
+    """A way to answer questions. One object serves all runs. See `vrag.agent.methods.METHODS`."""
 
     name: ClassVar[str]
-    """In run files and on the command line."""
+    """The name in run files and on the command line."""
     title: ClassVar[str]
-    """For people."""
+    """The name for people."""
     description: ClassVar[str]
-    """In a few words."""
-    steps: ClassVar[int]
+    """The method in a few words."""
+    steps: ClassVar[int] = 10
     """Model calls of a run, unless limits say otherwise."""
-    hits: ClassVar[int]
+    hits: ClassVar[int] = 10
     """Hits of a search, unless settings say otherwise."""
+    uses_graph: ClassVar[bool] = False
+    """True if findings are nodes of a memory graph: replies are tool calls, and an answer names its nodes."""
+    trainable: ClassVar[bool] = False
+    """True if models are trained for it, and scripted demonstrations exist."""
+    follows_checkpoints: ClassVar[bool] = False
+    """True if its conversation is the one that released checkpoints were trained on: then their own
+    instruction applies, and its runs can be exported as training conversations."""
 
-    @property
-    def instruction(self) -> str | None:
-        """The user's own wording of the instruction; None for the built-in one."""
-        ...
+    instruction: str | None = None
+    """The user's own wording of the instruction; None for the built-in one."""
+    reselect: bool = False
+    """True if the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = True
+    """True if replies that break the grammar are read where their meaning is clear."""
+    memory: MemoryOptions | None = None
+    """The options of the memory, where there is one."""
 
-    @property
-    def reselect(self) -> bool:
-        """True if the model is asked which of its evidence counts."""
-        ...
-
-    @property
-    def repair(self) -> bool:
-        """True if replies that break the grammar are read where their meaning is clear."""
-        ...
-
-    @property
-    def memory(self) -> MemoryOptions | None:
-        """The options of the memory, where there is one."""
-        ...
-
+    @abstractmethod
     def offline_policy(self, environment: Environment) -> Policy:
         """Open the policy without a model that writes replies in the grammar of this method."""
-        ...
 
+    @abstractmethod
     def begin(self, environment: Environment, question: str | Question) -> Episode:
         """Begin a run: nothing is searched or shown but what came with the question. May block.
 
         Raises:
             ValueError: If the question is empty.
         """
-        ...
+
+
+def count_to_drop(count: int) -> int:
+    """Return the number of pictures to remove at once: half, rounded up, so that none is left at last."""
+    return (count + 1) // 2
+
+
+def question_parts(question: Question, environment: Environment) -> tuple[Part, ...]:
+    """Return the parts of a question: earlier questions and answers, its pictures, and at last its text.
+
+    Earlier answers may quote documents, so they are sanitized like these. May block: pictures are drawn at
+    the size of the model's family.
+
+    Raises:
+        CorpusError: If a picture cannot be drawn.
+    """
+    parts: list[Part] = []
+    if question.history:
+        exchanges: list[str] = []
+        for turn in question.history:
+            asked = environment.material(turn.question)
+            if turn.answer is None:
+                exchanges.append(prompt("exchange_unanswered.md", question=asked))
+            else:
+                answer = environment.material(turn.answer)
+                exchanges.append(prompt("exchange.md", question=asked, answer=answer))
+        parts.append(Text(prompt("history.md", exchanges="\n\n".join(exchanges))))
+    if question.images:
+        parts.append(Text(prompt("enclosed.md", count=len(question.images))))
+    for image in question.images:
+        try:
+            shown = environment.profile.shown_size(image.size)
+            drawn = draw_view(decode_jpeg(image.jpeg), View.whole(image.size, shown))
+        except (OSError, SyntaxError, ValueError) as error:
+            raise CorpusError(f"A picture that came with the question cannot be shown: {error}.") from error
+        jpeg = encode_jpeg(drawn)
+        parts.append(EnclosedImage(image.sha256, shown, jpeg, hashlib.sha256(jpeg).hexdigest()))
+    if parts:
+        parts.append(Text(prompt("question_itself.md")))
+    return (*parts, Text(question.text, asked=question))

@@ -7,31 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from vrag.agent.jpeg import decode_jpeg
 from vrag.agent.question import Question
 from vrag.chat.messages import ChatRetry, Sampled, Tokens
-from vrag.geometry import Size, View
+from vrag.geometry import Size, View, decode_jpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-__all__ = [
-    "Delta",
-    "EnclosedImage",
-    "FinishReason",
-    "Message",
-    "Part",
-    "Picture",
-    "Policy",
-    "Reply",
-    "Retry",
-    "Role",
-    "Sampled",
-    "Shown",
-    "Text",
-    "Tokens",
-]
 
 
 class Role(StrEnum):
@@ -57,7 +38,7 @@ class Text:
     node: str = field(default="", compare=False)
     """The node of what it names, where memory shows it."""
     asked: Question | None = field(default=None, compare=False, repr=False)
-    """Of the question itself: all that belongs to it, for policies that do not read."""
+    """The question that this is the text of, with all that belongs to it; for policies that do not read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +46,7 @@ class Picture:
     """A picture in a message: a page or a crop, at the size the model sees."""
 
     number: int
-    """In the order shown, from 1, crops included; 0 where a method names pictures otherwise."""
+    """Position in the order shown, from 1, crops included; 0 where a method names pictures otherwise."""
     item: str
     view: View
     """The part of the item that it shows."""
@@ -181,7 +162,7 @@ class Policy(Protocol):
         tool call comes as `<tool_call>` JSON `</tool_call>`.
 
         Args:
-            history: What the model is told.
+            history: The messages so far.
             turn: Number of this call in its run, from 1. The history does not tell: it may be rebuilt.
 
         Raises:

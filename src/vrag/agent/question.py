@@ -10,30 +10,17 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from vrag.agent.jpeg import encode_jpeg
-from vrag.agent.replies.sanitize import encodable
+from vrag.agent.prompts import encodable
 from vrag.errors import CorpusError, UnsupportedFormatError
-from vrag.geometry import Size
+from vrag.geometry import Size, View, draw_view, encode_jpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = [
-    "MAX_CHARACTERS",
-    "MAX_EXCHANGES",
-    "MAX_HISTORY",
-    "MAX_OPENED",
-    "MAX_PIXELS",
-    "PreviousTurn",
-    "Question",
-    "QuestionImage",
-    "bounded",
-]
-
 MAX_EXCHANGES = 10
-"""Earlier questions that are told, the newest."""
+"""Earlier questions that a model is given, the newest."""
 MAX_CHARACTERS = 1_000
-"""Of an earlier question, and of an earlier answer; the rest is cut off."""
+"""Length of an earlier question, and of an earlier answer; the rest is cut off."""
 MAX_HISTORY = 8_000
 """Characters of all earlier questions and answers together: some two thousand tokens in every call."""
 MAX_OPENED = 50_000_000
@@ -53,7 +40,7 @@ class PreviousTurn:
 
     question: str
     answer: str | None
-    """None when there was no answer."""
+    """The answer; None when there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +67,7 @@ class QuestionImage:
         picture.
 
         Args:
-            data: A JPEG, PNG or WebP file, told by its content.
+            data: A JPEG, PNG or WebP file, recognised by its content.
 
         Raises:
             CorpusError: If it is damaged, or of a shape that no model accepts.
@@ -89,7 +76,7 @@ class QuestionImage:
         """
         try:
             with warnings.catch_warnings(action="ignore"):
-                image = _smaller(_opened(data))
+                image = _open_image(data)
         except _DAMAGED as error:
             raise CorpusError("The picture is damaged.", "Send another copy of it.") from error
         jpeg = encode_jpeg(image)
@@ -149,12 +136,15 @@ def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
 
 
 def _cut(text: str) -> str:
-    begun = encodable(text.strip()[: MAX_CHARACTERS + 1])
-    return begun if len(begun) <= MAX_CHARACTERS else begun[: MAX_CHARACTERS - 1].rstrip() + "…"
+    start = encodable(text.strip()[: MAX_CHARACTERS + 1])
+    return start if len(start) <= MAX_CHARACTERS else start[: MAX_CHARACTERS - 1].rstrip() + "…"
 
 
-def _opened(data: bytes) -> Image:
-    """Open the picture in a file: upright, RGB, on white."""
+def _open_image(data: bytes) -> Image:
+    """Open the picture in a file: upright, RGB, on white, and with at most `MAX_PIXELS`.
+
+    Its proportions become no more extreme by rounding.
+    """
     from vrag.corpus.formats.image import flatten, open_picture
 
     with open_picture(BytesIO(data), MAX_OPENED) as opened:
@@ -163,13 +153,7 @@ def _opened(data: bytes) -> Image:
                 f"A picture in the format {opened.format} cannot come with a question.",
                 "Send it as JPEG, PNG or WebP.",
             )
-        return flatten(opened).convert("RGB")
-
-
-def _smaller(image: Image) -> Image:
-    """Return the picture with at most `MAX_PIXELS`; its proportions become no more extreme by rounding."""
-    from vrag.geometry import View, draw_view
-
+        image = flatten(opened).convert("RGB")
     size = Size(*image.size)
     if size.area <= MAX_PIXELS:
         return image

@@ -1,12 +1,12 @@
 """Custom tools: tools that other packages bring, found by the entry point `vrag.actions`.
 
-An extension is given a line of text by the model and says which items to show, or what to tell. Showing is
+A custom tool is given a line of text by the model and says which items to show, or what to tell. Showing is
 the environment's: pictures, sizes and labels are as for a search, in every agent, in serving and in training.
 
 ::
 
     [project.entry-points."vrag.actions"]
-    next_page = "my_package:NextPage"        # what is called without arguments and gives an `ToolPlugin`
+    next_page = "my_package:NextPage"        # called without arguments, it returns a `ToolPlugin`
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from vrag.errors import ActionError
 
 if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
-
-__all__ = ["GROUP", "ToolContext", "ToolPlugin", "ToolResult", "installed_extensions", "load_extensions"]
 
 GROUP = "vrag.actions"
 
@@ -54,14 +52,9 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         for name, values in (("items", self.items), ("texts", self.texts)):
-            if not _strings(values):
-                raise TypeError(f"{name} of what an action found must be a tuple of strings: {values!r:.200}")
-
-
-def _strings(values: object) -> bool:
-    return isinstance(values, tuple) and all(
-        isinstance(value, str) for value in cast("tuple[object, ...]", values)
-    )
+            entries = cast("object", values)  # a plugin may break its type
+            if not isinstance(entries, tuple) or any(type(entry) is not str for entry in values):
+                raise TypeError(f"{name} of a ToolResult must be a tuple of strings: {values!r:.200}")
 
 
 class ToolPlugin(Protocol):
@@ -81,43 +74,42 @@ class ToolPlugin(Protocol):
         """Carry it out. May block.
 
         Raises:
-            ValueError: With a sentence that the model can act on. Whatever else is raised, subclasses of
-                `ValueError` included, is a fault of the extension: it is logged, and the model is told that
-                the action failed.
+            ValueError: With a sentence that the model can act on. Any other error, subclasses of `ValueError`
+                included, is a fault of the tool: it is logged, and the model is told that the tool failed.
         """
         ...
 
 
-def installed_extensions() -> list[str]:
-    """Return names of what the packages installed here bring."""
+def installed_tools() -> list[str]:
+    """Return the names of the custom tools that installed packages bring."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
-def load_extensions(names: Iterable[str]) -> dict[str, ToolPlugin]:
-    """Return the extensions of these names.
+def load_tools(names: Iterable[str]) -> dict[str, ToolPlugin]:
+    """Return the custom tools of these names.
 
     Raises:
         ActionError: If one is not installed or cannot be loaded.
     """
-    return {name: _load(name) for name in dict.fromkeys(names)}
-
-
-def _load(name: str) -> ToolPlugin:
-    entry = next(iter(entry_points(group=GROUP, name=name)), None)
-    if entry is None:
-        known = ", ".join(installed_extensions()) or "none"
-        raise ActionError(
-            f"There is no custom tool {name!r}.", f"Installed: {known}. Install the package that has it."
-        )
-    try:
-        extension: ToolPlugin = entry.load()()
-        called, usage = extension.name, extension.usage
-    except Exception as error:  # third-party code may raise anything; the error names its package
-        raise ActionError(
-            f"The custom tool {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
-            "Remove it from VRAG_ACTIONS, or fix its package.",
-        ) from error
-    named = called == name and NAME.fullmatch(name) and name not in RESERVED | set(TOOLS)
-    if not named or not str(usage or "").strip():
-        raise ActionError(f"The custom tool {name} ({entry.value}) has an invalid name or usage.")
-    return extension
+    tools: dict[str, ToolPlugin] = {}
+    for name in dict.fromkeys(names):
+        entry = next(iter(entry_points(group=GROUP, name=name)), None)
+        if entry is None:
+            installed = ", ".join(installed_tools()) or "none"
+            raise ActionError(
+                f"There is no custom tool {name!r}.",
+                f"Installed: {installed}. Install the package that has it.",
+            )
+        try:
+            tool: ToolPlugin = entry.load()()
+            own_name, usage = tool.name, tool.usage
+        except Exception as error:  # third-party code may raise anything; the error names its package
+            raise ActionError(
+                f"The custom tool {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
+                "Remove it from VRAG_ACTIONS, or fix its package.",
+            ) from error
+        is_named = own_name == name and NAME.fullmatch(name) and name not in RESERVED | set(TOOLS)
+        if not is_named or not str(usage or "").strip():
+            raise ActionError(f"The custom tool {name} ({entry.value}) has an invalid name or usage.")
+        tools[name] = tool
+    return tools

@@ -170,7 +170,7 @@ class VimRAG:
         if not isinstance(self._agent.policy, ChatPolicy):
             return self._agent.policy
         settings, environment = self._report.settings, self._agent.environment
-        options = chat_options(settings, environment.profile, environment.extensions)
+        options = chat_options(settings, environment.profile, environment.tools)
         return ChatPolicy(_StreamTap(open_chat(settings), on_chunk), options, self._agent.policy.name)
 
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, parse, render
 from vrag.agent.environment import fault_of
-from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.policy import EnclosedImage, Picture, Role, Text
+from vrag.agent.prompts import encodable, material
 from vrag.agent.prompts import prompt as agent_prompt
-from vrag.agent.replies.sanitize import encodable, material
 from vrag.chat.messages import ChatImage, ChatMessage, ChatText
-from vrag.geometry import Space, View, draw_view
+from vrag.geometry import Space, View, draw_view, encode_jpeg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

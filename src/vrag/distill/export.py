@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import Crop, parse, render
 from vrag.agent.events import ModelCalled
-from vrag.agent.jpeg import encode_jpeg
+from vrag.agent.methods import METHODS
 from vrag.agent.prompts import with_question, worded
 from vrag.atomic_io import write_whole
 from vrag.distill.expert_messages import box_sides
 from vrag.distill.select import trace, view_of
 from vrag.errors import RunError, SampleError, SettingsError
-from vrag.geometry import Size, View, draw_view
+from vrag.geometry import Size, View, draw_view, encode_jpeg
 from vrag.model_profiles import profile_named
 from vrag.rollouts.resumable_store import report_disk_errors
 
@@ -170,7 +170,9 @@ def conversation_of(run: StoredRun, target: Profile) -> Conversation:
     conversion = _RunConversion(run, profile_named(run.started.settings.profile), target)
     calls = [event for event in run.events if isinstance(event, ModelCalled)]
     steps = trace(run)
-    if not calls or run.started.settings.agent != "vrag" or steps.refused:
+    method = METHODS.get(run.started.settings.agent)
+    follows_checkpoints = method is not None and method.follows_checkpoints
+    if not calls or not follows_checkpoints or steps.refused:
         raise SampleError(f"The run {run.id} is not a complete run of vrag with every turn carried out.")
     turns = [conversion.user(name, first=number == 0) for number, name in enumerate(calls[-1].messages[::2])]
     images = tuple(conversion.image(image) for image in steps.images)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.agent.actions import Answer, Crop
-from vrag.agent.background import run_in_thread
 from vrag.agent.policy import Delta, Reply, Retry, Tokens
 from vrag.agent.prompts import box_words
+from vrag.background import run_in_thread
 from vrag.distill.expert_messages import (
     ExpertView,
     UnusableReplyError,

@@ -189,9 +189,9 @@ def check_actions(settings: Settings) -> Check:
     Raises:
         ActionError: If one is not installed or cannot be loaded.
     """
-    from vrag.agent.tool_plugins import load_extensions
+    from vrag.agent.tool_plugins import load_tools
 
-    names = ", ".join(load_extensions(settings.actions))
+    names = ", ".join(load_tools(settings.actions))
     return ok(f"They load: {names}.", details={"actions": list(settings.actions)})
 
 

@@ -12,8 +12,8 @@ from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
-from vrag.agent.methods.registry import METHODS, build_method
-from vrag.agent.tool_plugins import load_extensions
+from vrag.agent.methods import METHODS, build_method
+from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
 from vrag.factory.model_families import open_family
@@ -76,7 +76,7 @@ def open_environment(
         documents=documents,
         collection=collection,
     )
-    return Environment(searcher, profile, options, load_extensions(settings.actions))
+    return Environment(searcher, profile, options, load_tools(settings.actions))
 
 
 def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
@@ -134,7 +134,7 @@ def open_profile(settings: Settings) -> Profile:
 
 def _apply_wording(settings: Settings, profile: Profile) -> Profile:
     """Return the profile with the user's texts; warn if a released checkpoint lacks its own instruction."""
-    if settings.agent != "vrag":
+    if not METHODS[settings.agent].follows_checkpoints:
         return profile
     wording = _wording(settings)
     if wording is None and profile.instruction is None and profile.name in PUBLISHED:
@@ -159,7 +159,7 @@ def check_agent(settings: Settings) -> None:
     if is_local:
         open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
     open_method(settings)
-    load_extensions(settings.actions)
+    load_tools(settings.actions)
     _check_model_named(settings)
     if settings.model and not is_local:
         open_chat(settings)
@@ -212,7 +212,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
     if settings.model:
         from vrag.agent.policies.chat import ChatPolicy
 
-        return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
+        return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.tools))
     _check_model_named(settings)
     return open_method(settings).offline_policy(environment)
 

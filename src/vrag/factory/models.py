@@ -94,17 +94,18 @@ def open_chat(settings: Settings) -> OpenAIChat:
 
 
 def chat_options(
-    settings: Settings, profile: Profile, extensions: Mapping[str, ToolPlugin] | None = None
+    settings: Settings, profile: Profile, tools: Mapping[str, ToolPlugin] | None = None
 ) -> ChatOptions:
     """Return the options of requests to a served model."""
+    from vrag.agent.methods import METHODS
     from vrag.agent.replies.tool_calls import schemas
     from vrag.chat import ChatOptions, ThinkingSwitch
 
     temperature, top_p = _sampling(settings)
-    tools: tuple[Mapping[str, Any], ...] = ()
-    if settings.native_tools and settings.agent == "vimrag":
-        usages = {name: extension.usage for name, extension in (extensions or {}).items()}
-        tools = tuple(schemas(crop=settings.crop_nodes, tools=usages, profile=profile))
+    tool_schemas: tuple[Mapping[str, Any], ...] = ()
+    if settings.native_tools and METHODS[settings.agent].uses_graph:
+        usages = {name: tool.usage for name, tool in (tools or {}).items()}
+        tool_schemas = tuple(schemas(crop=settings.crop_nodes, tools=usages, profile=profile))
     return ChatOptions(
         temperature=temperature,
         top_p=top_p,
@@ -115,7 +116,7 @@ def chat_options(
         thinking_switch=ThinkingSwitch(settings.thinking_switch),
         logprobs=settings.token_details,
         token_ids=settings.token_details,
-        tools=tools,
+        tools=tool_schemas,
     )
 
 

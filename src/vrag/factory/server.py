@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from vrag import __version__
-from vrag.agent.methods.registry import METHODS
+from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
 from vrag.corpus.convert import CONVERTERS
 from vrag.errors import CollectionError, SettingsError

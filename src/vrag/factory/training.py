@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
+from vrag.agent.methods import METHODS
 from vrag.embed.model_files import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
 from vrag.evaluation.answer_extraction import Extractor
@@ -115,6 +116,6 @@ def open_scorer(
     """
     judge = open_judge(settings, exact=exact, beside=beside)
     extras = load_parts([*parts, *(weights.extras if weights else ())])
-    if weights is None and settings.agent == "vimrag":
+    if weights is None and METHODS[settings.agent].uses_graph:
         return OutcomeReward(judge, extras=extras)
     return CompositeReward(judge, weights or Weights(), extras=extras)

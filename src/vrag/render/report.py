@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.agent.citations import Citations, citations, is_whole
+from vrag.agent.runs.run_result import Citations, citations, is_whole
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
 from vrag.render.html import render_page
 from vrag.render.markdown import image, inline

@@ -13,7 +13,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.actions import Flag
-from vrag.agent.citations import citations
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
@@ -24,6 +23,7 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.policy import FinishReason
+from vrag.agent.runs.run_result import citations
 from vrag.render.figures import Figures, ImageStore, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
 from vrag.render.html import render_page

@@ -23,7 +23,7 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.methods.registry import METHODS
+from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.render.outcome import OFFLINE, outcome

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.background import run_in_thread
+from vrag.background import run_in_thread
 from vrag.rollouts.rollout import roll_out
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ pages. Everything here is a pure function of its arguments.
 from __future__ import annotations
 
 from vrag.agent.extractive.answer_selection import SelectedAnswer, best_quote
-from vrag.agent.extractive.follow_up_rewrite import completed
-from vrag.agent.extractive.query_analysis import search_query
+from vrag.agent.extractive.query_analysis import completed, search_query
 
 __all__ = ["SelectedAnswer", "best_quote", "completed", "search_query"]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vrag.agent.extractive.evidence_region import FIRM, likeliest_line, region
-from vrag.agent.extractive.line_scoring import LocatedLine, locate, says_kind
+from vrag.agent.extractive.line_scoring import ScoredPage, locate, says_kind
 from vrag.agent.extractive.query_analysis import AnswerType, QuestionAnalysis, parse
-from vrag.agent.extractive.text_layout import PageLayout, layout
-from vrag.agent.extractive.tokens import STOP_WORDS, is_cjk, tokens
+from vrag.agent.extractive.text_layout import STOP_WORDS, PageLayout, is_cjk, layout, tokens
 from vrag.geometry import Box
 from vrag.types import Item
 
@@ -31,23 +30,62 @@ _STOP = re.compile(r"[.!?;](?=[\s\"”')\]]|$)|[。！？；]")
 
 
 def span(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:
-    """Start and end in the item's text of what to quote for a line."""
+    """Return the start and end in the item's text of what to quote for a line."""
     if _is_prose(page, number):
         return _sentence(page, number, asked)
     first, last = _row_around(page, number)
     start, end = page.lines[first].start, page.lines[last].end
-    for following in range(last + 1, min(last + 1 + MAX_FOLLOWING_LINES, len(page.lines))):
-        if (
-            _says_more(page.item.text[start:end], asked)
-            or page.lines[following].end - start > MAX_QUOTE_CHARS
-        ):
+    for line in page.lines[last + 1 : last + 1 + MAX_FOLLOWING_LINES]:
+        terms = {token.term for token in tokens(page.item.text[start:end])}
+        says_more = bool(terms.difference(asked, STOP_WORDS))
+        if says_more or line.end - start > MAX_QUOTE_CHARS:
             break
-        end = max(end, page.lines[following].end)
+        end = max(end, line.end)
     return start, end
 
 
+def _is_prose(page: PageLayout, number: int) -> bool:
+    """Return whether a line stands in a block of running text."""
+    block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
+    texts = [page.item.text[line.start : line.end] for line in block]
+    words = [text[token.start : token.end].lower() for text in texts for token in tokens(text)]
+    empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
+    return len(words) >= 8 and empty >= MIN_PROSE_SHARE * len(words)
+
+
+def _sentence(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:
+    """Return the sentence on a line that holds most of the question, over the lines of text around it."""
+    text = page.item.text
+    line = page.lines[number]
+    low = page.lines[_find_block_end(page, number, -1)].start
+    high = page.lines[_find_block_end(page, number, +1)].end
+    ends = [low, *(match.end() for match in _STOP.finditer(text, low, high)), high]
+    sentences = [(a, b) for a, b in pairwise(ends) if a < line.end and b > line.start and text[a:b].strip()]
+
+    def score(sentence: tuple[int, int]) -> tuple[int, int]:
+        words = text[slice(*sentence)]
+        return len({token.term for token in tokens(words)}.intersection(asked)), len(words)
+
+    start, end = max(sentences, key=score, default=(line.start, line.end))
+    start, end = max(start, line.end - MAX_QUOTE_CHARS), min(end, line.start + MAX_QUOTE_CHARS)
+    quoted = text[start:end].strip()
+    start = text.index(quoted, start)
+    return start, start + len(quoted)
+
+
+def _find_block_end(page: PageLayout, number: int, step: int) -> int:
+    """Return the last line in one direction, in the order of the text, that is of the same block."""
+    block = page.lines[number].block
+    last = number
+    while 0 <= last + step < len(page.lines) and page.lines[last + step].block == block:
+        last += step
+        if abs(page.lines[last].start - page.lines[number].start) > MAX_QUOTE_CHARS:
+            break
+    return last
+
+
 def _row_around(page: PageLayout, number: int) -> tuple[int, int]:
-    """First and last of the lines around one that follow each other in the text and form one row."""
+    """Return the first and last of the lines that follow each other in the text and form one row."""
     first = last = number
     while (
         first > 0
@@ -70,57 +108,6 @@ def _same_row(page: PageLayout, a: int, b: int) -> bool:
     return min(first.y2, second.y2) - max(first.y1, second.y1) > 0.5 * min(first.height, second.height)
 
 
-def _says_more(text: str, asked: Collection[str]) -> bool:
-    """Return whether a text holds a word that is neither the question's nor empty."""
-    return any(token.term not in asked and token.term not in STOP_WORDS for token in tokens(text))
-
-
-def _is_prose(page: PageLayout, number: int) -> bool:
-    """Return whether a line stands in a block of running text."""
-    block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
-    words = [word for line in block for word in _folded(page.item.text[line.start : line.end])]
-    empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
-    return len(words) >= 8 and empty >= MIN_PROSE_SHARE * len(words)
-
-
-def _folded(text: str) -> list[str]:
-    """Return the words of a text in lower case, unstemmed."""
-    return [text[token.start : token.end].lower() for token in tokens(text)]
-
-
-def _sentence(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:
-    """Return the sentence on a line that holds most of the question, over the lines of text around it."""
-    text = page.item.text
-    line = page.lines[number]
-    low = page.lines[_find_block_end(page, number, -1)].start
-    high = page.lines[_find_block_end(page, number, +1)].end
-    ends = [low, *(match.end() for match in _STOP.finditer(text, low, high)), high]
-    pieces = [(a, b) for a, b in pairwise(ends) if a < line.end and b > line.start and text[a:b].strip()]
-    start, end = max(
-        pieces, key=lambda piece: _score_sentence(text[slice(*piece)], asked), default=(line.start, line.end)
-    )
-    start, end = max(start, line.end - MAX_QUOTE_CHARS), min(end, line.start + MAX_QUOTE_CHARS)
-    quoted = text[start:end].strip()
-    start = text.index(quoted, start)
-    return start, start + len(quoted)
-
-
-def _score_sentence(text: str, asked: Collection[str]) -> tuple[int, int]:
-    """Return the number of terms of the question in a sentence, then its length."""
-    return len({token.term for token in tokens(text)} & set(asked)), len(text)
-
-
-def _find_block_end(page: PageLayout, number: int, step: int) -> int:
-    """Return the last line in one direction, in the order of the text, that is of the same block."""
-    block = page.lines[number].block
-    at = number
-    while 0 <= at + step < len(page.lines) and page.lines[at + step].block == block:
-        at += step
-        if abs(page.lines[at].start - page.lines[number].start) > MAX_QUOTE_CHARS:
-            break
-    return at
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedAnswer:
     """Words of an item that may answer a question."""
@@ -136,7 +123,7 @@ class SelectedAnswer:
     answer_box: Box | None
     """The region of the quoted words alone, in `Space.UNIT`."""
     score: float
-    """From 0 to 1: how much of the question comes together at the quote, less for names, numbers
+    """The part of the question, 0 to 1, that comes together at the quote, less for names, numbers
     and figures of the question that stand nowhere on the items given."""
     literal: bool
     """True if a quotation can be the answer. False when the answer has to be counted, computed or seen
@@ -148,30 +135,26 @@ def best_quote(
     question: str, items: Sequence[Item], *, threshold: float = THRESHOLD
 ) -> SelectedAnswer | None:
     """Return the words that answer a question, with their place on the page; None to abstain."""
-    asked = parse(question)
-    found = locate(asked, [layout(item) for item in items])
-    places = [(float(score), page, line) for page in found for line, score in enumerate(page.score)]
-    if not places:
+    analysis = parse(question)
+    pages = locate(analysis, [layout(item) for item in items])
+    lines = [(float(score), page, line) for page in pages for line, score in enumerate(page.score)]
+    if not lines:
         return None
-    _, page, line = max(places, key=lambda place: place[0])
-    score = float(page.support[line]) * MISSING_FACTOR ** _absences(asked, found)
-    return _quote(asked, page, line, min(max(score, 0.0), 1.0)) if score >= threshold else None
+    _, page, line = max(lines, key=lambda entry: entry[0])
+    keys = [term.text for term in analysis.terms if term.key]
+    term_missing = any(not any(page.holds(key) for page in pages) for key in keys)
+    pointer_missing = bool(analysis.pointers) and not any(page.pointed for page in pages)
+    score = float(page.support[line]) * MISSING_FACTOR ** (term_missing + pointer_missing)
+    return _quote(analysis, page, line, min(max(score, 0.0), 1.0)) if score >= threshold else None
 
 
-def _absences(question: QuestionAnalysis, found: Sequence[LocatedLine]) -> int:
-    """Count the kinds of things in the question that stand nowhere: words, and numbered things."""
-    names = any(term.key and not any(page.holds(term.text) for page in found) for term in question.terms)
-    pointers = bool(question.pointers) and not any(page.pointed for page in found)
-    return names + pointers
-
-
-def _quote(question: QuestionAnalysis, found: LocatedLine, number: int, score: float) -> SelectedAnswer:
+def _quote(question: QuestionAnalysis, scored: ScoredPage, number: int, score: float) -> SelectedAnswer:
     """Make the quote; where the words will hardly answer, it points at the likeliest part of the page."""
-    page = found.page
+    page = scored.page
     literal = question.ask not in {AnswerType.COUNT, AnswerType.COLOR, AnswerType.COMPUTE}
-    firm = bool(found.support[number] >= FIRM) and score >= THRESHOLD
+    firm = bool(scored.support[number] >= FIRM) and score >= THRESHOLD
     if page.words and not firm and not (literal and score >= THRESHOLD):
-        number = likeliest_line(found, number)
+        number = likeliest_line(scored, number)
     asked = {term.text for term in question.terms}
     start, end = span(page, number, asked)
     tight = page.rect_of(start, end)
@@ -180,7 +163,7 @@ def _quote(question: QuestionAnalysis, found: LocatedLine, number: int, score: f
         start=start,
         end=end,
         text=page.item.text[start:end],
-        box=region(found, number, tight, firm=firm).box() if tight else None,
+        box=region(scored, number, tight, firm=firm).box() if tight else None,
         answer_box=tight.box() if tight else None,
         score=score,
         literal=literal and says_kind(question.ask, page.item.text[start:end], asked),

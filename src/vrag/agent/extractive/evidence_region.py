@@ -12,19 +12,15 @@ shows is not offered again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vrag.agent.extractive.line_scoring import LocatedLine, locate
+from vrag.agent.extractive.line_scoring import ScoredPage, locate
 from vrag.agent.extractive.query_analysis import parse
 from vrag.agent.extractive.text_layout import PageLayout, Rect, around
 from vrag.geometry import Box
-
-__all__ = ["FIRM", "MAX_REGIONS", "NEW", "RankedRegion", "likeliest_line", "ranked_regions", "region"]
 
 MOST = 0.24
 """Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what
@@ -47,32 +43,37 @@ MOST_WIDE, MOST_HIGH = 8.0, 3.0
 """Greatest width over height of a window, and height over width, both as shares of the page."""
 
 
-def region(found: LocatedLine, line: int, quoted: Rect, *, firm: bool) -> Rect:
+def region(scored: ScoredPage, line: int, quoted: Rect, *, firm: bool) -> Rect:
     """Return the part of the page to show for a quote at `quoted` in the given line."""
     if quoted.area >= MOST:
         return quoted
-    rect = _block(found.page, line, quoted) if firm else _window(found, quoted)
+    rect = _block(scored.page, line, quoted) if firm else _window(scored, quoted)
     return around((rect, quoted)) or quoted
 
 
-def likeliest_line(found: LocatedLine, line: int) -> int:
-    """Return the best line of the part of the page where most of the question's words stand.
-
-    Where there is no such part, the line given is returned.
-    """
-    window = _window(found, None)
-    inside = [n for n, at in enumerate(found.page.lines) if around((at.rect, window)) == window]
-    return max(inside, key=lambda number: found.score[number], default=line)
-
-
 def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
-    """Return the block of a line, cut down when it is too large, with its neighbours while it is small."""
+    """Return the block of a line, cut down when it is too large, with its neighbours while it is small.
+
+    A margin is added where there is room for it.
+    """
     number = page.lines[line].block
     members = [page.lines[member].rect for member in page.blocks[number]]
     rect = _grown(quoted, members, page.aspect, reach=1.0, enough=MOST)
     others = (page.rect_of_block(other) for other in range(len(page.blocks)) if other != number)
     rect = _grown(rect, others, page.aspect, reach=NEAR, enough=ENOUGH)
-    return _padded(rect) if _padded(rect).area <= MOST else rect
+    x1, y1, x2, y2 = rect
+    padded = Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
+    return padded if padded.area <= MOST else rect
+
+
+def likeliest_line(scored: ScoredPage, line: int) -> int:
+    """Return the best line of the part of the page where most of the question's words stand.
+
+    Where there is no such part, the line given is returned.
+    """
+    window = _window(scored, None)
+    inside = [n for n, at in enumerate(scored.page.lines) if around((at.rect, window)) == window]
+    return max(inside, key=lambda number: scored.score[number], default=line)
 
 
 def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, enough: float) -> Rect:
@@ -90,30 +91,29 @@ def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, e
 
 
 def _apart(a: Rect, b: Rect, aspect: float) -> float:
-    """Gap between two rectangles along both axes together, in heights of the page."""
+    """Return the gap between two rectangles along both axes together, in heights of the page."""
     return max(0.0, a.x1 - b.x2, b.x1 - a.x2) * aspect + max(0.0, a.y1 - b.y2, b.y1 - a.y2)
 
 
-def _padded(rect: Rect) -> Rect:
-    """Return the rectangle with a margin, inside the page."""
-    x1, y1, x2, y2 = rect
-    return Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
-
-
-def _window(found: LocatedLine, quoted: Rect | None) -> Rect:
+def _window(scored: ScoredPage, quoted: Rect | None) -> Rect:
     """Return the window over the quote, or anywhere, in which the question's words weigh most.
 
     Where no window covers the quote, the quote is returned.
     """
     sums = np.zeros((ROWS + 1, COLUMNS + 1))
-    sums[1:, 1:] = _heat(found).cumsum(axis=0).cumsum(axis=1)
+    off_centre = (((_CELLS[:, :2] - 0.5) / SPREAD) ** 2).sum(axis=1)
+    weights = np.exp(SHARPNESS * scored.support_at(_CELLS) - off_centre / 2).reshape(ROWS, COLUMNS)
+    sums[1:, 1:] = weights.cumsum(axis=0).cumsum(axis=1)
     best = 0.0, quoted or Rect(0.0, 0.0, 0.0, 0.0)
     for height, width in _SHAPES:
         mass = (
             sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
         )
         if quoted:
-            mass = np.where(_covering(quoted, height, width), mass, -1.0)
+            tops, lefts = np.arange(ROWS - height + 1) / ROWS, np.arange(COLUMNS - width + 1) / COLUMNS
+            rows = (tops <= quoted.y1) & (tops + height / ROWS >= quoted.y2)
+            columns = (lefts <= quoted.x1) & (lefts + width / COLUMNS >= quoted.x2)
+            mass = np.where(rows[:, None] & columns[None, :], mass, -1.0)
         top, left = divmod(int(mass.argmax()), mass.shape[1])
         if mass[top, left] > best[0]:
             window = Rect(left / COLUMNS, top / ROWS, (left + width) / COLUMNS, (top + height) / ROWS)
@@ -122,7 +122,7 @@ def _window(found: LocatedLine, quoted: Rect | None) -> Rect:
 
 
 def _shapes() -> Sequence[tuple[int, int]]:
-    """Heights and widths in cells of the windows compared: the widest for each height."""
+    """Return heights and widths in cells of the windows compared: the widest for each height."""
     widest = ((height, min(COLUMNS, int(MOST * COLUMNS * ROWS / height))) for height in range(1, ROWS + 1))
     shares = (((height, width), (width / COLUMNS) / (height / ROWS)) for height, width in widest)
     return [shape for shape, share in shares if 1 / MOST_HIGH <= share <= MOST_WIDE]
@@ -134,23 +134,8 @@ _CELLS = np.stack([*np.meshgrid(_X, _Y)] * 2, axis=-1).reshape(-1, 4)
 """Centres of the cells as rectangles without extent, row by row."""
 
 
-def _covering(quoted: Rect, height: int, width: int) -> NDArray[np.bool_]:
-    """Return which places of a window cover the quote."""
-    top, left = np.arange(ROWS - height + 1) / ROWS, np.arange(COLUMNS - width + 1) / COLUMNS
-    rows = (top <= quoted.y1) & (top + height / ROWS >= quoted.y2)
-    columns = (left <= quoted.x1) & (left + width / COLUMNS >= quoted.x2)
-    return rows[:, None] & columns[None, :]
-
-
-def _heat(found: LocatedLine) -> NDArray[np.float64]:
-    """Return the weight of each cell of the page as a place of the answer, rows × columns."""
-    support = found.support_at(_CELLS)
-    off = (((_CELLS[:, :2] - 0.5) / SPREAD) ** 2).sum(axis=1)
-    return np.exp(SHARPNESS * support - off / 2).reshape(ROWS, COLUMNS)
-
-
 MAX_REGIONS = 10
-"""As many as are looked at, unless told otherwise."""
+"""Regions that are returned, unless a call asks for another number."""
 NEW = 0.5
 """Share of a part that no one part before it shows, for it to be offered."""
 _WHOLE = Box.unit(0, 0, 1, 1)
@@ -163,20 +148,10 @@ class RankedRegion:
     item: str
     """Id of the page."""
     box: Box
-    """In `Space.UNIT`."""
+    """The part in `Space.UNIT`."""
     score: float
     """The share of the question that comes together at its best line, with what else speaks for it; higher is
     better, comparable within one call only."""
-
-
-class _RankedBlock(NamedTuple):
-    """A block of a page."""
-
-    found: LocatedLine
-    line: int
-    """Number of its best line."""
-    score: float
-    """Of that line."""
 
 
 def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_REGIONS) -> list[RankedRegion]:
@@ -187,42 +162,37 @@ def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_R
 
     Args:
         question: As asked, in any language.
-        pages: Of what retrieval found, best first; see `vrag.agent.extractive.text_layout.layout`.
+        pages: Of what retrieval scored, best first; see `vrag.agent.extractive.text_layout.layout`.
         most: How many to give at most.
 
     Returns:
         Best first, ties in the order of the pages.
     """
-    blocks = [block for found in locate(parse(question), pages) for block in _blocks(found)]
+    blocks: list[tuple[float, ScoredPage, int]] = []
+    for scored in locate(parse(question), pages):
+        page_blocks = scored.page.blocks if scored.page.words else [list(range(len(scored.page.lines)))]
+        for lines in filter(None, page_blocks):
+            line = max(lines, key=lambda number: scored.score[number])
+            blocks.append((float(scored.score[line]), scored, line))
     chosen: list[RankedRegion] = []
-    for block in sorted(blocks, key=lambda block: -block.score):
+    for score, scored, line in sorted(blocks, key=lambda block: -block[0]):
         if len(chosen) == most:
             break
-        item = block.found.page.item.id
-        box = _region_to_show(block, [earlier.box for earlier in chosen if earlier.item == item])
+        item = scored.page.item.id
+        box = _region_to_show(scored, line, [earlier.box for earlier in chosen if earlier.item == item])
         if box is not None:
-            chosen.append(RankedRegion(item, box, block.score))
+            chosen.append(RankedRegion(item, box, score))
     return chosen
 
 
-def _blocks(found: LocatedLine) -> Iterator[_RankedBlock]:
-    """Return the blocks of a page; a text without picture is one."""
-    page = found.page
-    every = list(range(len(page.lines)))
-    for lines in page.blocks if page.words else filter(None, [every]):
-        line = max(lines, key=lambda number: found.score[number])
-        yield _RankedBlock(found, line, float(found.score[line]))
-
-
-def _region_to_show(block: _RankedBlock, before: Sequence[Box]) -> Box | None:
-    """Return the region to show of a block; None where it is shown already."""
-    page = block.found.page
-    if not page.words:
+def _region_to_show(scored: ScoredPage, line: int, before: Sequence[Box]) -> Box | None:
+    """Return the region to show of the block around a line; None where it is shown already."""
+    if not scored.page.words:
         return _WHOLE
-    line = page.lines[block.line].rect
-    if _is_shown(line.box(), before, 1.0):  # known before its surroundings, which take longer
+    rect = scored.page.lines[line].rect
+    if _is_shown(rect.box(), before, 1.0):  # known before its surroundings, which take longer
         return None
-    box = region(block.found, block.line, line, firm=True).box()
+    box = region(scored, line, rect, firm=True).box()
     return None if _is_shown(box, before, 1 - NEW) else box
 
 

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.agent.extractive.query_analysis import AnswerType, QuestionAnalysis
-from vrag.agent.extractive.text_layout import PageLayout
-from vrag.agent.extractive.tokens import one_edit_apart, tokens
+from vrag.agent.extractive.text_layout import PageLayout, one_edit_apart, tokens
 
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
@@ -78,7 +77,7 @@ _KINDS = {
 
 
 @dataclass(slots=True)
-class LocatedLine:
+class ScoredPage:
     """The support for an answer by the lines of one page."""
 
     page: PageLayout
@@ -115,53 +114,53 @@ def says_kind(ask: AnswerType, text: str, asked: Collection[str]) -> bool:
     return _FITS[ask].search("".join(letters)) is not None
 
 
-def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[LocatedLine]:
-    """Score every line of the pages, which come best first."""
+def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[ScoredPage]:
+    """Score every line of the pages, which come best first.
+
+    A term weighs what its rarity among all lines says, more if it is a name or a number.
+    """
     places = [_places(question, page) for page in pages]
-    weights = _weights(question, pages, places)
+    lines = sum(len(page.lines) for page in pages)
+    weights: dict[str, float] = {}
+    for term in question.terms:
+        count = sum(len(page_places.get(term.text, ())) for page_places in places)
+        weights[term.text] = math.log(1 + lines / (0.5 + count)) * (KEY if term.key else 1.0)
+    total = sum(weights.values()) or 1.0
+    weights = {term: weight / total for term, weight in weights.items()}
     return [
-        _found(question, page, there, weights, rank)
-        for rank, (page, there) in enumerate(zip(pages, places, strict=True))
+        _score_page(question, page, page_places, weights, rank)
+        for rank, (page, page_places) in enumerate(zip(pages, places, strict=True))
     ]
 
 
-def _weights(
-    question: QuestionAnalysis, pages: Sequence[PageLayout], places: Sequence[Mapping[str, Sequence[int]]]
-) -> dict[str, float]:
-    """Share of each term: its rarity among the lines given, more for names and numbers."""
-    lines = sum(len(page.lines) for page in pages)
-    counts = {term: sum(len(there.get(term.text, ())) for there in places) for term in question.terms}
-    raw = {
-        term.text: math.log(1 + lines / (0.5 + count)) * (KEY if term.key else 1.0)
-        for term, count in counts.items()
-    }
-    total = sum(raw.values()) or 1.0
-    return {term: weight / total for term, weight in raw.items()}
-
-
-def _found(
+def _score_page(
     question: QuestionAnalysis,
     page: PageLayout,
     places: dict[str, list[int]],
     weights: Mapping[str, float],
     rank: int,
-) -> LocatedLine:
-    """Score the lines of one page."""
+) -> ScoredPage:
+    text = page.item.text
     title = frozenset(token.term for token in tokens(f"{page.item.heading} {page.item.document_name}"))
     topic = TOPIC * sum(weight for term, weight in weights.items() if term in title and term not in places)
     support = topic + _support(page, places, weights, page.rects)
     score = support - RANK * rank
-    pointed = [number for number, line in enumerate(page.lines) if _captions(question, page, line.start)]
+
+    captions = [pointer.caption for pointer in question.pointers if pointer.kind != "page"]
+    pages = [pointer.number for pointer in question.pointers if pointer.kind == "page"]
+    pointed = [
+        number
+        for number, line in enumerate(page.lines)
+        if any(caption.match(text, line.start) for caption in captions)
+    ]
     if pointed:
         score += POINTED * _nearness(page, pointed, page.rects)
-    here = any(
-        pointer.kind == "page" and pointer.number == str(page.item.ordinal) for pointer in question.pointers
-    )
+    here = str(page.item.ordinal) in pages
     score += POINTED * here
+
     if fits := _FITS.get(question.ask):
-        text = page.item.text
         score += np.asarray([FITTING * bool(fits.search(text, line.start, line.end)) for line in page.lines])
-    return LocatedLine(page, places, weights, support, score, title, bool(pointed) or here)
+    return ScoredPage(page, places, weights, support, score, title, bool(pointed) or here)
 
 
 def _support(
@@ -170,41 +169,29 @@ def _support(
     weights: Mapping[str, float],
     rects: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Weighted share of the terms near each rectangle."""
+    """Return the weighted share of the terms near each rectangle."""
     total = np.zeros(len(rects))
-    for term, there in places.items():
-        total += weights[term] * (TOPIC + (1 - TOPIC) * _nearness(page, there, rects))
+    for term, lines in places.items():
+        total += weights[term] * (TOPIC + (1 - TOPIC) * _nearness(page, lines, rects))
     return total
-
-
-def _captions(question: QuestionAnalysis, page: PageLayout, start: int) -> bool:
-    """Return whether a line begins with the name of something that the question points at."""
-    return any(
-        pointer.kind != "page" and pointer.caption.match(page.item.text, start)
-        for pointer in question.pointers
-    )
 
 
 def _places(question: QuestionAnalysis, page: PageLayout) -> dict[str, list[int]]:
     """Return the lines that hold each term of the question, or the kind of thing that it names."""
-    words = [[token.term for token in tokens(page.item.text[line.start : line.end])] for line in page.lines]
-    found = {term.text: _holding({term.text}, words) for term in question.terms}
-    for term in [term for term, lines in found.items() if not lines]:
-        found[term] = _holding(_variants(term, words), words)
-    for term in found.keys() & _KINDS.keys():
-        found[term] = sorted({*found[term], *_matching(_KINDS[term], page)})
-    return {term: lines for term, lines in found.items() if lines}
-
-
-def _matching(pattern: re.Pattern[str], page: PageLayout) -> list[int]:
-    """Return numbers of the lines in which a pattern occurs."""
     text = page.item.text
-    return [number for number, line in enumerate(page.lines) if pattern.search(text, line.start, line.end)]
-
-
-def _holding(terms: Collection[str], words: Sequence[Sequence[str]]) -> list[int]:
-    """Return numbers of the lines in which one of the terms stands."""
-    return [number for number, line in enumerate(words) if any(term in line for term in terms)]
+    words = [[token.term for token in tokens(text[line.start : line.end])] for line in page.lines]
+    places: dict[str, list[int]] = {}
+    for term in dict.fromkeys(term.text for term in question.terms):
+        holding = [number for number, line in enumerate(words) if term in line]
+        if not holding and (variants := _variants(term, words)):
+            holding = [number for number, line in enumerate(words) if not variants.isdisjoint(line)]
+        if pattern := _KINDS.get(term):
+            lines = enumerate(page.lines)
+            matching = {number for number, line in lines if pattern.search(text, line.start, line.end)}
+            holding = sorted(matching.union(holding))
+        if holding:
+            places[term] = holding
+    return places
 
 
 def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
@@ -224,14 +211,12 @@ def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
 def _nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
     step = -(-len(places) // MAX_PLACES)
-    there = page.rects[np.asarray(places[::step])]
-    left, right = there[None, :, 0] - rects[:, None, 2], rects[:, None, 0] - there[None, :, 2]
-    above, below = there[None, :, 1] - rects[:, None, 3], rects[:, None, 1] - there[None, :, 3]
+    lines = page.rects[np.asarray(places[::step])]
+    left, right = lines[None, :, 0] - rects[:, None, 2], rects[:, None, 0] - lines[None, :, 2]
+    above, below = lines[None, :, 1] - rects[:, None, 3], rects[:, None, 1] - lines[None, :, 3]
     across = np.maximum(0.0, np.maximum(left, right)) * page.aspect * ACROSS
     along = np.maximum(0.0, above) + np.maximum(0.0, below) * BELOW
     near = BESIDE * np.exp(-np.hypot(across, along).min(axis=1) / REACH)
-    if (
-        rects is page.rects
-    ):  # the boxes of neighbouring lines may overlap: only the line itself counts in full
+    if rects is page.rects:  # boxes of neighbouring lines may overlap: only the line itself counts in full
         near[np.asarray(places)] = 1.0
     return near

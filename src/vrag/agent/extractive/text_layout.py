@@ -1,4 +1,8 @@
-"""The layout of a page from its words alone: lines, and blocks of lines that belong together.
+"""The text of a page: its words as terms that can be compared, and its lines and blocks.
+
+Case, width, inflection and script of a term are folded away. Words of scripts with spaces become light stems;
+runs of Chinese, Japanese and Korean characters become overlapping pairs, which need no dictionary. Morphology
+only: no synonyms.
 
 A line is a run of words in the order of the text that stand beside each other. A block is a set of
 lines that whitespace keeps together: a paragraph, a list, a table, the labels of a chart. Lengths
@@ -9,17 +13,119 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrag.geometry import Box
-from vrag.types import Item, Word
+from vrag.types import Item
 
-__all__ = ["PageLayout", "Rect", "TextLine", "around", "layout"]
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+_TOKEN = re.compile(rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+")
+_ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
+_NUMBER = re.compile(r"\d[\d.]*")
+_VOWEL = re.compile(r"[aeiouy]")
+
+STOP_WORDS = frozenset(
+    """a about according after all also among an and any are as at be been before being both but by can
+    could did do does doing down during each either every few following for from given had has
+    have having he her here him his how i if in include included includes including into is it
+    its itself just like look looks many me mention mentioned more most much my name named no
+    nor not of on one only or other our out over own per please provide same say says shall she
+    should show shown shows so some such tell than that the their them then there these they
+    this those through to too under until up us use used uses using very was we were what when
+    where whether which while who whom whose why will with would you your""".split()
+)
+"""English words that say nothing about what a question looks for."""
+
+
+class Token(NamedTuple):
+    """One term of a text: `text[start:end]`, folded to `term`."""
+
+    term: str
+    start: int
+    end: int
+
+
+def tokens(text: str) -> list[Token]:
+    """Return the terms of a text in order, stop words included.
+
+    >>> [token.term for token in tokens("Studies of 1,234 gross margins")]
+    ['study', 'of', '1234', 'gross', 'margin']
+    >>> [token.term for token in tokens("总收入")]
+    ['总收', '收入']
+    """
+    terms: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if match["skip"]:
+            continue
+        if is_cjk(text[start]) and end - start > 1:
+            terms += (Token(text[at : at + 2], at, at + 2) for at in range(start, end - 1))
+        else:
+            terms.append(Token(stem(match.group()), start, end))
+    return terms
+
+
+def is_cjk(text: str) -> bool:
+    """Return whether the text starts with a Chinese, Japanese or Korean character."""
+    return re.match(f"[{CJK}]", text) is not None
+
+
+def is_number(term: str) -> bool:
+    """Return whether a term is a plain number."""
+    return _NUMBER.fullmatch(term) is not None
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """Return the word without case, thousands separators and the commonest English endings.
+
+    >>> [stem(word) for word in ("Companies", "cited", "running", "1,383", "21st", "loss")]
+    ['company', 'cit', 'run', '1383', '21', 'loss']
+    """
+    folded = unicodedata.normalize("NFKC", word).casefold().rstrip(".")
+    if folded[:1].isdigit():
+        return _ORDINAL.sub(r"\1", folded.replace(",", ""))
+    word = folded.replace(".", "")
+    if not word.isascii():
+        return word
+
+    # The s of a plural or of a verb.
+    if len(word) >= 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        if word.endswith("ies"):
+            word = word[:-3] + "y"
+        else:
+            word = word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
+
+    # The endings ed, ing and ly, and a final e, where a stem with a vowel and three letters remains.
+    for ending in ("ing", "ed", "ly"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) >= 3 and _VOWEL.search(rest):
+            doubled = rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            word = rest[:-1] if doubled else rest
+            break
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def one_edit_apart(a: str, b: str) -> bool:
+    """Return whether one inserted, lost, changed or swapped letter turns one word into the other.
+
+    >>> one_edit_apart("goverment", "government"), one_edit_apart("fourth", "fifth")
+    (True, False)
+    """
+    if abs(len(a) - len(b)) > 1:
+        return False
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    left, right = a[same:], b[same:]
+    swapped = left[1::-1] + left[2:] if len(left) > 1 else left
+    return left[1:] == right[1:] or left[1:] == right or left == right[1:] or swapped == right
+
 
 _BREAK = re.compile(r"[\r\n\u2028\u2029\f\v]")
 _SENTENCE = re.compile(
@@ -109,7 +215,7 @@ def around(rects: Iterable[Rect]) -> Rect | None:
 
 def layout(item: Item) -> PageLayout:
     """Find the lines and blocks of an item. Words without a usable box or span are left out."""
-    words = _usable(item)
+    words = _usable_words(item)
     aspect = item.size.width / item.size.height if item.size and item.size.height > 0 else 1.0
     lines = _lines(item.text, words) if words else _sentences(item.text)
     blocks = _blocks(lines, aspect) if words else [[number] for number in range(len(lines))]
@@ -120,43 +226,38 @@ def layout(item: Item) -> PageLayout:
     return PageLayout(item, words, lines, rects, blocks, aspect)
 
 
-def _usable(item: Item) -> list[tuple[int, int, Rect]]:
-    """Return words with a span inside the text and a box inside the page, by start."""
-    found = [(word.start, word.end, rect) for word in item.words if (rect := _rect(word, len(item.text)))]
-    return sorted(found, key=lambda word: word[:2])
-
-
-def _rect(word: Word, length: int) -> Rect | None:
-    """Return the word's box, clipped to the page; None when nothing of it can be used."""
-    sides = word.box.as_tuple()
-    if not (0 <= word.start < word.end <= length) or not all(map(math.isfinite, sides)):
-        return None
-    rect = Rect(*(min(max(side, 0.0), 1.0) for side in sides))
-    return rect if rect.area > 0 else None
+def _usable_words(item: Item) -> list[tuple[int, int, Rect]]:
+    """Return words with a span inside the text and a box clipped to the page, by start."""
+    words: list[tuple[int, int, Rect]] = []
+    for word in item.words:
+        sides = word.box.as_tuple()
+        if 0 <= word.start < word.end <= len(item.text) and all(map(math.isfinite, sides)):
+            rect = Rect(*(min(max(side, 0.0), 1.0) for side in sides))
+            if rect.area > 0:
+                words.append((word.start, word.end, rect))
+    return sorted(words, key=lambda word: word[:2])
 
 
 def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:
-    """Return runs of words between line breaks of the text and jumps on the page."""
-    runs: list[list[tuple[int, int, Rect]]] = []
+    """Return runs of words between line breaks of the text and jumps on the page.
+
+    Words without a space between them stay on one line.
+    """
+    lines: list[TextLine] = []
+    before = words[0]
     for word in words:
-        if runs and _continues(text, runs[-1][-1], word):
-            runs[-1].append(word)
+        start, end, rect = word
+        same_line = not _BREAK.search(text, before[1], start) and (
+            start <= before[1] or _beside(before[2], rect)
+        )
+        if lines and same_line:
+            line = lines[-1]
+            line.end = max(line.end, end)
+            line.rect = around((line.rect, rect)) or rect
         else:
-            runs.append([word])
-    return [_line(run) for run in runs]
-
-
-def _continues(text: str, last: tuple[int, int, Rect], word: tuple[int, int, Rect]) -> bool:
-    """Return whether a word stands on the line of the one before it; words without a space between do."""
-    if _BREAK.search(text, last[1], word[0]):
-        return False
-    return word[0] <= last[1] or _beside(last[2], word[2])
-
-
-def _line(run: Sequence[tuple[int, int, Rect]]) -> TextLine:
-    rect = around(word[2] for word in run)
-    assert rect is not None, "a run has at least one word"
-    return TextLine(run[0][0], max(word[1] for word in run), rect)
+            lines.append(TextLine(start, end, rect))
+        before = word
+    return lines
 
 
 def _beside(a: Rect, b: Rect) -> bool:
@@ -166,14 +267,14 @@ def _beside(a: Rect, b: Rect) -> bool:
 
 def _sentences(text: str) -> list[TextLine]:
     """Return the sentences of a text without picture, as lines set one below the other."""
-    found: list[TextLine] = []
+    lines: list[TextLine] = []
     for match in _SENTENCE.finditer(text):
-        stripped = match.group().strip()
-        if stripped:
-            start = match.start() + match.group().index(stripped)
-            place = Rect(0.0, len(found) * PITCH, 1.0, (len(found) + 0.5) * PITCH)
-            found.append(TextLine(start, start + len(stripped), place))
-    return found
+        sentence = match.group().strip()
+        if sentence:
+            start = match.start() + match.group().index(sentence)
+            rect = Rect(0.0, len(lines) * PITCH, 1.0, (len(lines) + 0.5) * PITCH)
+            lines.append(TextLine(start, start + len(sentence), rect))
+    return lines
 
 
 def _blocks(lines: Sequence[TextLine], aspect: float) -> list[list[int]]:
@@ -187,14 +288,14 @@ def _blocks(lines: Sequence[TextLine], aspect: float) -> list[list[int]]:
         return number
 
     order = sorted(range(len(lines)), key=lambda number: lines[number].rect.y1)
-    for place, upper in enumerate(order):
+    for position, upper in enumerate(order):
         a = lines[upper].rect
         reach = a.y2 + ROW_GAP * SIZE_RATIO * a.height
-        for lower in order[place + 1 :]:
+        for lower in order[position + 1 :]:
             b = lines[lower].rect
             if b.y1 > reach:
                 break
-            if _joined(a, b, aspect):
+            if _in_one_block(a, b, aspect):
                 parent[root(lower)] = root(upper)
     groups: dict[int, list[int]] = {}
     for number in range(len(lines)):
@@ -202,7 +303,7 @@ def _blocks(lines: Sequence[TextLine], aspect: float) -> list[list[int]]:
     return list(groups.values())
 
 
-def _joined(a: Rect, b: Rect, aspect: float) -> bool:
+def _in_one_block(a: Rect, b: Rect, aspect: float) -> bool:
     """Return whether two lines belong to one block."""
     low, high = sorted((a.height, b.height))
     if high > SIZE_RATIO * low:

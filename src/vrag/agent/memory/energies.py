@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 
-__all__ = [
-    "Energy",
-    "ForgottenItem",
-    "MemoryOptions",
-    "MemorySelection",
-    "Propagation",
-    "Remembered",
-    "energies",
-    "select",
-]
+T = TypeVar("T")
 
 
 class Propagation(StrEnum):
@@ -83,31 +74,31 @@ class Remembered:
     node: str
     """The newest node that does."""
     label: str
-    """Its label there."""
+    """The label there."""
     order: int
-    """Of that node."""
+    """Position of that node in the order of creation."""
     position: int
-    """Among the results of that node, from 0."""
+    """Position among the results of that node, from 0."""
     nodes: tuple[str, ...]
     """All nodes that do, in order."""
     item: str
     region: tuple[float, float, float, float] | None = None
     """The part that was shown, in item pixels; None for the whole."""
     seconds: tuple[float, ...] = ()
-    """Of a clip: the frames that any of the nodes remembers, ascending; empty for a picture."""
+    """The frames of a clip that any of the nodes remembers, ascending; empty for a picture."""
     energy: float
     """The highest Ω that it has in any of the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenItem:
-    """An item that is remembered and not shown, and the reason."""
+class Omitted(Generic[T]):
+    """An item that is not shown, or frames of it, and the reason."""
 
-    entry: Remembered
+    entry: T
     reason: str
     """One sentence for people."""
     seconds: tuple[float, ...] = ()
-    """Of a clip: the frames that are not shown; empty for a picture."""
+    """The frames of a clip that are not shown; empty for a picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +107,7 @@ class MemorySelection:
 
     kept: tuple[Remembered, ...]
     """Highest energy first; of equals, the newer node's, then the earlier result."""
-    dropped: tuple[ForgottenItem, ...] = ()
+    dropped: tuple[Omitted[Remembered], ...] = ()
 
 
 def energies(graph: Graph, options: MemoryOptions) -> tuple[Energy, ...]:
@@ -137,7 +128,7 @@ def energies(graph: Graph, options: MemoryOptions) -> tuple[Energy, ...]:
     steps = [node for node in graph.nodes if node.kind is not NodeKind.ANSWER]
     passed_on: dict[str, float] = {}
     children: defaultdict[str, list[str]] = defaultdict(list)
-    found: list[Energy] = []
+    all_energies: list[Energy] = []
     for node in reversed(steps):
         followed = children[node.id]
         feedback = options.feedback * math.fsum(passed_on[child] for child in followed)
@@ -148,19 +139,15 @@ def energies(graph: Graph, options: MemoryOptions) -> tuple[Energy, ...]:
             for memory_item in node.memory
             if memory_item.useful
         ]
-        found += useful
+        all_energies += useful
         if not node.pending:
-            passed_on[node.id] = _passed_on(useful, feedback, options.propagation)
+            if useful:
+                passed_on[node.id] = math.fsum(energy.total for energy in useful) / len(useful)
+            else:
+                passed_on[node.id] = feedback if options.propagation is Propagation.THROUGH else 0.0
             for parent in node.parents:
                 children[parent].append(node.id)
-    return tuple(found)
-
-
-def _passed_on(useful: Sequence[Energy], feedback: float, propagation: Propagation) -> float:
-    """M of a node."""
-    if useful:
-        return math.fsum(energy.total for energy in useful) / len(useful)
-    return feedback if propagation is Propagation.THROUGH else 0.0
+    return tuple(all_energies)
 
 
 def select(graph: Graph, options: MemoryOptions) -> MemorySelection:
@@ -172,25 +159,23 @@ def select(graph: Graph, options: MemoryOptions) -> MemorySelection:
     memories: defaultdict[tuple[object, ...], list[Energy]] = defaultdict(list)
     for energy in energies(graph, options):
         memories[energy.memory_item.item, energy.memory_item.region].append(energy)
-    ranked = sorted(
-        map(_united, memories.values()), key=lambda entry: (-entry.energy, -entry.order, entry.position)
-    )
+    entries: list[Remembered] = []
+    for same in memories.values():  # the newest node first
+        node, memory_item = same[0].node, same[0].memory_item
+        entries.append(
+            Remembered(
+                node=node.id,
+                label=memory_item.label,
+                order=node.order,
+                position=memory_item.position,
+                nodes=tuple(dict.fromkeys(energy.node.id for energy in reversed(same))),
+                item=memory_item.item,
+                region=memory_item.region,
+                seconds=tuple(sorted({second for energy in same for second in energy.memory_item.seconds})),
+                energy=max(energy.total for energy in same),
+            )
+        )
+    ranked = sorted(entries, key=lambda entry: (-entry.energy, -entry.order, entry.position))
     reason = f"Only the {options.items} items of the highest energy are shown."
-    dropped = tuple(ForgottenItem(entry, reason, entry.seconds) for entry in ranked[options.items :])
+    dropped = tuple(Omitted(entry, reason, entry.seconds) for entry in ranked[options.items :])
     return MemorySelection(tuple(ranked[: options.items]), dropped)
-
-
-def _united(same: Sequence[Energy]) -> Remembered:
-    """One item from all that nodes remember of it, the newest node first."""
-    newest = same[0]
-    return Remembered(
-        node=newest.node.id,
-        label=newest.memory_item.label,
-        order=newest.node.order,
-        position=newest.memory_item.position,
-        nodes=tuple(dict.fromkeys(energy.node.id for energy in reversed(same))),
-        item=newest.memory_item.item,
-        region=newest.memory_item.region,
-        seconds=tuple(sorted({second for energy in same for second in energy.memory_item.seconds})),
-        energy=max(energy.total for energy in same),
-    )

@@ -17,8 +17,6 @@ from typing import Any
 from vrag.agent.replies.tool_arguments import IDENTIFIER
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
 
-__all__ = ["ROOT", "Graph", "Node", "NodeKind", "RememberedItem"]
-
 ROOT = "root"
 """Id of the node that every graph begins with."""
 
@@ -47,14 +45,14 @@ class RememberedItem:
     item: str
     """Id of the item."""
     position: int
-    """Among the results of its node, from 0."""
+    """Position among the results of its node, from 0."""
     useful: bool = True
     priority: int = 5
     """1 to 5; 0 for what is not useful."""
     region: tuple[float, float, float, float] | None = None
     """The part of the item that was shown, in item pixels; None for the whole."""
     seconds: tuple[float, ...] = ()
-    """Of a clip: the frames that are remembered, in seconds of its video."""
+    """The frames of a clip that are remembered, in seconds of its video."""
     reviewed: bool = True
     """False for what the model answered from without saying what it is worth."""
 
@@ -87,20 +85,18 @@ class Node:
 class Graph:
     """The nodes in the order of creation; every node comes after its parents, so there are no circles.
 
-    What can be wrong with a change is told in one sentence that the model can act on.
-
-    Raises:
-        ValueError: If a node does not stand at its order, has the id of another, or comes before a parent.
+    What can be wrong with a change is told in one sentence that the model can act on. Raises `ValueError` if
+    a node does not stand at its order, has the id of another, or comes before a parent.
     """
 
     nodes: tuple[Node, ...] = ()
 
     def __post_init__(self) -> None:
-        known: set[str] = set()
+        ids: set[str] = set()
         for order, node in enumerate(self.nodes):
-            if node.order != order or node.id in known or not known.issuperset(node.parents):
+            if node.order != order or node.id in ids or not ids.issuperset(node.parents):
                 raise ValueError(f"node {node.id!r} does not stand where it may in the graph")
-            known.add(node.id)
+            ids.add(node.id)
 
     @classmethod
     def of(cls, question: str) -> Graph:
@@ -108,11 +104,7 @@ class Graph:
         return cls((Node(id=ROOT, kind=NodeKind.ROOT, query=question, summary="", order=0),))
 
     def node(self, node_id: str) -> Node:
-        """Return the node of this id.
-
-        Raises:
-            ValueError: If there is none.
-        """
+        """Return the node of this id; raise `ValueError` if there is none."""
         if fault := self._unknown((node_id,)):
             raise ValueError(fault)
         return next(node for node in self.nodes if node.id == node_id)
@@ -147,15 +139,13 @@ class Graph:
     def remembered(self, parents: Iterable[str], label: str) -> tuple[Node, RememberedItem]:
         """Return the item that a label means: the useful result of that name in the first parent with one.
 
-        Raises:
-            ValueError: If no parent remembers such a result.
+        Raises `ValueError` if no parent remembers such a result.
         """
-        holders = [self.node(parent) for parent in parents]
-        useful = [
-            (node, memory_item) for node in holders for memory_item in node.memory if memory_item.useful
-        ]
-        if found := next((pair for pair in useful if pair[1].label == label), None):
-            return found
+        nodes = [self.node(parent) for parent in parents]
+        useful = [(node, memory_item) for node in nodes for memory_item in node.memory if memory_item.useful]
+        for node, memory_item in useful:
+            if memory_item.label == label:
+                return node, memory_item
         kept = ", ".join(f"{memory_item.label} of {node.id}" for node, memory_item in useful) or "nothing"
         raise ValueError(f"No parent remembers {label}; the parents named remember {kept}.")
 
@@ -163,37 +153,29 @@ class Graph:
         """Return why a call cannot be carried out; None when it can."""
         match call:
             case SearchNode(node, parents, query):
-                return self._fault_of_node(node, NodeKind.SEARCH, parents, query)
-            case ToolNode(node, parents, _, text):
-                return self._fault_of_node(node, NodeKind.TOOL, parents, text)
+                return self._fault_of_node(node, parents) or self._fault_of_query(query)
+            case ToolNode(node, parents):
+                return self._fault_of_node(node, parents)
             case CropNode(node, parents, label, _):
-                return self._fault_of_node(node, NodeKind.CROP, parents, label) or self._forgotten(
-                    parents, label
-                )
+                return self._fault_of_node(node, parents) or self._fault_of_label(parents, label)
             case Memorize():
                 return self._fault_of_review(call, labels)
             case AnswerNode(parents, _):
                 return self._ended() or self._fault_of_parents(parents)
 
     def add(self, *, id: str, kind: NodeKind, parents: tuple[str, ...], query: str, tool: str = "") -> Graph:
-        """With one more node, whose results are to be summarised.
+        """Return the graph with one more node, whose results are to be summarised.
 
-        Raises:
-            ValueError: If that cannot be, with the reason.
+        Raises `ValueError` if that cannot be, with the reason.
         """
-        if fault := self._fault_of_node(id, kind, parents, query):
+        query_fault = self._fault_of_query(query) if kind is NodeKind.SEARCH else None
+        if fault := self._fault_of_node(id, parents) or query_fault:
             raise ValueError(fault)
-        order = len(self.nodes)
-        return Graph(
-            (*self.nodes, Node(id=id, kind=kind, parents=parents, query=query, tool=tool, order=order))
-        )
+        node = Node(id=id, kind=kind, parents=parents, query=query, tool=tool, order=len(self.nodes))
+        return Graph((*self.nodes, node))
 
     def complete(self, summary: str, memory: tuple[RememberedItem, ...] = ()) -> Graph:
-        """With the pending node summarised.
-
-        Raises:
-            ValueError: If no node is pending.
-        """
+        """Return the graph with the pending node summarised; raise `ValueError` if no node is pending."""
         pending = self.pending
         if pending is None:
             raise ValueError(_NOTHING_PENDING)
@@ -201,12 +183,10 @@ class Graph:
         return Graph(tuple(done if node is pending else node for node in self.nodes))
 
     def answer(self, parents: tuple[str, ...], text: str, memory: tuple[RememberedItem, ...] = ()) -> Graph:
-        """With the answer, which ends the run.
+        """Return the graph with the answer, which ends the run.
 
         A node that is pending is completed with an empty summary, whether or not it is among the parents.
-
-        Raises:
-            ValueError: If that cannot be, with the reason.
+        Raises `ValueError` if that cannot be, with the reason.
         """
         if fault := self._ended() or self._fault_of_parents(parents):
             raise ValueError(fault)
@@ -224,39 +204,37 @@ class Graph:
 
         A summary of null means that the results are still to be summarised. Equal graphs give equal texts.
         """
-        lines = [
-            json.dumps(_node_fields(node), ensure_ascii=False, separators=(",", ":")) for node in self.nodes
-        ]
+        lines: list[str] = []
+        for node in self.nodes:
+            fields: dict[str, Any] = {
+                "id": node.id,
+                "kind": node.kind.value,
+                "parents": node.parents,
+                "query": node.query,
+                "tool": node.tool,
+                "summary": node.summary,
+                "remembered": [memory_item.label for memory_item in node.memory if memory_item.useful],
+            }
+            content = {name: value for name, value in fields.items() if value or value is None}
+            lines.append(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
         return "[" + ",\n".join(lines) + "]"
 
-    def _fault_of_node(
-        self, node_id: str, kind: NodeKind, parents: tuple[str, ...], query: str
-    ) -> str | None:
-        return (
-            self._ended()
-            or self._unsummarised()
-            or self._fault_of_id(node_id)
-            or self._fault_of_parents(parents)
-            or (self._repeated(query) if kind is NodeKind.SEARCH else None)
-        )
-
-    def _ended(self) -> str | None:
-        return "The answer has been given; nothing can follow it." if self.answered else None
-
-    def _unsummarised(self) -> str | None:
-        if self.pending is None:
-            return None
-        return (
-            f"Node {self.pending.id} has not been summarised: call summarize_and_memorize for its results "
-            "first, or answer."
-        )
-
-    def _fault_of_id(self, node_id: str) -> str | None:
+    def _fault_of_node(self, node_id: str, parents: tuple[str, ...]) -> str | None:
+        if fault := self._ended():
+            return fault
+        if (pending := self.pending) is not None:
+            return (
+                f"Node {pending.id} has not been summarised: call summarize_and_memorize for its results "
+                "first, or answer."
+            )
         if not IDENTIFIER.fullmatch(node_id):
             return f"{node_id!r} cannot be the id of a node: use 1 to 64 letters, digits, _ or -."
         if any(node.id == node_id for node in self.nodes):
             return f"There is a node {node_id} already; give the new one an id of its own."
-        return None
+        return self._fault_of_parents(parents)
+
+    def _ended(self) -> str | None:
+        return "The answer has been given; nothing can follow it." if self.answered else None
 
     def _fault_of_parents(self, parents: tuple[str, ...]) -> str | None:
         if not parents:
@@ -266,19 +244,19 @@ class Graph:
         return self._unknown(parents)
 
     def _unknown(self, ids: Iterable[str]) -> str | None:
-        known = [node.id for node in self.nodes]
-        if unknown := [node_id for node_id in ids if node_id not in known]:
-            return f"There is no node {unknown[0]!r}; the nodes are {', '.join(known)}."
+        node_ids = [node.id for node in self.nodes]
+        if unknown := [node_id for node_id in ids if node_id not in node_ids]:
+            return f"There is no node {unknown[0]!r}; the nodes are {', '.join(node_ids)}."
         return None
 
-    def _repeated(self, query: str) -> str | None:
-        asked = _words(query)
+    def _fault_of_query(self, query: str) -> str | None:
+        words = _words(query)
         for node in self.nodes:
-            if node.kind is NodeKind.SEARCH and _words(node.query) == asked:
+            if node.kind is NodeKind.SEARCH and _words(node.query) == words:
                 return f"Node {node.id} has searched for that already: ask for something else, or answer."
         return None
 
-    def _forgotten(self, parents: tuple[str, ...], label: str) -> str | None:
+    def _fault_of_label(self, parents: tuple[str, ...], label: str) -> str | None:
         try:
             self.remembered(parents, label)
         except ValueError as error:
@@ -308,17 +286,3 @@ def _words(query: str) -> frozenset[str]:
     """
     plain = unicodedata.normalize("NFKC", query).casefold()
     return frozenset(re.findall(r"\w+", plain)) or frozenset(plain.split())
-
-
-def _node_fields(node: Node) -> dict[str, Any]:
-    """Return a node, without what is empty."""
-    fields: dict[str, Any] = {
-        "id": node.id,
-        "kind": node.kind.value,
-        "parents": node.parents,
-        "query": node.query,
-        "tool": node.tool,
-        "summary": node.summary,
-        "remembered": [memory_item.label for memory_item in node.memory if memory_item.useful],
-    }
-    return {name: value for name, value in fields.items() if value or value is None}

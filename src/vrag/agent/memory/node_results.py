@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vrag.agent.environment import Environment
 from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import RememberedItem
-from vrag.agent.memory.pixel_budget import Fresh, Visual, fit_fresh
+from vrag.agent.memory.pixel_budget import Placed, Visual, fit_fresh
 from vrag.agent.policy import Part, Picture, Text
 from vrag.agent.prompts import prompt
-from vrag.agent.replies.tool_calls import Memorize, Note
+from vrag.agent.replies.tool_calls import Memorize
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, View
@@ -43,12 +43,18 @@ class Result:
     region: tuple[float, float, float, float] | None = None
     """The part of the item that was shown, in item pixels; None for the whole."""
     seconds: tuple[float, ...] = ()
-    """Of a clip: when the frames shown are seen, in seconds of its video, ascending."""
+    """The moments of the frames shown of a clip, in seconds of its video, ascending."""
 
     @property
     def visual(self) -> bool:
         """True if it can be remembered: a text lives on in the summary only."""
         return not self.label.startswith("Text")
+
+    def remembered(self, position: int, **rating: Any) -> RememberedItem:  # noqa: ANN401 - fields of the item
+        """Return the result as an item of memory, with its rating."""
+        return RememberedItem(
+            label=self.label, item=self.item, position=position, region=self.region, **rating
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +78,35 @@ def reviewed(call: Memorize, results: Sequence[Result]) -> Review:
     memory: list[RememberedItem] = []
     reports: list[str] = []
     for position, result in enumerate(results):
-        if result.visual:
-            note = notes[result.label]
-            seconds, faults = _frames_to_keep(note, result)
-            reports += faults
-            memory.append(_remembered_item(result, position, note, seconds))
+        if not result.visual:
+            continue
+        note = notes[result.label]
+        seconds: tuple[float, ...] = ()
+        if note.useful and result.seconds:
+            seconds, missed = nearest_frames(note.timestamps, result.seconds)
+            reports += [f"{result.label}: no frame was shown at {time:g} seconds." for time in missed]
+            if not seconds:
+                seconds = result.seconds
+                reports.append(f"{result.label}: no frame of it was named; all are remembered.")
+        memory.append(
+            result.remembered(position, useful=note.useful, priority=note.priority, seconds=seconds)
+        )
     return Review(tuple(memory), tuple(reports))
 
 
 def unreviewed(results: Sequence[Result]) -> tuple[RememberedItem, ...]:
     """Return all visual results, of a node from which the model answered without a word about them."""
+    visual = ((position, result) for position, result in enumerate(results) if result.visual)
     return tuple(
-        RememberedItem(
-            label=result.label,
-            item=result.item,
-            position=position,
-            priority=UNREVIEWED_PRIORITY,
-            region=result.region,
-            seconds=result.seconds,
-            reviewed=False,
-        )
-        for position, result in enumerate(results)
-        if result.visual
+        result.remembered(position, priority=UNREVIEWED_PRIORITY, seconds=result.seconds, reviewed=False)
+        for position, result in visual
     )
 
 
 def nearest_frames(
     named: Sequence[float], shown: Sequence[float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the frames that are meant by times, and the times that mean none.
+    """Return the frames that times mean, and the times that mean none.
 
     A time means the nearest frame, the earlier one of two, unless that is more than half a step away: half
     the widest gap between neighbours, or half a second where there is one frame.
@@ -121,29 +127,6 @@ def nearest_frames(
     return tuple(sorted(meant)), tuple(missed)
 
 
-def _frames_to_keep(note: Note, result: Result) -> tuple[tuple[float, ...], list[str]]:
-    """Return the frames to remember of a result, and what there is to report of those named."""
-    if not note.useful or not result.seconds:
-        return (), []
-    meant, missed = nearest_frames(note.timestamps, result.seconds)
-    reports = [f"{result.label}: no frame was shown at {time:g} seconds." for time in missed]
-    if meant:
-        return meant, reports
-    return result.seconds, [*reports, f"{result.label}: no frame of it was named; all are remembered."]
-
-
-def _remembered_item(result: Result, position: int, note: Note, seconds: tuple[float, ...]) -> RememberedItem:
-    return RememberedItem(
-        label=result.label,
-        item=result.item,
-        position=position,
-        useful=note.useful,
-        priority=note.priority,
-        region=result.region,
-        seconds=seconds,
-    )
-
-
 @dataclass(slots=True)
 class Results:
     """Texts, then pictures, then videos, each with a label: `Text 1`, `Picture 1`, `Video 1`."""
@@ -154,15 +137,15 @@ class Results:
     listed: list[Result] = field(default_factory=list[Result])
     """The results, in the order shown."""
     texts: dict[str, str] = field(default_factory=dict[str, str])
-    """By label."""
+    """The texts, by label."""
     shown: dict[str, tuple[Picture, ...]] = field(default_factory=dict[str, tuple[Picture, ...]])
-    """By label; of a video its frames."""
+    """The pictures of each result, by label; of a video its frames."""
     natives: dict[str, Size] = field(default_factory=dict[str, Size])
     """Size of each item, or of the frames of a clip, in pixels."""
     frames: dict[str, dict[float, Image]] = field(default_factory=dict[str, "dict[float, Image]"])
-    """Of each clip: its frames by their moments."""
+    """The frames of each clip, by their moments."""
     opened: dict[str, Item] = field(default_factory=dict[str, "Item"])
-    """By id, what could be opened."""
+    """The items that could be opened, by id."""
     damaged: tuple[str, ...] = ()
     """The reason something that was found is not shown."""
 
@@ -182,34 +165,44 @@ class Results:
         return tuple(picture for pictures in self.shown.values() for picture in pictures)
 
     def gather(self, node: str, ids: Sequence[str], texts: Sequence[str] = ()) -> None:
-        """Open what was found, as far as it can be opened and there is room for it.
+        """Open the items of a search or a tool, as far as they can be opened and there is room for them.
 
-        What cannot be opened by itself, while the search still works, is told in `damaged`.
-
-        Raises:
-            SearchError, CollectionError: If the search fails.
+        `damaged` says what cannot be opened while the search still works. Raises `SearchError` or
+        `CollectionError` if the search fails.
         """
         self.node = node
-        items = [item for id in dict.fromkeys(ids) if (item := self._open(id)) is not None]
-        for item in (item for item in items if item.kind is ItemKind.PASSAGE or item.size is None):
-            self._read(item.text, item.id)
+        for id in dict.fromkeys(ids):
+            try:
+                self.opened[id] = self.environment.item(id)
+            except (SearchError, CollectionError) as error:
+                self._add_damaged(error)
+        items = list(self.opened.values())
+        for item in items:
+            if item.kind is ItemKind.PASSAGE or item.size is None:
+                self._add_text(item.text, item.id)
         for text in texts:
-            self._read(text, "")
-        visuals = [*self._pages(items), *self._clips(items)]
+            self._add_text(text, "")
+
+        pages = [item for item in items if item.size is not None and item.kind is ItemKind.PAGE]
+        visuals = [
+            (item, Visual(f"Picture {number}", item.size))
+            for number, item in enumerate(pages, 1)
+            if item.size is not None
+        ]
+        visuals += self._open_clips(items)
         plan = fit_fresh([visual for _, visual in visuals], self.options, self.environment.profile)
-        places = {fresh.visual.label: fresh for fresh in plan.shown}
+        shown = {placed.entry.label: placed for placed in plan.shown}
         for item, visual in visuals:
-            if visual.label in places:
-                self._look(item, places[visual.label])
+            if visual.label in shown:
+                self._show(item, shown[visual.label])
         for lost in plan.dropped:
-            how = "shown in part" if lost.visual.label in places else "not shown"
-            self.damaged += (f"{lost.visual.label} is {how}: {lost.reason}",)
+            extent = "shown in part" if lost.entry.label in shown else "not shown"
+            self.damaged += (f"{lost.entry.label} is {extent}: {lost.reason}",)
 
     def enlarge(self, node: str, item: str, source: View, region: Box) -> None:
         """Show a part of an item closer.
 
-        Raises:
-            SearchError, CollectionError: If it cannot be opened.
+        Raises `SearchError` or `CollectionError` if it cannot be opened.
         """
         self.node = node
         self.opened[item] = self.environment.item(item)
@@ -235,8 +228,8 @@ class Results:
                 parts += frame_parts(self.shown[result.label])
         return [*parts, Text(prompt("results_request.md", labels=", ".join(self.labels)))]
 
-    def tell(self, log: EventLog) -> None:
-        """Say what was shown."""
+    def add_events(self, log: EventLog) -> None:
+        """Add the events of what was shown."""
         tokens = self.environment.profile.visual_tokens
         for result in (result for result in self.listed if result.item):
             item = self.opened[result.item]
@@ -245,8 +238,8 @@ class Results:
             if result.label in self.texts:
                 log.add_passage(item, label=result.label, node=self.node)
 
-    def seen(self, label: str, memory_item: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
-        """One of the results as evidence; nothing for a text that is no item."""
+    def evidence(self, label: str, memory_item: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
+        """Return one of the results as evidence; nothing for a text that is no item."""
         result = next(result for result in self.listed if result.label == label)
         if not result.item:
             return ()
@@ -260,33 +253,21 @@ class Results:
         span = (min(kept), max(kept)) if kept else None
         return (picture_evidence(first, item, name, node=self.node, seconds=span, sampling=sampling),)
 
-    def _open(self, id: str) -> Item | None:
-        try:
-            self.opened[id] = self.environment.item(id)
-        except (SearchError, CollectionError) as error:
-            self._lose(error)
-            return None
-        return self.opened[id]
-
-    def _lose(self, error: SearchError | CollectionError) -> None:
+    def _add_damaged(self, error: SearchError | CollectionError) -> None:
         self.damaged += (self.environment.unopened(error),)
 
-    def _read(self, text: str, item: str) -> None:
+    def _add_text(self, text: str, item: str) -> None:
         label = f"Text {len(self.texts) + 1}"
         self.texts[label] = text
         self.listed.append(Result(label=label, item=item))
 
-    def _pages(self, items: Sequence[Item]) -> list[tuple[Item, Visual]]:
-        pages = [item for item in items if item.size is not None and item.kind is ItemKind.PAGE]
-        return [(item, Visual(f"Picture {n}", item.size)) for n, item in enumerate(pages, 1) if item.size]
-
-    def _clips(self, items: Sequence[Item]) -> list[tuple[Item, Visual]]:
+    def _open_clips(self, items: Sequence[Item]) -> list[tuple[Item, Visual]]:
         visuals: list[tuple[Item, Visual]] = []
         for item in (item for item in items if item.kind is ItemKind.CLIP):
             try:
                 frames = self.environment.frames(item.id, fps=self.options.fps, most=self.options.frames)
             except (SearchError, CollectionError) as error:
-                self._lose(error)
+                self._add_damaged(error)
                 continue
             self.frames[item.id] = dict(frames)
             size = Size(*frames[0][1].size)
@@ -294,23 +275,21 @@ class Results:
             visuals.append((item, Visual(f"Video {len(visuals) + 1}", size, moments)))
         return visuals
 
-    def _look(self, item: Item, fresh: Fresh) -> None:
-        shown, margin = fresh.fitted.shown, fresh.fitted.margin
-        label = fresh.visual.label
+    def _show(self, item: Item, placed: Placed[Visual]) -> None:
+        size, margin = placed.fitted.shown, placed.fitted.margin
+        frames = self.frames.get(item.id)
         try:
-            if item.id in self.frames:
-                frames = self.frames[item.id]
-                frame = self.environment.frame
-                self.shown[label] = tuple(
-                    frame(item.id, frames[at], at, shown, margin) for at in fresh.seconds
-                )
+            if frames is None:
+                pictures = (self.environment.whole(item, shown=size, margin=margin),)
             else:
-                self.shown[label] = (self.environment.whole(item, shown=shown, margin=margin),)
+                frame = self.environment.frame
+                pictures = tuple(frame(item.id, frames[at], at, size, margin) for at in placed.seconds)
         except (SearchError, CollectionError) as error:
-            self._lose(error)
+            self._add_damaged(error)
             return
-        self.natives[item.id] = fresh.visual.native
-        self.listed.append(Result(label=label, item=item.id, seconds=fresh.seconds))
+        self.shown[placed.entry.label] = pictures
+        self.natives[item.id] = placed.entry.native
+        self.listed.append(Result(label=placed.entry.label, item=item.id, seconds=placed.seconds))
 
 
 def frame_parts(pictures: Sequence[Picture]) -> list[Part]:

@@ -1,7 +1,8 @@
-"""The distribution of pixels: the budget of memory, and that of fresh results.
+"""The size of every picture of a graph: the budget of memory, and that of fresh results.
 
-Both budgets count visual tokens as the model's own image processor does. Pictures are really resized, and
-never enlarged.
+`fit` returns the size of one picture for which so many pixels may be spent; `recall` and `fit_fresh` share
+out a budget. Both budgets count visual tokens as the model's own image processor does. Pictures are really
+resized, and never enlarged.
 """
 
 from __future__ import annotations
@@ -9,16 +10,97 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from math import isqrt
+from typing import Generic, TypeVar
 
-from vrag.agent.memory.energies import ForgottenItem, MemoryOptions, Remembered, select
-from vrag.agent.memory.image_fit import FittedImage, fit
+from vrag.agent.memory.energies import MemoryOptions, Omitted, Remembered, select
 from vrag.agent.memory.memory_graph import Graph
-from vrag.geometry import Size
+from vrag.geometry import MAX_ASPECT, Size
 from vrag.model_profiles import Profile
 
+T = TypeVar("T")
 _SLACK = 1 + 1e-9
 """Shares are real numbers; one that is a whole number but for the last bits counts as that number."""
+_STRIP = 4
+"""Visual tokens: a side that is shorter could lose more than a fifth of its length by rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedImage:
+    """The size at which a picture is shown."""
+
+    shown: Size
+    """Size of the picture itself; never larger than it is."""
+    margin: Size
+    """White pixels on the right and at the bottom."""
+
+    @property
+    def canvas(self) -> Size:
+        """The size of the picture with its margin: both sides are multiples of the model's factor."""
+        return Size(self.shown.width + self.margin.width, self.shown.height + self.margin.height)
+
+
+def fit(native: Size, pixels: int, profile: Profile) -> FittedImage:
+    """Return the size of a picture of `native` pixels, for which `pixels` may be spent.
+
+    Both sides are scaled by one number, at most 1, and rounded down to multiples of the model's factor. What
+    that does not work for is shown on a white canvas instead: pictures smaller than the model takes, whose
+    canvas comes as near to that as it can, and strips, whose canvas is the one that shows most of them and
+    that keep their proportions so: rounding alone would squeeze a line of text to half its height.
+
+    The canvas takes at most `pixels`, and has sides that the model's own processor leaves as they are.
+
+    Args:
+        native: Pixels of what is stored.
+        pixels: Pixels that may be spent, margins included.
+        profile: The model's limits.
+
+    Raises:
+        ValueError: If a side is under one pixel, or not even one visual token may be spent.
+    """
+    factor = profile.factor
+    width, height = native
+    room = pixels // factor**2
+    if min(native) < 1 or room < 1:
+        raise ValueError(f"{width}×{height} pixels cannot be shown in {pixels}")
+    if pixels >= native.area:
+        wide, high = width // factor, height // factor
+    else:  # in whole numbers, so that no bit is lost
+        wide = isqrt(pixels * width // (height * factor**2))
+        high = isqrt(pixels * height // (width * factor**2))
+    is_small = native.area < profile.min_tokens * factor**2
+    if is_small or min(wide, high) < _STRIP or max(wide, high) > MAX_ASPECT * min(wide, high):
+        return _fit_on_canvas(native, room, profile)
+    return FittedImage(Size(wide * factor, high * factor), Size(0, 0))
+
+
+@lru_cache(4096)  # memory is shared out again in every turn, among much the same pictures
+def _fit_on_canvas(native: Size, room: int, profile: Profile) -> FittedImage:
+    """Return the size on the canvas of at most `room` tokens that shows most; of equals the most fitting."""
+    factor, max_aspect = profile.factor, int(MAX_ASPECT)
+    candidates: list[tuple[tuple[int, int, int], Size, Size]] = []
+    for high in range(1, room + 1):
+        widest, narrowest = min(room // high, max_aspect * high), -(-high // max_aspect)
+        if widest < narrowest:
+            continue
+        shown = _scale_into(native, Size(widest * factor, high * factor))
+        wanted = max(-(-shown.width // factor), -(-profile.min_tokens // high), narrowest)
+        wide = min(wanted, widest)
+        faults = -shown.area, abs(wide * high - profile.min_tokens), abs(wide - high)
+        candidates.append((faults, shown, Size(wide * factor, high * factor)))
+    _, shown, canvas = min(candidates)
+    return FittedImage(shown, Size(canvas.width - shown.width, canvas.height - shown.height))
+
+
+def _scale_into(native: Size, frame: Size) -> Size:
+    """Return the picture as large as the frame allows, never larger than it is."""
+    width, height = native
+    if width <= frame.width and height <= frame.height:
+        return native
+    if frame.width * height <= frame.height * width:
+        return Size(frame.width, max(1, frame.width * height // width))
+    return Size(max(1, frame.height * width // height), frame.height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +112,16 @@ class Visual:
     native: Size
     """Pixels of what is stored: of the picture, of the part to be shown, or of each frame."""
     seconds: tuple[float, ...] = ()
-    """Of a clip: when its frames are seen, ascending; empty for a picture."""
+    """The moments of the frames of a clip, ascending; empty for a picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """The size at which something is shown."""
+class Placed(Generic[T]):
+    """An item of memory or a fresh result, and the size at which it is shown."""
 
+    entry: T
     seconds: tuple[float, ...]
-    """Of a clip: the frames that are shown; empty for a picture."""
+    """The frames of a clip that are shown; empty for a picture."""
     fitted: FittedImage
     """The size of the picture, or of each frame."""
     tokens: int
@@ -47,42 +130,13 @@ class _Shown:
     """Pixels given to the model, all frames and their margins together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed(_Shown):
-    """An item that is shown from memory."""
-
-    entry: Remembered
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh(_Shown):
-    """A fresh result that is shown."""
-
-    visual: Visual
-
-
 @dataclass(frozen=True, slots=True)
-class FreshLoss:
-    """A fresh result, or frames of one, for which there was no room."""
-
-    visual: Visual
-    reason: str
-    """One sentence for people."""
-    seconds: tuple[float, ...] = ()
-    """Of a clip: the frames that are not shown; empty for a picture."""
-
-
-S = TypeVar("S", Placed, Fresh)
-L = TypeVar("L", ForgottenItem, FreshLoss)
-
-
-@dataclass(frozen=True, slots=True)
-class PixelPlan(Generic[S, L]):
+class PixelPlan(Generic[T]):
     """The distribution of a budget."""
 
-    shown: tuple[S, ...]
+    shown: tuple[Placed[T], ...]
     """Items of memory by energy, the highest first; fresh results in their order."""
-    dropped: tuple[L, ...]
+    dropped: tuple[Omitted[T], ...]
     """Items, and frames of items that are shown."""
     budget: int
     """Visual tokens that may be spent."""
@@ -90,18 +144,16 @@ class PixelPlan(Generic[S, L]):
     @property
     def tokens(self) -> int:
         """Visual tokens of all that is shown; at most `budget`."""
-        return sum(shown.tokens for shown in self.shown)
+        return sum(placed.tokens for placed in self.shown)
 
     @property
     def pixels(self) -> int:
         """Pixels of all that is shown."""
-        return sum(shown.pixels for shown in self.shown)
+        return sum(placed.pixels for placed in self.shown)
 
 
-Allotment = PixelPlan[Placed, ForgottenItem]
+Allotment = PixelPlan[Remembered]
 """The items that are shown from memory."""
-FreshPlan = PixelPlan[Fresh, FreshLoss]
-"""The results of a node that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +194,7 @@ class _Claim:
         return self.each * self.count
 
     def thinned(self, count: int) -> _Claim:
-        """With that many frames."""
+        """Return the claim with that many frames."""
         return replace(self, seconds=spread(self.seconds, count))
 
 
@@ -172,7 +224,7 @@ def allot(weights: Sequence[float], caps: Sequence[int], budget: int) -> list[in
 
 
 def spread(seconds: tuple[float, ...], count: int) -> tuple[float, ...]:
-    """So many of the frames, evenly spread: the first and the last among them, or the middle one alone.
+    """Return so many of the frames, evenly spread: the first and the last among them, or the middle one.
 
     >>> spread((0.0, 1.0, 2.0, 3.0, 4.0), 3)
     (0.0, 2.0, 4.0)
@@ -206,43 +258,57 @@ def share(
     picture or the one frame left, is dropped, the lowest energy first, and all is shared again among the
     others, with all their frames. Shares are compared before sides are rounded down.
     """
-    lost = [
-        ForgottenItem(entry, "Its picture can no longer be opened.", entry.seconds)
-        for entry in kept
-        if entry.item not in sizes
-    ]
-    open_to = [
-        (entry, _claim(entry, sizes[entry.item], options, profile)) for entry in kept if entry.item in sizes
-    ]
+    lost: list[Omitted[Remembered]] = []
+    asked: list[tuple[Remembered, _Claim]] = []
+    for entry in kept:
+        if entry.item not in sizes:
+            lost.append(Omitted(entry, "Its picture can no longer be opened.", entry.seconds))
+            continue
+        native = sizes[entry.item]
+        if entry.region is not None:
+            x1, y1, x2, y2 = entry.region
+            native = Size(int(x2 - x1), int(y2 - y1))
+        asked.append((entry, _claim(entry.energy, native, entry.seconds, options, profile)))
+
     budget = options.tokens * profile.factor**2
     while True:
-        claims, pixels = _thinned([claim for _, claim in open_to], budget)
-        short = [at for at, claim in enumerate(claims) if pixels[at] // claim.count < claim.least]
+        claims, shares = _thin_clips([claim for _, claim in asked], budget)
+        short = [at for at, claim in enumerate(claims) if shares[at] // claim.count < claim.least]
         if not short:
             break
-        entry, claim = open_to.pop(short[-1])
-        lost.append(ForgottenItem(entry, _too_little(pixels[short[-1]], claim), entry.seconds))
-    shown: list[Placed] = []
-    for (entry, asked), claim, share_of_it in zip(open_to, claims, pixels, strict=True):
-        shown.append(Placed(entry=entry, **_sized(claim, share_of_it)))
-        if left_out := _without(asked.seconds, claim.seconds):
-            lost.append(
-                ForgottenItem(
-                    entry, f"Its share is enough for {claim.count} of {asked.count} frames.", left_out
-                )
-            )
-    return PixelPlan(tuple(shown), tuple(lost), options.tokens)
+        entry, claim = asked.pop(short[-1])
+        tokens, kind = shares[short[-1]] // profile.factor**2, "frame" if claim.seconds else "picture"
+        least = claim.profile.min_tokens
+        reason = f"Its share of {tokens} visual tokens is under the {least} that a {kind} takes."
+        lost.append(Omitted(entry, reason, entry.seconds))
+
+    reason = "Its share is enough for {} of {} frames."
+    return _plan(asked, claims, shares, lost, reason, options.tokens)
 
 
-def _claim(entry: Remembered, size: Size, options: MemoryOptions, profile: Profile) -> _Claim:
-    native = size
-    if entry.region is not None:
-        x1, y1, x2, y2 = entry.region
-        native = Size(int(x2 - x1), int(y2 - y1))
-    return _claimed(entry.energy, native, entry.seconds, options, profile)
+def _plan(
+    asked: Sequence[tuple[T, _Claim]],
+    claims: Sequence[_Claim],
+    shares: Sequence[int],
+    lost: Sequence[Omitted[T]],
+    reason: str,
+    budget: int,
+) -> PixelPlan[T]:
+    """Return the plan for claims and their shares in pixels; `reason` is that of frames that are left out."""
+    shown: list[Placed[T]] = []
+    dropped = list(lost)
+    for (entry, whole), claim, share_of_it in zip(asked, claims, shares, strict=True):
+        fitted = fit(claim.native, share_of_it // claim.count, claim.profile)
+        tokens = claim.profile.visual_tokens(fitted.canvas) * claim.count
+        pixels = fitted.canvas.area * claim.count
+        shown.append(Placed(entry=entry, seconds=claim.seconds, fitted=fitted, tokens=tokens, pixels=pixels))
+        left_out = tuple(second for second in whole.seconds if second not in claim.seconds)
+        if left_out:
+            dropped.append(Omitted(entry, reason.format(claim.count, whole.count), left_out))
+    return PixelPlan(tuple(shown), tuple(dropped), budget)
 
 
-def _claimed(
+def _claim(
     weight: float, native: Size, seconds: tuple[float, ...], options: MemoryOptions, profile: Profile
 ) -> _Claim:
     limit = options.frame_pixels if seconds else options.image_pixels
@@ -253,44 +319,23 @@ def _claimed(
     return _Claim(weight=weight, native=native, seconds=seconds, limit=limit, profile=profile)
 
 
-def _thinned(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
+def _thin_clips(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
     """Return the claims with as many frames as their shares are enough for, and the shares in pixels."""
     claims = list(claims)
     while True:
-        pixels = allot([claim.weight for claim in claims], [claim.cap for claim in claims], budget)
+        shares = allot([claim.weight for claim in claims], [claim.cap for claim in claims], budget)
         crowded = [
             at
             for at, claim in enumerate(claims)
-            if claim.count > 1 and pixels[at] < claim.count * claim.least
+            if claim.count > 1 and shares[at] < claim.count * claim.least
         ]
         if not crowded:
-            return claims, pixels
+            return claims, shares
         weakest = crowded[-1]
-        claims[weakest] = claims[weakest].thinned(max(1, pixels[weakest] // claims[weakest].least))
+        claims[weakest] = claims[weakest].thinned(max(1, shares[weakest] // claims[weakest].least))
 
 
-def _sized(claim: _Claim, pixels: int) -> dict[str, Any]:
-    """Return the fields of `_Shown` for the pixels that a claim gets."""
-    fitted = fit(claim.native, pixels // claim.count, claim.profile)
-    tokens = claim.profile.visual_tokens(fitted.canvas) * claim.count
-    return {
-        "seconds": claim.seconds,
-        "fitted": fitted,
-        "tokens": tokens,
-        "pixels": fitted.canvas.area * claim.count,
-    }
-
-
-def _without(seconds: tuple[float, ...], shown: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(second for second in seconds if second not in shown)
-
-
-def _too_little(pixels: int, claim: _Claim) -> str:
-    tokens, kind = pixels // claim.profile.factor**2, "frame" if claim.seconds else "picture"
-    return f"Its share of {tokens} visual tokens is under the {claim.profile.min_tokens} that a {kind} takes."
-
-
-def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profile) -> FreshPlan:
+def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profile) -> PixelPlan[Visual]:
     """Return the sizes of fresh results, so that all of them fit into their budget.
 
     Everything is shown at its own size, within the limits of the options, if that fits. Otherwise the frames
@@ -299,36 +344,25 @@ def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profil
     everything is resized to an equal share of the budget; what needs less leaves the rest to the others.
     If shares would be under the least that the model takes, the last result is dropped.
     """
-    kept, lost = list(visuals), list[FreshLoss]()
+    kept, lost = list(visuals), list[Omitted[Visual]]()
     while True:
-        asked = [_claimed(1.0, visual.native, visual.seconds, options, profile) for visual in kept]
-        claims, pixels = _fresh_pixels(asked, options.fresh_tokens)
-        if all(
-            share_of_it // claim.count >= claim.least
-            for claim, share_of_it in zip(claims, pixels, strict=True)
-        ):
+        asked = [_claim(1.0, visual.native, visual.seconds, options, profile) for visual in kept]
+        claims, shares = _share_fresh(asked, options.fresh_tokens)
+        pairs = zip(claims, shares, strict=True)
+        if all(pixels // claim.count >= claim.least for claim, pixels in pairs):
             break
         last = kept.pop()
         reason = f"The results of one step may take {options.fresh_tokens} visual tokens."
-        lost.insert(0, FreshLoss(last, reason, last.seconds))
-    shown: list[Fresh] = []
-    for visual, claim, share_of_it in zip(kept, claims, pixels, strict=True):
-        shown.append(Fresh(visual=visual, **_sized(claim, share_of_it)))
-        if left_out := _without(visual.seconds, claim.seconds):
-            reason = f"There is room for {claim.count} of {len(visual.seconds)} frames."
-            lost.append(FreshLoss(visual, reason, left_out))
-    return PixelPlan(tuple(shown), tuple(lost), options.fresh_tokens)
+        lost.insert(0, Omitted(last, reason, last.seconds))
+    entries = list(zip(kept, asked, strict=True))
+    return _plan(entries, claims, shares, lost, "There is room for {} of {} frames.", options.fresh_tokens)
 
 
-def _fresh_pixels(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
-    """Return the claims with as many frames as there is room for, and the shares in pixels.
-
-    Args:
-        asked: What every result can use.
-        budget: Visual tokens of all of them.
-    """
+def _share_fresh(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
+    """Return the claims with as many frames as the budget, in visual tokens, allows, and shares in pixels."""
     if sum(claim.tokens * claim.count for claim in asked) <= budget:
         return asked, [claim.cap for claim in asked]
+    area = asked[0].profile.factor ** 2
     least = [claim.profile.min_tokens if claim.seconds else claim.tokens for claim in asked]
     counts = [claim.count for claim in asked]
     while sum(map(int.__mul__, least, counts)) > budget and max(counts) > 1:
@@ -336,15 +370,10 @@ def _fresh_pixels(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[
         counts[longest] -= 1
     claims = [claim.thinned(count) for claim, count in zip(asked, counts, strict=True)]
     if sum(map(int.__mul__, least, counts)) > budget:
-        area = asked[0].profile.factor ** 2
         return claims, allot([1.0] * len(claims), [claim.cap for claim in claims], budget * area)
-    return claims, _frames_smaller(claims, budget)
 
-
-def _frames_smaller(claims: list[_Claim], budget: int) -> list[int]:
-    """Share in pixels: pictures in full, and the rest for the frames of clips, as much for each."""
+    # Pictures are shown in full, and the rest is shared by the frames of clips, as much for each.
     clips = [claim for claim in claims if claim.seconds]
-    left = budget - sum(claim.tokens for claim in claims if not claim.seconds)
-    area = claims[0].profile.factor ** 2
-    shares = iter(allot([float(clip.count) for clip in clips], [clip.cap for clip in clips], left * area))
-    return [next(shares) if claim.seconds else claim.cap for claim in claims]
+    rest = budget - sum(claim.tokens for claim in claims if not claim.seconds)
+    shares = iter(allot([float(clip.count) for clip in clips], [clip.cap for clip in clips], rest * area))
+    return claims, [next(shares) if claim.seconds else claim.cap for claim in claims]

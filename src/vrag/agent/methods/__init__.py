@@ -1,1 +1,35 @@
-"""The methods VRAG, VimRAG, RAG and ReAct, and how they present a question and its history."""
+"""The methods by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any
+
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.method import Method
+from vrag.agent.methods.baselines import Rag, React
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+
+METHODS = MappingProxyType({kind.name: kind for kind in (VragMethod, Vimrag, Rag, React)})
+"""The class of each method, with its name, defaults and capabilities; see `vrag.agent.method.Method`."""
+
+
+def build_method(
+    name: str,
+    *,
+    instruction: str | None = None,
+    reselect: bool = False,
+    repair: bool = True,
+    memory: MemoryOptions | None = None,
+) -> Method:
+    """Build a method with those of the options that it has.
+
+    Raises `KeyError` if there is no method of this name.
+    """
+    kind = METHODS[name]
+    options = {"instruction": instruction, "reselect": reselect, "repair": repair, "memory": memory}
+    names = {field.name for field in fields(kind) if field.init}
+    given: dict[str, Any] = {option: options[option] for option in names if options[option] is not None}
+    return kind(**given)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 from PIL.Image import Image
 
 from vrag.agent import actions
-from vrag.agent.actions import ActionRejected, Extend, Invalid, Select, Turn
+from vrag.agent.actions import ActionRejected, Answer, Select, Turn, UseTool
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     ActionRequested,
@@ -26,25 +26,20 @@ from vrag.agent.events import (
     SearchRequested,
     SearchReturned,
 )
-from vrag.agent.evidence import EvidenceCandidate, select_evidence
-from vrag.agent.memory.energies import ForgottenItem, MemoryOptions
+from vrag.agent.evidence import EvidenceCandidate
+from vrag.agent.memory.energies import MemoryOptions, Remembered
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 from vrag.agent.memory.node_results import Results, frame_parts, reviewed, unreviewed
 from vrag.agent.memory.pixel_budget import Allotment, Placed, recall
-from vrag.agent.method import ActionOutcome, Context
-from vrag.agent.methods.conversation import half_of, question_parts, shortened
+from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_drop, question_parts
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
-from vrag.agent.replies.call_parser import KnownNodes, parse_call
-from vrag.agent.replies.call_repair import read_call
-from vrag.agent.replies.sanitize import spoken
+from vrag.agent.replies.call_parser import KnownNodes, parse_call, read_call
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
-
-__all__ = ["Vimrag", "VimragEpisode"]
 
 _Key: TypeAlias = tuple[str, tuple[float, float, float, float] | None]
 """Key of a remembered item, or of a part of one."""
@@ -53,7 +48,7 @@ _TEXT_WORTH = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vimrag:
+class Vimrag(Method):
     """The method VimRAG: a graph of findings, and a memory of limited size."""
 
     name: ClassVar[str] = "vimrag"
@@ -61,94 +56,73 @@ class Vimrag:
     description: ClassVar[str] = "a graph that remembers"
     steps: ClassVar[int] = 20
     hits: ClassVar[int] = 3
-
-    instruction: str | None = None
-    """The user's own wording, in place of ours."""
-    reselect: bool = False
-    """True if the model is asked which of its evidence counts before the answer is given."""
-    repair: bool = True
-    """True if replies that break the grammar are read where their meaning is clear."""
+    uses_graph: ClassVar[bool] = True
+    trainable: ClassVar[bool] = True
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
     def offline_policy(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
-        from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+        from vrag.agent.policies.extractive import ExtractiveGraphPolicy
 
         return ExtractiveGraphPolicy(environment.searcher, environment.profile, crops=self.memory.crop_nodes)
 
     def begin(self, environment: Environment, question: str | Question) -> VimragEpisode:
         """Return a new run: a graph of the question alone; see `Method`."""
-        lines = [
-            prompt("graph_extension.md", name=extension.name, usage=extension.usage)
-            for extension in environment.extensions.values()
-        ]
-        if self.memory.crop_nodes:
-            lines.insert(0, prompt("crop_node.md", **box_words(environment.profile)))
-        usages = "".join(f"\n{line}" for line in lines)
         profile = environment.profile
+        tools = environment.tools.values()
+        lines = [prompt("graph_tool.md", name=tool.name, usage=tool.usage) for tool in tools]
+        if self.memory.crop_nodes:
+            lines.insert(0, prompt("crop_node.md", **box_words(profile)))
+        usages = "".join(f"\n{line}" for line in lines)
         own = self.instruction or profile.graph_instruction
         instruction = worded(own, profile.graph_prompt, actions=usages, profile=profile)
         asked = Question.of(question)
-        instruction = with_question(instruction, asked.text) or instruction
-        parts = question_parts(asked, environment)
-        episode = VimragEpisode(environment, self.memory, parts, self.reselect, instruction, self.repair)
+        episode = VimragEpisode(
+            environment=environment,
+            reselect=self.reselect,
+            repair=self.repair,
+            options=self.memory,
+            question=question_parts(asked, environment),
+            instruction=with_question(instruction, asked.text) or instruction,
+        )
         episode.rebuild()
         return episode
 
 
-@dataclass(slots=True)
-class VimragEpisode:
+@dataclass(slots=True, kw_only=True)
+class VimragEpisode(Episode):
     """The state of one run: the graph, what its newest node found, what memory shows."""
 
-    environment: Environment
     options: MemoryOptions
-    asked: tuple[Part, ...]
-    """The question, last, after what belongs to it: told anew whenever the context is rebuilt."""
-    reselect: bool
+    question: tuple[Part, ...]
+    """The question, last, after what belongs to it: repeated whenever the context is rebuilt."""
     instruction: str
-    repair: bool = True
-    """As of the method."""
     graph: Graph = field(init=False)
     results: Results = field(init=False)
-    """Of the node that is not completed yet."""
-    messages: list[Message] = field(default_factory=list[Message])
-    pending: list[Part] = field(default_factory=list[Part])
-    """The parts of the next message."""
+    """The results of the node that is not completed yet."""
     remembered: dict[_Key, tuple[Picture, ...]] = field(default_factory=dict[_Key, tuple[Picture, ...]])
     """The items that memory shows now."""
     ranked: tuple[tuple[_Key, str], ...] = ()
-    """The same by what it is worth, the heaviest first, each with its name."""
+    """Keys and names of these items, the highest energy first."""
     hidden: set[Picture | EnclosedImage] = field(default_factory=set["Picture | EnclosedImage"])
     """Pictures that were taken out of the context, which was too long."""
-    found: dict[tuple[str, str], tuple[EvidenceCandidate, ...]] = field(
+    useful: dict[tuple[str, str], tuple[EvidenceCandidate, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[EvidenceCandidate, ...]]
     )
-    """Of every completed node, by its id and a label: how the useful results were seen at first."""
+    """The useful results of every completed node as evidence, by node and label, as they were first seen."""
     natives: dict[str, Size] = field(default_factory=dict[str, Size])
     """Size in pixels of every item that is remembered, or of the frames of a clip."""
     frames: dict[str, dict[float, Image]] = field(default_factory=dict[str, dict[float, Image]])
-    """Of every clip that is remembered: the frames, by their moments."""
-    seen: list[str] = field(default_factory=list[str])
-    """Ids of the items shown, in order."""
-    standing: AnswerNode | None = None
-    """The answer given last, with all the nodes on which it rests; it is that of the run, unless another
-    takes its place."""
-    asking: bool = False
-    """True if the model is being asked which evidence counts."""
-    chosen: tuple[EvidenceCandidate, ...] | None = None
-    """The evidence that it chose; None where it was not asked, or did not choose."""
+    """The frames of every clip that is remembered, by their moments."""
 
     def __post_init__(self) -> None:
-        question = self.asked[-1]
-        assert isinstance(question, Text)
-        self.graph = Graph.of(question.text)
+        text = self.question[-1]
+        assert isinstance(text, Text)
+        self.graph = Graph.of(text.text)
         self.results = Results(self.environment, self.options)
 
-    def prepare(self, log: EventLog) -> None:
-        """Nothing: the model says what is searched."""
-
     def context(self, *, last: bool) -> Context:
-        """Instruction, graph and memory, and what came since; see `Episode`."""
+        """Return instruction, graph and memory, and what came since; see `Episode`."""
         if self.pending:
             self.messages.append(Message(Role.USER, (*self.pending, *self._urge(last))))
             self.pending = []
@@ -163,8 +137,8 @@ class VimragEpisode:
         return [Text(prompt("graph_answer_now.md"))] if last else []
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
-        """Take a reply apart; see `Episode`."""
-        tools, crop = frozenset(self.environment.extensions), self.options.crop_nodes
+        """Parse a reply; see `Episode`."""
+        tools, crop = frozenset(self.environment.tools), self.options.crop_nodes
         if self.asking:
             turn = actions.parse(reply, selecting=True)
             if isinstance(turn.action, Select):
@@ -176,7 +150,7 @@ class VimragEpisode:
         return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
 
     def announce(self, turn: Turn[Any], log: EventLog) -> None:
-        """Say what is about to be done."""
+        """Add the event of the action; see `Episode`."""
         match turn.action:
             case SearchNode(id, _, query):
                 log.add(SearchRequested, query=query, node=id)
@@ -187,117 +161,89 @@ class VimragEpisode:
             case _:
                 pass
 
-    def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
-        """Do it; see `Episode`."""
-        self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
-        stands, action = self.standing, turn.action
-        asking, self.asking = self.asking, False
-        if asking and stands is not None and isinstance(action, Select | Invalid):
-            if isinstance(action, Select):
-                self.chosen = select_evidence(self._candidates(stands.parents), action.numbers)
-            return self._answered(stands, log)
-        try:
-            if isinstance(action, Invalid):
-                raise ActionRejected(action.reason)  # noqa: TRY301 - like what is found to be wrong later
-            if fault := self.graph.fault_of(action, self.results.labels):
-                raise ActionRejected(fault)  # noqa: TRY301
-            return self._act(action, log, ask=more and not asking)
-        except ActionRejected as error:
-            reason = self.environment.material(log.reject(str(error)))
-            self.pending = [Text(prompt("graph_invalid.md", reason=reason))]
-            return ActionOutcome(refused=True)
-
     def shorten(self, *, last: bool) -> tuple[str, ...]:
         """Take half of the memory items out of sight, the lightest first; then results, the last first.
 
         From then on memory shows no more items than are left now, and the results of a step get half the
         room; see `Episode`.
         """
-        items = self._in_sight()
-        dropped = items[: half_of(len(items))]
+        entries = self._removable()
+        dropped = entries[: count_to_drop(len(entries))]
         if dropped:
             pictures = {picture for _, group in dropped for picture in group}
             self.hidden |= pictures
             self.remembered = {
                 key: shown for key, shown in self.remembered.items() if pictures.isdisjoint(shown)
             }
-            self.messages = shortened(self.messages, pictures, self._urge(last))
-            self._reduce_budgets()
+            self._remove_pictures(pictures, self._urge(last))
+            least = self.environment.profile.min_tokens
+            less = {
+                "items": max(1, min(self.options.items, len(self.remembered))),
+                "fresh_tokens": max(least, self.options.fresh_tokens // 2),
+            }
+            self.options = self.options.model_copy(update=less)
         return tuple(name for name, _ in dropped)
 
-    def _in_sight(self) -> list[tuple[str, Sequence[Picture | EnclosedImage]]]:
+    def _removable(self) -> Sequence[tuple[str, Sequence[Picture | EnclosedImage]]]:
         """Return the pictures that can be removed next, each with its name, those that count least first."""
         ranked = ((key, name) for key, name in reversed(self.ranked) if key in self.remembered)
-        memory = [(name, self.remembered[key]) for key, name in ranked]
+        if memory := [(name, self.remembered[key]) for key, name in ranked]:
+            return memory
         results = reversed(self.results.shown.items())
-        fresh = [(name, shown) for name, shown in results if self.hidden.isdisjoint(shown)]
+        if fresh := [(name, shown) for name, shown in results if self.hidden.isdisjoint(shown)]:
+            return fresh
         parts = (part for message in self.messages for part in message.parts)
-        enclosed = [
-            ("a picture of the question", (part,)) for part in parts if isinstance(part, EnclosedImage)
-        ]
-        return [*memory] or [*fresh] or [*enclosed]
-
-    def _reduce_budgets(self) -> None:
-        """Make later contexts shorter."""
-        least = self.environment.profile.min_tokens
-        less = {
-            "items": max(1, min(self.options.items, len(self.remembered))),
-            "fresh_tokens": max(least, self.options.fresh_tokens // 2),
-        }
-        self.options = self.options.model_copy(update=less)
-
-    def conclude(self, log: EventLog) -> ActionOutcome:
-        """Give the answer given last; see `Episode`."""
-        if self.standing is None or self.graph.answered:
-            return ActionOutcome(self.standing)
-        return self._answered(self.standing, log)
+        return [("a picture of the question", (part,)) for part in parts if isinstance(part, EnclosedImage)]
 
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
         """Return the evidence of the answer's ancestors, nearest first; without an answer, all evidence."""
-        if self.chosen is not None:
-            return self.chosen
+        if self.selected is not None:
+            return self.selected
         end = self.graph.newest
         parents = end.parents if answer is not None and end.kind is NodeKind.ANSWER else None
         return self._candidates(parents)
 
     def rebuild(self) -> Allotment:
-        """Begin the context anew, from the graph; what memory shows in it."""
-        allotment = self._recalled()
-        placed = sorted(allotment.shown, key=lambda item: (item.entry.order, item.entry.position))
+        """Begin the context again, from the graph; return what memory shows in it."""
+        allotment = self._recall()
         self.results = Results(self.environment, self.options)
         state = prompt("graph_state.md", graph=self.environment.material(self.graph.as_json()))
         self.messages = [Message(Role.SYSTEM, (Text(self.instruction),))]
-        asked = (Text(prompt("graph_question.md")), *self.asked)
-        self.pending = [*asked, Text(state), *self._memory(placed)]
+        heading = Text(prompt("graph_question.md"))
+        self.pending = [heading, *self.question, Text(state), *self._memory_parts(allotment)]
         return allotment
 
-    def _act(self, call: Call, log: EventLog, *, ask: bool) -> ActionOutcome:
-        match call:
-            case SearchNode():
-                self._search(call, log)
+    def _refusal(self, reason: str) -> str:
+        return prompt("graph_invalid.md", reason=reason)
+
+    def _act(self, action: Call, log: EventLog, *, ask: bool) -> ActionOutcome:
+        if fault := self.graph.fault_of(action, self.results.labels):
+            raise ActionRejected(fault)
+        match action:
+            case SearchNode(id, _, query):
+                hits = self.environment.search(query)
+                results = Results(self.environment, self.options)
+                results.gather(id, [hit.item for hit in hits])
+                log.add(SearchReturned, hits=tuple(hits), damaged=results.damaged)
+                self._grow(action, NodeKind.SEARCH, query, results, log)
             case CropNode():
-                self._crop(call, log)
-            case ToolNode():
-                self._extend(call, log)
+                self._crop(action, log)
+            case ToolNode(id, _, name, text):
+                given, unknown = self.environment.use_tool(UseTool(name, text), self.seen)
+                results = Results(self.environment, self.options)
+                results.gather(id, given.items, given.texts)
+                damaged = (*unknown, *results.damaged)
+                log.add(ActionReturned, items=given.items, texts=given.texts, damaged=damaged)
+                self._grow(action, NodeKind.TOOL, text, results, log, tool=name)
             case Memorize():
-                self._memorize(call, log)
-            case AnswerNode():
-                return self._answer(call, log, ask=ask)
+                self._memorize(action, log)
+            case AnswerNode(parents):
+                # The answer rests on the nodes named, and on the one whose results are in sight.
+                if (pending := self.graph.pending) is not None:
+                    parents = tuple(dict.fromkeys((*parents, pending.id)))
+                answer = replace(action, parents=parents)
+                return self._take_answer(answer, self._candidates(parents), log, ask=ask)
         return ActionOutcome()
-
-    def _search(self, call: SearchNode, log: EventLog) -> None:
-        hits = self.environment.search(call.query)
-        results = Results(self.environment, self.options)
-        results.gather(call.id, [hit.item for hit in hits])
-        log.add(SearchReturned, hits=tuple(hits), damaged=results.damaged)
-        self._grow(call, NodeKind.SEARCH, call.query, results, log)
-
-    def _extend(self, call: ToolNode, log: EventLog) -> None:
-        given, unknown = self.environment.extend(Extend(call.name, call.text), self.seen)
-        results = Results(self.environment, self.options)
-        results.gather(call.id, given.items, given.texts)
-        log.add(ActionReturned, items=given.items, texts=given.texts, damaged=(*unknown, *results.damaged))
-        self._grow(call, NodeKind.TOOL, call.text, results, log, tool=call.name)
 
     def _crop(self, call: CropNode, log: EventLog) -> None:
         _, memory_item = self.graph.remembered(call.parents, call.information)
@@ -327,10 +273,10 @@ class VimragEpisode:
         *,
         tool: str = "",
     ) -> None:
-        """Add a node, and shows what it found."""
+        """Add a node, and show what it found."""
         graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
         parts = results.parts()
-        results.tell(log)
+        results.add_events(log)
         self.graph, self.results, self.pending = graph, results, parts
         self.seen += results.items
         log.add(GraphChanged, graph=self.graph)
@@ -346,36 +292,27 @@ class VimragEpisode:
         log.add(
             MemoryUpdated,
             node=pending.id,
-            kept=tuple(_kept(placed) for placed in allotment.shown),
-            dropped=tuple(_dropped(lost) for lost in allotment.dropped),
+            kept=tuple(
+                _memory_entry(placed.entry, placed.seconds, placed.fitted.canvas, placed.tokens)
+                for placed in allotment.shown
+            ),
+            dropped=tuple(
+                _memory_entry(lost.entry, lost.seconds, reason=lost.reason) for lost in allotment.dropped
+            ),
             tokens=allotment.tokens,
             pixels=allotment.pixels,
             budget=allotment.budget,
             reports=review.reports,
         )
 
-    def _answer(self, call: AnswerNode, log: EventLog, *, ask: bool) -> ActionOutcome:
-        call = replace(call, parents=self._parents(call))
-        listed = self._candidates(call.parents)
-        if not (ask and self.reselect and len(listed) > 1 and not call.abstains):
-            return self._answered(call, log)
-        self.standing, self.asking = call, True
-        lines = (f"{number}. {candidate.label}" for number, candidate in enumerate(listed, 1))
-        self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
-        return ActionOutcome()
-
-    def _answered(self, call: AnswerNode, log: EventLog) -> ActionOutcome:
-        memory = unreviewed(self.results.listed) if self.graph.pending else ()
-        self._keep(memory, set(self.results.texts))
-        self.graph = self.graph.answer(call.parents, call.text, memory)
-        self.standing = call
-        log.add(GraphChanged, graph=self.graph)
-        return ActionOutcome(call)
-
-    def _parents(self, call: AnswerNode) -> tuple[str, ...]:
-        """Return the nodes on which an answer rests: those named, and the one whose results are in sight."""
-        pending = self.graph.pending
-        return call.parents if pending is None else tuple(dict.fromkeys((*call.parents, pending.id)))
+    def _finish(self, answer: Answer | AnswerNode, log: EventLog) -> ActionOutcome:
+        assert isinstance(answer, AnswerNode)
+        if not self.graph.answered:
+            memory = unreviewed(self.results.listed) if self.graph.pending else ()
+            self._keep(memory, set(self.results.texts))
+            self.graph = self.graph.answer(answer.parents, answer.text, memory)
+            log.add(GraphChanged, graph=self.graph)
+        return ActionOutcome(answer)
 
     def _keep(self, memory: tuple[RememberedItem, ...], texts: set[str]) -> None:
         """Keep of the results what is useful: for evidence, and to be shown from memory."""
@@ -383,60 +320,61 @@ class VimragEpisode:
         useful = {memory_item.label: memory_item for memory_item in memory if memory_item.useful}
         for label in results.labels:
             if label in useful or label in texts:
-                self.found[results.node, label] = results.seen(label, useful.get(label))
+                self.useful[results.node, label] = results.evidence(label, useful.get(label))
         for memory_item in useful.values():
             self.natives[memory_item.item] = results.natives[memory_item.item]
             frames = results.frames.get(memory_item.item, {})
             kept = self.frames.setdefault(memory_item.item, {}) if frames else {}
-            kept |= {at: _smaller(frames[at], self.options.frame_pixels) for at in memory_item.seconds}
+            for moment in memory_item.seconds:
+                kept[moment] = _shrink(frames[moment], self.options.frame_pixels)
 
     def _candidates(self, parents: Sequence[str] | None) -> list[EvidenceCandidate]:
         """Return all that could be evidence, of the newest node first, there by what it is worth."""
         nodes = self.graph.nodes if parents is None else self.graph.ancestors(parents)
-        return [seen for node in reversed(nodes) for seen in self._seen(node)]
+        return [candidate for node in reversed(nodes) for candidate in self._candidates_of(node)]
 
-    def _seen(self, node: Node) -> Iterator[EvidenceCandidate]:
+    def _candidates_of(self, node: Node) -> Iterator[EvidenceCandidate]:
         if node == self.graph.pending:
             for label in self.results.labels:
-                yield from self.results.seen(label, None)
+                yield from self.results.evidence(label, None)
             return
         worth = {memory_item.label: memory_item.priority for memory_item in node.memory}
-        labels = [label for id, label in tuple(self.found) if id == node.id]
+        labels = [label for id, label in self.useful if id == node.id]
         for label in sorted(labels, key=lambda label: -worth.get(label, _TEXT_WORTH)):
-            yield from self.found[node.id, label]
+            yield from self.useful[node.id, label]
 
-    def _memory(self, placed: Sequence[Placed]) -> Iterator[Part]:
+    def _memory_parts(self, allotment: Allotment) -> Iterator[Part]:
         """Return the parts of the message that show memory, node by node."""
-        for number, item in enumerate(placed):
-            if number == 0:
-                yield Text(prompt("memory_head.md"))
-            entry = item.entry
+        if allotment.shown:
+            yield Text(prompt("memory_head.md"))
+        for placed in _by_node(allotment):
+            entry = placed.entry
             name = self.environment.material(entry.node)
             heading = prompt("memory_node.md", node=name, label=entry.label)
             yield Text(heading, label=entry.label, node=entry.node)
             yield from frame_parts(self.remembered[entry.item, entry.region])
 
-    def _recalled(self) -> Allotment:
+    def _recall(self) -> Allotment:
         """Draw the items that memory shows, without those that can no longer be opened."""
         while True:
             allotment = recall(self.graph, self.natives, self.options, self.environment.profile)
             drawn: dict[_Key, tuple[Picture, ...]] = {}
-            for item in sorted(allotment.shown, key=lambda item: (item.entry.order, item.entry.position)):
+            for placed in _by_node(allotment):
                 try:
-                    drawn[item.entry.item, item.entry.region] = self._drawn(item)
+                    drawn[placed.entry.item, placed.entry.region] = self._draw(placed)
                 except (SearchError, CollectionError) as error:
                     self.environment.unopened(error)
-                    del self.natives[item.entry.item]
+                    del self.natives[placed.entry.item]
                     break
             else:
                 self.remembered = drawn
+                entries = [placed.entry for placed in allotment.shown]
                 self.ranked = tuple(
-                    ((item.entry.item, item.entry.region), f"{item.entry.label} of {item.entry.node}")
-                    for item in allotment.shown
+                    ((entry.item, entry.region), f"{entry.label} of {entry.node}") for entry in entries
                 )
                 return allotment
 
-    def _drawn(self, placed: Placed) -> tuple[Picture, ...]:
+    def _draw(self, placed: Placed[Remembered]) -> tuple[Picture, ...]:
         """Return a remembered item at the size that it earns now."""
         item, region = placed.entry.item, placed.entry.region
         shown, margin = placed.fitted.shown, placed.fitted.margin
@@ -452,33 +390,28 @@ class VimragEpisode:
         return (self.environment.picture(item, view, crop=region is not None),)
 
 
-def _smaller(frame: Image, pixels: int) -> Image:
+def _memory_entry(
+    entry: Remembered, seconds: tuple[float, ...], size: Size | None = None, tokens: int = 0, reason: str = ""
+) -> MemoryEntry:
+    width, height = size or (0, 0)
+    return MemoryEntry(
+        node=entry.node,
+        label=entry.label,
+        item=entry.item,
+        energy=entry.energy,
+        seconds=seconds,
+        width=width,
+        height=height,
+        tokens=tokens,
+        reason=reason,
+    )
+
+
+def _by_node(allotment: Allotment) -> list[Placed[Remembered]]:
+    return sorted(allotment.shown, key=lambda placed: (placed.entry.order, placed.entry.position))
+
+
+def _shrink(frame: Image, pixels: int) -> Image:
     """Return a frame with no more pixels than it will ever be shown with."""
     by = math.sqrt(pixels / (frame.width * frame.height))
     return frame if by >= 1 else frame.resize((round(frame.width * by), round(frame.height * by)))
-
-
-def _kept(placed: Placed) -> MemoryEntry:
-    entry, canvas = placed.entry, placed.fitted.canvas
-    return MemoryEntry(
-        node=entry.node,
-        label=entry.label,
-        item=entry.item,
-        energy=entry.energy,
-        seconds=placed.seconds,
-        width=canvas.width,
-        height=canvas.height,
-        tokens=placed.tokens,
-    )
-
-
-def _dropped(lost: ForgottenItem) -> MemoryEntry:
-    entry = lost.entry
-    return MemoryEntry(
-        node=entry.node,
-        label=entry.label,
-        item=entry.item,
-        energy=entry.energy,
-        seconds=lost.seconds,
-        reason=lost.reason,
-    )

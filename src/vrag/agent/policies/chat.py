@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from vrag.agent.policy import (
-    Delta,
-    EnclosedImage,
-    FinishReason,
-    Message,
-    Picture,
-    Reply,
-    Retry,
-)
+from cachetools import LRUCache
+
+from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Message, Picture, Reply, Retry
 from vrag.chat.messages import (
     ChatDelta,
     ChatImage,
@@ -34,14 +28,12 @@ from vrag.chat.messages import (
 )
 from vrag.errors import ModelError
 
-__all__ = ["ChatPolicy"]
-
-_CACHED = 64 * 1024 * 1024
-"""Characters of data URLs that are kept, at most."""
+_MAX_CACHED_CHARS = 64 * 1024 * 1024
+"""Characters of all data URLs in the cache."""
 _THINK = re.compile(r"<(/?think\b[^<>]*)>", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
 _FINISHED = {"length": FinishReason.LENGTH, "": FinishReason.UNSAID}
-_LONGEST_TAG = 64
+_MAX_TAG_CHARS = 64
 """Characters after a `<` for which its `>` is waited for."""
 
 
@@ -53,16 +45,17 @@ class ChatPolicy:
     native tool call becomes `<tool_call>` JSON `</tool_call>` at the end, unless the reply holds one.
 
     Args:
-        model: What is asked. Runs and event loops share it, and the pictures that were encoded for it.
-        options: How to sample.
-        name: How it is called in run files; after the model where it is empty.
+        model: The model. Runs and event loops share it, and the pictures that were encoded for it.
+        options: The sampling options.
+        name: The name in run files; after the model where it is empty.
     """
 
     def __init__(self, model: ChatModel, options: ChatOptions | None = None, name: str = "") -> None:
         self.name = name or f"chat:{model.name}"
         self._model = model
         self._options = options or ChatOptions()
-        self._urls = _DataUrls(_CACHED)
+        self._urls = LRUCache[str, str](_MAX_CACHED_CHARS, getsizeof=len)
+        self._lock = threading.Lock()
 
     @property
     def sampling(self) -> dict[str, float | int | str | bool]:
@@ -83,32 +76,33 @@ class ChatPolicy:
     async def reply(
         self,
         history: Sequence[Message],
-        turn: int = 1,  # noqa: ARG002 - a model knows only what it is told
+        turn: int = 1,  # noqa: ARG002 - a model knows only the history
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
         """Write the next reply; see `Policy.reply`.
 
-        Raises:
-            ContextTooLong: If the history is longer than the model can take.
-            ModelError: If no reply can be had, or the server withholds it.
+        Raises `ContextTooLong` if the history is longer than the model can take, and `ModelError` if no reply
+        can be had, or the server withholds it.
         """
         messages = [self._message(message) for message in history]
-        written = _ReplyText()
+        reply_text = _ReplyText()
         async with aclosing(self._model.stream(messages, self._options)) as parts:
             async for part in parts:
                 match part:
                     case ChatDelta(text, thought=True):
-                        pieces = written.think(text)
+                        pieces = reply_text.think(text)
                     case ChatDelta(text):
-                        pieces = written.say(text)
+                        pieces = reply_text.say(text)
                     case ChatRetry(reason, seconds):
-                        written = _ReplyText()
+                        reply_text = _ReplyText()
                         yield Retry(reason, seconds)
                         continue
                     case whole:
-                        pieces = written.end(whole)
-                        for piece in pieces:
+                        if whole.finish == "content_filter":
+                            raise ModelError("The server's content filter withheld the reply.")
+                        for piece in reply_text.end(whole):
                             yield Delta(piece)
-                        yield _reply(written.text, whole)
+                        finish = _FINISHED.get(whole.finish, FinishReason.STOP)
+                        yield Reply(reply_text.text, finish, whole.tokens, whole.sampled)
                         return
                 for piece in pieces:
                     yield Delta(piece)
@@ -123,39 +117,21 @@ class ChatPolicy:
         parts: list[ChatPart] = []
         for part in message.parts:
             if isinstance(part, Picture | EnclosedImage):
-                parts.append(ChatImage(self._urls.of(part)))
+                parts.append(ChatImage(self._data_url(part)))
             elif parts and isinstance(before := parts[-1], ChatText):
                 parts[-1] = ChatText(f"{before.text}\n{part.text}")
             else:
                 parts.append(ChatText(part.text))
         return ChatMessage(message.role.value, tuple(parts))
 
-
-class _DataUrls:
-    """Data URLs of pictures, each encoded once while it is among the latest.
-
-    Args:
-        limit: Characters to keep, at most.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._kept: OrderedDict[str, str] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, picture: Picture | EnclosedImage) -> str:
-        """With the type, which strict servers ask for."""
+    def _data_url(self, picture: Picture | EnclosedImage) -> str:
+        """Return the data URL of a picture, with the type, which strict servers ask for."""
         with self._lock:
-            if (known := self._kept.get(picture.sha256)) is not None:
-                self._kept.move_to_end(picture.sha256)
-                return known
+            if (cached := self._urls.get(picture.sha256)) is not None:
+                return cached
         url = f"data:image/jpeg;base64,{base64.b64encode(picture.jpeg).decode()}"
-        with self._lock:
-            if picture.sha256 not in self._kept:
-                self._kept[picture.sha256] = url
-                self._left -= len(url)
-            while self._left < 0:
-                self._left += len(self._kept.popitem(last=False)[1])
+        with self._lock, contextlib.suppress(ValueError):  # larger than the whole cache
+            self._urls[picture.sha256] = url
         return url
 
 
@@ -164,15 +140,13 @@ class _ReplyText:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._thinking = False
+        self._is_thinking = False
         self._held = ""
         """The end of the thought, where it may be the beginning of a tag."""
         self._blanks = ""
         """White space before the text after the thought."""
-        self._begun = False
-        """True if the text after the thought has begun."""
         self._said: list[str] = []
-        """The reply proper."""
+        """The pieces after the thought."""
 
     @property
     def text(self) -> str:
@@ -181,49 +155,45 @@ class _ReplyText:
 
     def think(self, text: str) -> list[str]:
         """Return a piece of thought; once the reply has begun there is no place for it any more."""
-        if self._begun:
+        if self._said:
             return []
-        opening = "" if self._thinking else "<think>"
-        self._thinking = True
-        thought, self._held = _without_open_tag(self._held + text)
+        opening = "" if self._is_thinking else "<think>"
+        self._is_thinking = True
+        thought = self._held + text
+        at = thought.rfind("<", max(0, len(thought) - _MAX_TAG_CHARS))
+        may_be_tag = at >= 0 and ">" not in thought[at:]
+        thought, self._held = (thought[:at], thought[at:]) if may_be_tag else (thought, "")
         return self._append(opening + _escape_think_tags(thought))
 
     def say(self, text: str) -> list[str]:
         """Return a piece of the reply proper. Blanks do not begin it: templates put them around thoughts."""
-        if not self._begun and not text.strip():
+        if not self._said and not text.strip():
             self._blanks += text
             return []
-        opening = "" if self._begun else self._opening()
-        self._begun = True
+        opening = "" if self._said else self._end_thought()
         self._said.append(text)
         return self._append(opening + text)
 
     def end(self, whole: ChatReply) -> list[str]:
-        """Return the pieces that are still to come when the model has ended."""
-        calls = "" if self._holds_call() else "\n".join(map(_call, whole.tool_calls))
-        if self._begun or calls or whole.finish != "length":
-            return self._append("" if self._begun else self._opening()) + self._append(calls)
+        """Return the pieces that are still to come when the model has ended.
+
+        Native tool calls are left out where the reply holds one after all thought; a thought may mention one.
+        """
+        holds_call = "<tool_call>" in _THOUGHT_END.split("".join(self._said))[-1]
+        calls = "" if holds_call else "\n".join(map(_render_tool_call, whole.tool_calls))
+        if self._said or calls or whole.finish != "length":
+            return self._append("" if self._said else self._end_thought()) + self._append(calls)
         # cut off while it thought: the thought stays open
         return self._append(_escape_think_tags(self._held))
 
-    def _holds_call(self) -> bool:
-        """Return whether a tool call is written after all thought; a thought may mention one."""
-        return "<tool_call>" in _THOUGHT_END.split("".join(self._said))[-1]
-
-    def _opening(self) -> str:
+    def _end_thought(self) -> str:
         """Return the text before the reply proper."""
         rest, self._held = self._held, ""
-        return f"{_escape_think_tags(rest)}</think>\n" if self._thinking else self._blanks
+        return f"{_escape_think_tags(rest)}</think>\n" if self._is_thinking else self._blanks
 
     def _append(self, text: str) -> list[str]:
         self._pieces.append(text)
         return [text] if text else []
-
-
-def _without_open_tag(text: str) -> tuple[str, str]:
-    """Return the text in two, before and from what may be the beginning of a tag."""
-    at = text.rfind("<", max(0, len(text) - _LONGEST_TAG))
-    return (text, "") if at < 0 or ">" in text[at:] else (text[:at], text[at:])
 
 
 def _escape_think_tags(thought: str) -> str:
@@ -231,27 +201,16 @@ def _escape_think_tags(thought: str) -> str:
     return _THINK.sub(r"‹\1›", thought)
 
 
-def _call(call: ToolCall) -> str:
-    """Render a native tool call; arguments that are not JSON stay a string, for the grammar to reject."""
+def _render_tool_call(call: ToolCall) -> str:
+    """Render a native tool call; arguments that are not JSON stay a string, for the grammar to reject.
+
+    No string in it closes the tag around it, and UTF-8 can hold all of it.
+    """
     try:
-        written = _json({"name": call.name, "arguments": json.loads(call.arguments or "{}")})
+        arguments = json.loads(call.arguments or "{}")
+        written = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
-        written = _json({"name": call.name, "arguments": call.arguments})
-    return f"<tool_call>{written}</tool_call>"
-
-
-def _json(call: dict[str, object]) -> str:
-    """In a form in which no string closes the tag around it, and that UTF-8 can hold."""
-    written = json.dumps(call, ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
-    return written.encode("utf-8", "replace").decode()
-
-
-def _reply(text: str, whole: ChatReply) -> Reply:
-    if whole.finish == "content_filter":
-        raise ModelError("The server's content filter withheld the reply.")
-    return Reply(
-        text,
-        _FINISHED.get(whole.finish, FinishReason.STOP),
-        whole.tokens,
-        whole.sampled,
-    )
+        content = {"name": call.name, "arguments": call.arguments}
+        written = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    encodable = written.replace("</", "<\\/").encode("utf-8", "replace").decode()
+    return f"<tool_call>{encodable}</tool_call>"

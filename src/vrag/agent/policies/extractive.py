@@ -1,21 +1,25 @@
-"""The policy without a model: search, crop to the words that answer, quote them, or abstain.
+"""The policies without a model: search, crop to the words that answer, quote them, or abstain.
 
-It speaks the same grammar through the same environment as a model would. What it answers is a
-quotation, not reading comprehension: questions that need counting, colours, arithmetic or a look
-at a chart are beyond it, and it is made to abstain rather than guess.
+They speak the same grammars through the same environment as a model would. An answer is a quotation, not
+reading comprehension: questions that need counting, colours, arithmetic or a look at a chart are beyond them,
+and they are made to abstain rather than guess. The same history gives the same reply.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
-from vrag.agent.extractive import SelectedAnswer, best_quote, completed, search_query
-from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Text
+from vrag.agent.extractive import best_quote, completed, search_query
+from vrag.agent.memory.memory_graph import ROOT
+from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Shown, Text
 from vrag.agent.prompts import prompt
+from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
 from vrag.types import Item
@@ -23,14 +27,8 @@ from vrag.types import Item
 if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
 
-__all__ = [
-    "ExtractivePolicy",
-    "ExtractiveReader",
-    "OfflinePolicy",
-    "ResolvedQuestion",
-    "without_tags",
-    "written_box",
-]
+_WORD = re.compile(r"\w+")
+_QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class OfflinePolicy(ABC):
     searcher: Searcher
     """The source of the words of the pages shown."""
     profile: Profile
-    """Of the environment: it says how boxes are written."""
+    """The profile of the environment, which says how boxes are written."""
 
     @property
     def name(self) -> str:
@@ -113,21 +111,16 @@ class ExtractivePolicy(OfflinePolicy):
         query = without_tags(search_query(summary.question)) or summary.question
         if not summary.searches:
             return f"{summary.remark}The words worth looking for: {query}", Search(query)
-        fresh = summary.last_turn_showed_something
-        if not summary.crops and fresh and summary.searches < self.looks and not summary.must_answer:
+        may_look = not summary.crops and not summary.must_answer
+        if may_look and summary.last_turn_showed_something and summary.searches < self.looks:
             return "One page may not be enough; another look at what else was found.", Search(query)
         items = [self.searcher.item(item) for item in summary.items]
-        if self.crops and not summary.crops and not summary.must_answer:
-            nearest = best_quote(summary.question, items, threshold=0)
-            if nearest and nearest.box:
-                return self._look_closer(nearest, summary)
-        return _quoted(summary.question, items)
-
-    def _look_closer(self, quote: SelectedAnswer, summary: _RunSummary) -> tuple[str, Action]:
-        picture = next(p for p in summary.pictures if p.item == quote.item and not p.crop)
-        assert quote.box is not None
-        thought = f"Image {picture.number} comes nearest here: {quote.text[:200]}"
-        return thought, Crop(written_box(quote.box, picture, self.profile), picture.number)
+        nearest = best_quote(summary.question, items, threshold=0) if self.crops and may_look else None
+        if nearest is None or nearest.box is None:
+            return _quoted(summary.question, items)
+        picture = next(p for p in summary.pictures if p.item == nearest.item and not p.crop)
+        thought = f"Image {picture.number} comes nearest here: {nearest.text[:200]}"
+        return thought, Crop(written_box(nearest.box, picture, self.profile), picture.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +177,136 @@ class _RunSummary:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ExtractiveGraphPolicy(OfflinePolicy):
+    """A policy for VimRAG that searches once or twice, memorises what answers, and quotes it.
+
+    It reads its own summaries back from the graph.
+    """
+
+    crops: bool = False
+    """True if it may look closer at what is remembered."""
+
+    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
+        thought, call = self._next_call(_GraphSummary.of(history))
+        return thought, render_call(call)
+
+    def _next_call(self, summary: _GraphSummary) -> tuple[str, Call]:
+        if summary.results is not None and not summary.must_answer:
+            return self._summarise(summary.question, summary.results)
+        for node in summary.nodes:
+            if quote := _QUOTE.match(node.get("summary") or ""):
+                return self._conclude(node, quote, summary)
+        query = _next_query(summary)
+        if query is None or summary.must_answer:
+            parents = (summary.nodes[-1]["id"],) if summary.nodes else (ROOT,)
+            return "No text found answers the question well enough to quote.", AnswerNode(parents, ABSTENTION)
+        number = 1 + sum(node["kind"] == "search" for node in summary.nodes)
+        thought = f"{'' if summary.nodes else summary.remark}The words worth looking for: {query}"
+        return thought, SearchNode(f"search_{number}", (ROOT,), query)
+
+    def _summarise(self, question: str, results: Mapping[str, Sequence[Shown]]) -> tuple[str, Call]:
+        """Memorise the result that answers; of a video all frames, as words do not tell the moment."""
+        items = {label: parts[0].item for label, parts in results.items() if parts}
+        quote = best_quote(question, [self.searcher.item(item) for item in items.values() if item])
+        words = without_tags(quote.text) if quote and quote.literal else ""
+        found = next((label for label, item in items.items() if words and quote and item == quote.item), None)
+        notes: list[Note] = []
+        for label, parts in results.items():
+            moments = (part.seconds for part in parts if isinstance(part, Picture))
+            times = tuple(moment for moment in moments if moment is not None)
+            is_useful = label == found
+            notes.append(Note(label, True, 5, times) if is_useful else Note(label, useful=False))
+        if found is None:
+            return "Nothing here answers the question.", Memorize("Nothing was relevant.", tuple(notes))
+        summary = f"{found} says: “{' '.join(words.split())}”"
+        return f"{found} answers it best.", Memorize(summary, tuple(notes))
+
+    def _conclude(
+        self, node: Mapping[str, Any], quote: re.Match[str], summary: _GraphSummary
+    ) -> tuple[str, Call]:
+        """Look closer at the picture that answers, once and where that is allowed, or answer."""
+        crops = [other["id"] for other in summary.nodes if other["kind"] == "crop"]
+        picture = summary.memory.get((node["id"], quote["label"]))
+        if self.crops and not summary.must_answer and not crops and picture is not None:
+            nearest = best_quote(summary.question, [self.searcher.item(picture.item)])
+            if nearest is not None and nearest.box is not None:
+                box = written_box(nearest.box, picture, self.profile)
+                crop = CropNode("closer", (node["id"],), quote["label"], box)
+                return "A closer look at where it stands.", crop
+        return "These words answer it best.", AnswerNode((node["id"], *crops), quote["words"])
+
+
+@dataclass(frozen=True, slots=True)
+class _GraphSummary:
+    """The state of a run, as its history tells."""
+
+    question: str
+    remark: str
+    nodes: tuple[dict[str, Any], ...]
+    """The nodes as the graph lists them, without the root."""
+    memory: Mapping[tuple[str, str], Picture]
+    """The pictures that memory shows, by node and label."""
+    results: Mapping[str, Sequence[Shown]] | None
+    """The results of the newest node, by label; None when it has been summarised."""
+    must_answer: bool
+
+    @classmethod
+    def of(cls, history: Sequence[Message]) -> _GraphSummary:
+        state, *since = [message for message in history if message.role is Role.USER]
+        at = next(n for n, part in enumerate(state.parts) if isinstance(part, Text) and part.asked)
+        state_text, *shown = state.parts[at + 1 :]
+        assert isinstance(state_text, Text)
+        graph: list[dict[str, Any]] = json.loads(state_text.text[state_text.text.index("[") :])
+        parts = [part for message in since for part in message.parts]
+        texts = {part.text for message in history for part in message.parts if isinstance(part, Text)}
+        resolved = ResolvedQuestion.of(history)
+        return cls(
+            question=resolved.text,
+            remark=resolved.remark,
+            nodes=tuple(node for node in graph if node["id"] != ROOT),
+            memory={(node, label): p for node, label, p in _remembered(shown)},
+            results=_labelled(parts) if parts else None,
+            must_answer=prompt("graph_answer_now.md") in texts,
+        )
+
+
+def _remembered(parts: Sequence[Part]) -> Iterator[tuple[str, str, Picture]]:
+    """Yield node, label and picture of what memory shows; of a video the first frame."""
+    node = label = ""
+    for part in parts:
+        if isinstance(part, Text):
+            if part.node:
+                node, label = part.node, part.label
+        elif label and isinstance(part, Picture):
+            yield node, label, part
+            label = ""
+
+
+def _labelled(parts: Sequence[Part]) -> dict[str, list[Shown]]:
+    """Return the results by label: a text, a picture, or the frames of a video."""
+    results: dict[str, list[Shown]] = {}
+    label = ""
+    for part in parts:
+        if isinstance(part, Text) and part.label:
+            label = part.label
+            results[label] = [part] if part.item else []
+        elif isinstance(part, Picture) and label in results:
+            results[label].append(part)
+    return results
+
+
+def _next_query(summary: _GraphSummary) -> str | None:
+    """Return another way to ask, that differs from those before; None when there is none."""
+    words = without_tags(search_query(summary.question)) or summary.question
+    longest = " ".join(sorted(_WORD.findall(words), key=len, reverse=True)[:3])
+    earlier = {frozenset(_WORD.findall(node.get("query", "").casefold())) for node in summary.nodes}
+    for query in (words, longest, summary.question):
+        if query and frozenset(_WORD.findall(query.casefold())) not in earlier:
+            return query
+    return None
+
+
 def written_box(box: Box, picture: Picture, profile: Profile) -> tuple[float, float, float, float]:
     """Return a box in unit coordinates, as a model of that family would write it for a picture."""
     written = picture.view.convert(box, profile.boxes)
@@ -192,11 +315,10 @@ def written_box(box: Box, picture: Picture, profile: Profile) -> tuple[float, fl
     return profile.sides(written)
 
 
-def _items_shown(parts: Sequence[Part]) -> list[str]:
-    pages = [
-        part.item for part in parts if isinstance(part, Text) or (isinstance(part, Picture) and not part.crop)
-    ]
-    return [item for item in pages if item is not None]
+def _items_shown(parts: Iterable[Part]) -> list[str]:
+    shown = (part for part in parts if isinstance(part, Text | Picture))
+    whole = (part for part in shown if isinstance(part, Text) or not part.crop)
+    return [part.item for part in whole if part.item is not None]
 
 
 def without_tags(text: str) -> str:

@@ -33,15 +33,12 @@ from vrag.model_profiles import Profile
 if TYPE_CHECKING:
     from vrag.embed.device import Device
 
-__all__ = ["LocalOptions", "LocalPolicy", "open_local"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
     """Sampling parameters of a reply. The recommendations of `generation_config.json` do not count.
 
-    Raises:
-        SettingsError: If a value is out of range.
+    Raises `SettingsError` if a value is out of range.
     """
 
     temperature: float = 0.0
@@ -85,10 +82,10 @@ def open_local(
     with as_model_error():
         folder = find_checkpoint(path)
         profile = family_of(folder)
-        place = open_device(EmbedOptions(device=device, dtype=dtype))
+        opened_device = open_device(EmbedOptions(device=device, dtype=dtype))
     local = Path(path).expanduser().is_dir()
     name = folder.name if local else path.partition("@")[0].rpartition("/")[2]
-    return LocalPolicy(folder, profile, place, options or LocalOptions(), name=f"local:{name}")
+    return LocalPolicy(folder, profile, opened_device, options or LocalOptions(), name=f"local:{name}")
 
 
 class LocalPolicy:
@@ -109,7 +106,7 @@ class LocalPolicy:
         self.profile = profile
         self.options = options
         self.name = name
-        self._shared = _SharedModel(partial(open_checkpoint, folder, profile, device, name))
+        self._writer = _Writer(partial(open_checkpoint, folder, profile, device, name))
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
@@ -132,22 +129,28 @@ class LocalPolicy:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Write the next reply: deltas, then the whole as the last part.
 
-        Raises:
-            ContextTooLong: If the prompt is longer than the model takes.
-            ModelError: If the checkpoint cannot be loaded, or memory does not suffice.
-            MissingExtra: If the libraries are not installed.
+        Raises `ContextTooLong` if the prompt is longer than the model takes, `ModelError` if the checkpoint
+        cannot be loaded, or memory does not suffice, and `MissingExtra` if the libraries are not installed.
         """
         loop = asyncio.get_running_loop()
         parts: asyncio.Queue[Delta | Reply | BaseException] = asyncio.Queue()
         ended = threading.Event()
 
-        def tell(part: Delta | Reply | BaseException) -> None:
+        def send(part: Delta | Reply | BaseException) -> None:
             try:
                 loop.call_soon_threadsafe(parts.put_nowait, part)
             except RuntimeError:  # the loop is closed: nobody listens any more
                 ended.set()
 
-        self._shared.line.join(partial(self._work, tuple(history), tell, ended))
+        def write() -> None:
+            if ended.is_set():
+                return
+            try:
+                send(self._writer.write(tuple(history), self.options, lambda text: send(Delta(text)), ended))
+            except BaseException as error:  # noqa: BLE001 - raised where the reply is awaited
+                send(error)
+
+        self._writer.submit(write)
         try:
             while True:
                 part = await parts.get()
@@ -162,72 +165,41 @@ class LocalPolicy:
     async def aclose(self) -> None:
         """Hold nothing of an event loop."""
 
-    def _work(
-        self,
-        history: Sequence[Message],
-        tell: Callable[[Delta | Reply | BaseException], None],
-        ended: threading.Event,
-    ) -> None:
-        """One reply, in the thread that all of them share."""
-        if ended.is_set():
-            return
-        try:
-            tell(self._shared.network.write(history, self.options, lambda text: tell(Delta(text)), ended))
-        except BaseException as error:  # noqa: BLE001 - raised where the reply is awaited
-            tell(error)
 
+class _Writer:
+    """A writer of replies, which loads its checkpoint for the first, and the queue of jobs that ask it.
 
-class _SharedModel:
-    """The weights, loaded at their first use, and the line before them."""
+    Jobs are done in order in a thread that lasts as long as there are jobs.
+    """
 
     def __init__(self, load: Callable[[], Checkpoint]) -> None:
         self._load = load
-        self.line = _Line()
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._is_working = False
 
     @cached_property
-    def network(self) -> _Network:
-        """Asked for by whoever stands first in line.
+    def checkpoint(self) -> Checkpoint:
+        """The loaded checkpoint; one that cannot be loaded is tried again the next time."""
+        return self._load()
 
-        Raises:
-            ModelError: If the checkpoint cannot be loaded; it is tried again the next time.
-        """
-        return _Network(self._load())
-
-
-class _Line:
-    """A queue of work, done in order in a thread that lasts as long as there is work."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._working = False
-
-    def join(self, work: Callable[[], None]) -> None:
-        """Stand in line; returns at once."""
+    def submit(self, job: Callable[[], None]) -> None:
+        """Add a job to the queue; returns at once."""
         with self._lock:
-            self._waiting.append(work)
-            if self._working:
+            self._jobs.append(job)
+            if self._is_working:
                 return
-            self._working = True
-        threading.Thread(target=self._work_off, name="local-policy").start()
+            self._is_working = True
+        threading.Thread(target=self._work, name="local-policy").start()
 
-    def _work_off(self) -> None:
+    def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting:
-                    self._working = False
+                if not self._jobs:
+                    self._is_working = False
                     return
-                work = self._waiting.popleft()
-            work()
-
-
-class _Network:
-    """A writer of replies with a loaded checkpoint. Not for several threads at once."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-        self._profile, self._name = checkpoint.profile, checkpoint.name
-        self._model, self._processor = checkpoint.model, checkpoint.processor
+                job = self._jobs.popleft()
+            job()
 
     def write(
         self,
@@ -236,30 +208,36 @@ class _Network:
         say: Callable[[str], None],
         ended: threading.Event,
     ) -> Reply:
-        """Return the next reply; what there is of it when `ended` is set meanwhile.
+        """Return the next reply; what there is of it when `ended` is set meanwhile. For one job at a time.
 
-        Raises:
-            ContextTooLong, ModelError: If the model cannot write one.
+        Raises `ContextTooLong` or `ModelError` if the model cannot write one.
         """
+        checkpoint = self.checkpoint
         try:
-            with within_memory(self._name, "Show fewer or smaller pictures, or use a smaller model."):
-                prompt, inputs = self._inputs(history)
+            with within_memory(checkpoint.name, "Show fewer or smaller pictures, or use a smaller model."):
+                prompt = checkpoint.prompt(history)
+                inputs = self._inputs(history, prompt)
                 prompt_ids: list[int] = inputs["input_ids"][0].tolist()
-                room = self._room(len(prompt_ids))
-                writing = TextDecoder(self._checkpoint.decode, (*self._profile.stop, *options.stop), say)
-                writing.begin(opening_of(prompt))
-                sampler = _Sampler(options, writing, ended, self._checkpoint.banned)
-                self._model.generate(
-                    **inputs.to(self._checkpoint.device.name),
-                    max_new_tokens=min(options.max_tokens, room),
+                if len(prompt_ids) >= checkpoint.context:
+                    raise ContextTooLong(
+                        f"The prompt has {len(prompt_ids)} tokens, and {checkpoint.name} takes "
+                        f"{checkpoint.context} with the reply.",
+                        "Allow fewer steps, or show fewer or smaller pictures.",
+                    )
+                decoder = TextDecoder(checkpoint.decode, (*checkpoint.profile.stop, *options.stop), say)
+                decoder.begin(opening_of(prompt))
+                sampler = _Sampler(options, decoder, ended, checkpoint.banned)
+                checkpoint.model.generate(
+                    **inputs.to(checkpoint.device.name),
+                    max_new_tokens=min(options.max_tokens, checkpoint.context - len(prompt_ids)),
                     logits_processor=[sampler.choose],
                     stopping_criteria=[sampler.stops],
                 )
         except (ValueError, RuntimeError, library("jinja2").TemplateError) as error:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise ModelError(f"{self._name} cannot reply: {reason}") from error
-        text = writing.end()
-        stopped = writing.stopped or not self._checkpoint.ends.isdisjoint(sampler.ids[-1:])
+            raise ModelError(f"{checkpoint.name} cannot reply: {reason}") from error
+        text = decoder.end()
+        stopped = decoder.stopped or not checkpoint.ends.isdisjoint(sampler.ids[-1:])
         return Reply(
             text,
             FinishReason.STOP if stopped else FinishReason.LENGTH,
@@ -267,39 +245,28 @@ class _Network:
             Sampled(prompt_ids=tuple(prompt_ids), ids=tuple(sampler.ids), logprobs=tuple(sampler.logprobs)),
         )
 
-    def _inputs(self, history: Sequence[Message]) -> tuple[str, Any]:
-        """Return the prompt as text, and all that the network takes."""
+    def _inputs(self, history: Sequence[Message], prompt: str) -> Any:  # noqa: ANN401 - the library is not typed
+        """Return all that the network takes.
+
+        Raises `ModelError` if the model sees pictures at other sizes, and so tokens, than the run records.
+        """
+        checkpoint = self.checkpoint
         parts = [part for message in history for part in message.parts]
         pictures = [part for part in parts if isinstance(part, Picture | EnclosedImage)]
-        prompt = self._checkpoint.prompt(history)
         images = [rgb(picture.image) for picture in pictures]
-        inputs = self._processor(text=[prompt], images=images or None, return_tensors="pt")
-        self._check(pictures, inputs.get("image_grid_thw"))
-        return prompt, inputs
-
-    def _check(self, pictures: Sequence[Picture | EnclosedImage], grids: Any) -> None:  # noqa: ANN401
-        """Return whether the model sees pictures at the sizes, and so the tokens, that the run records."""
-        part = self._processor.image_processor
+        inputs = checkpoint.processor(text=[prompt], images=images or None, return_tensors="pt")
+        grids, vision = inputs.get("image_grid_thw"), checkpoint.processor.image_processor
         for picture, (_, rows, columns) in zip(
             pictures, [] if grids is None else grids.tolist(), strict=True
         ):
-            size, seen = picture.canvas, Size(columns * part.patch_size, rows * part.patch_size)
-            if seen != size or part.patch_size * part.merge_size != self._profile.factor:
+            size, seen = picture.canvas, Size(columns * vision.patch_size, rows * vision.patch_size)
+            if seen != size or vision.patch_size * vision.merge_size != checkpoint.profile.factor:
                 raise ModelError(
-                    f"{self._name} was given a picture of {size.width}×{size.height} pixels and sees "
-                    f"{seen.width}×{seen.height}, {columns * rows // part.merge_size**2} tokens.",
-                    f"Run it with the profile {self._profile.name}.",
+                    f"{checkpoint.name} was given a picture of {size.width}×{size.height} pixels and sees "
+                    f"{seen.width}×{seen.height}, {columns * rows // vision.merge_size**2} tokens.",
+                    f"Run it with the profile {checkpoint.profile.name}.",
                 )
-
-    def _room(self, prompt: int) -> int:
-        """Return the number of tokens that may follow a prompt of so many."""
-        if prompt >= self._checkpoint.context:
-            raise ContextTooLong(
-                f"The prompt has {prompt} tokens, and {self._name} takes "
-                f"{self._checkpoint.context} with the reply.",
-                "Allow fewer steps, or show fewer or smaller pictures.",
-            )
-        return self._checkpoint.context - prompt
+        return inputs
 
 
 class _Sampler:
@@ -311,11 +278,11 @@ class _Sampler:
     """
 
     def __init__(
-        self, options: LocalOptions, writing: TextDecoder, ended: threading.Event, banned: Sequence[int]
+        self, options: LocalOptions, decoder: TextDecoder, ended: threading.Event, banned: Sequence[int]
     ) -> None:
         self.ids: list[int] = []
         self.logprobs: list[float] = []
-        self._options, self._writing, self._ended = options, writing, ended
+        self._options, self._decoder, self._ended = options, decoder, ended
         self._banned = list(banned)
         self._torch = library("torch")
         self._random = self._torch.Generator()
@@ -325,33 +292,28 @@ class _Sampler:
             self._random.manual_seed(options.seed)
 
     def choose(self, _ids: Any, scores: Any) -> Any:  # noqa: ANN401
-        """Draw from scores, (1, vocabulary), and leaves only the one drawn possible."""
-        logprobs = self._distribution(scores[0].float().cpu())
-        if self._options.temperature:
-            drawn = int(self._torch.multinomial(logprobs.exp(), 1, generator=self._random))
+        """Draw from scores, (1, vocabulary), and leave only the token drawn possible."""
+        torch, options = self._torch, self._options
+        scores_left = scores[0].float().cpu()
+        scores_left[self._banned] = float("-inf")  # a placeholder would stand for a picture that is not there
+        logprobs = torch.log_softmax(scores_left / (options.temperature or 1.0), dim=-1)
+        if options.temperature and options.top_p < 1:
+            ordered, tokens = logprobs.sort(descending=True)
+            likelier = ordered.exp().cumsum(0) - ordered.exp()  # what all before it have together
+            logprobs[tokens[likelier >= options.top_p]] = float("-inf")
+        if options.temperature:
+            logprobs = torch.log_softmax(logprobs, dim=-1)
+            drawn = int(torch.multinomial(logprobs.exp(), 1, generator=self._random))
         else:
             drawn = int(logprobs.argmax())
         self.ids.append(drawn)
         self.logprobs.append(float(logprobs[drawn]))
-        self._writing.add(drawn)
-        chosen = self._torch.full_like(scores, float("-inf"))
+        self._decoder.add(drawn)
+        chosen = torch.full_like(scores, float("-inf"))
         chosen[0, drawn] = 0.0
         return chosen
 
     def stops(self, ids: Any, _scores: Any) -> Any:  # noqa: ANN401
         """Return whether the reply ends for another reason than its last token or its length, (1,)."""
-        over = self._writing.stopped or self._ended.is_set()
+        over = self._decoder.stopped or self._ended.is_set()
         return self._torch.full((ids.shape[0],), over, dtype=self._torch.bool, device=ids.device)
-
-    def _distribution(self, scores: Any) -> Any:  # noqa: ANN401
-        """Return log-probabilities of all tokens after temperature and top_p, (vocabulary,)."""
-        options, torch = self._options, self._torch
-        scores[self._banned] = float("-inf")  # a placeholder would stand for a picture that is not there
-        if not options.temperature:
-            return torch.log_softmax(scores, dim=-1)
-        logprobs = torch.log_softmax(scores / options.temperature, dim=-1)
-        if options.top_p < 1:
-            ordered, places = logprobs.sort(descending=True)
-            likelier = ordered.exp().cumsum(0) - ordered.exp()  # what all before it have together
-            logprobs[places[likelier >= options.top_p]] = float("-inf")
-        return torch.log_softmax(logprobs, dim=-1)

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from vrag.embed.device import Device
 from collections.abc import Callable
 
-__all__ = [
-    "Checkpoint",
-    "TextDecoder",
-    "as_chat",
-    "as_model_error",
-    "family_of",
-    "open_checkpoint",
-    "opening_of",
-    "within_memory",
-]
-
 _ANY_SIZE = 2**40
 """Pixels: more than any picture has. Pictures come at their size and are not resized again."""
 _OPENED = re.compile(r"<think>\s*\Z")
@@ -87,9 +76,8 @@ def opening_of(prompt: str) -> str:
 def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -> Checkpoint:
     """Load a network and its processor.
 
-    Raises:
-        ModelError: If the files are damaged, lack weights, or do not fit into memory.
-        MissingExtra: Without torch and transformers.
+    Raises `ModelError` if the files are damaged, lack weights, or do not fit into memory, and `MissingExtra`
+    without torch and transformers.
     """
     with as_model_error(), within_memory(name, "Use a smaller model, or half precision."):
         model, processor = _load(folder, device)
@@ -110,8 +98,7 @@ def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -
 def family_of(folder: Path) -> Profile:
     """Return the profile that a checkpoint brings along, or that of its family.
 
-    Raises:
-        ModelError: If it belongs to an unknown model family, or its files are damaged.
+    Raises `ModelError` if it belongs to an unknown model family, or its files are damaged.
     """
     try:
         own = read_profile(folder)
@@ -124,8 +111,8 @@ def family_of(folder: Path) -> Profile:
     for profile in PROFILES.values():
         if kind in profile.model_types:
             return profile
-    known = ", ".join(kind for profile in PROFILES.values() for kind in profile.model_types)
-    raise ModelError(f"{folder} holds {kind}, which is not run in this process.", f"Known: {known}.")
+    kinds = ", ".join(kind for profile in PROFILES.values() for kind in profile.model_types)
+    raise ModelError(f"{folder} holds {kind}, which is not run in this process.", f"Known: {kinds}.")
 
 
 def _load(folder: Path, device: Device) -> tuple[Any, Any]:

@@ -1,19 +1,24 @@
-"""Every text a model is given, one file each."""
+"""Every text a model is given: prompt files, and text of documents that stays text.
+
+Servers read a prompt as one string of tokens. A passage that holds `<|im_start|>system` would open a turn
+of its own there, one that holds `<|image_pad|>` would stand for a picture that is not there, and one that
+holds the end of the fence around it would speak from outside. `material` writes them otherwise, so that
+nothing changes for a reader.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from string import Template
 
 from vrag.model_profiles import Profile
 
-__all__ = ["box_words", "prompt", "prompt_in", "texts", "with_question", "worded"]
-
 _QUESTION = "{question}"
 """The place of the question in the instructions of released checkpoints."""
-_PLACE = re.compile(r"\$(actions|box)\b")
+_PLACEHOLDER = re.compile(r"\$(actions|box)\b")
 
 
 def prompt(file: str, /, **values: str | int) -> str:
@@ -39,21 +44,20 @@ def box_words(profile: Profile) -> dict[str, str]:
 
 
 def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str:
-    """Return an instruction, in the user's own words or ours.
+    """Return an instruction, in the user's own words or the built-in ones.
 
     Args:
-        own: The user's; its `$actions` and `$box` are filled in, every other `$` stays as it is.
-        file: That of ours.
-        actions: The lines about custom tools; added at the end of the user's, where it has
-            no place for them.
-        profile: It says how boxes are written.
+        own: The user's instruction; its `$actions` and `$box` are filled in, every other `$` stays as it is.
+        file: The prompt file with the built-in one.
+        actions: The lines about custom tools; added at the end of the user's, where it has no place for them.
+        profile: The profile, which says how boxes are written.
     """
     values = {"actions": actions, **box_words(profile)}
     if own is None:
         return prompt(file, **values)
-    filled = _PLACE.sub(lambda place: values[place[1]], own)
-    placed = any(place[1] == "actions" for place in _PLACE.finditer(own))
-    return filled if placed or not actions else f"{filled.rstrip()}\n{actions}"
+    filled = _PLACEHOLDER.sub(lambda match: values[match[1]], own)
+    has_placeholder = any(match[1] == "actions" for match in _PLACEHOLDER.finditer(own))
+    return filled if has_placeholder or not actions else f"{filled.rstrip()}\n{actions}"
 
 
 def with_question(instruction: str, question: str) -> str | None:
@@ -74,3 +78,52 @@ def texts(*, without: tuple[str, ...] = ()) -> list[str]:
 @cache
 def _template(package: str, name: str) -> Template:
     return Template((files(package) / name).read_text(encoding="utf-8").strip())
+
+
+_CHAT_TOKENS = (
+    r"[<＜](?=[|｜])|(?<=[|｜])[>＞]"  # tokens of chat templates: <|im_start|>
+    r"|\[(?=/?(?:INST|SYS)\])|<(?=<SYS>>|start_of_turn|end_of_turn|IMG_CONTEXT|image_soft_token)"
+)
+_CALLS = (  # of tool calls in other forms: <function=name>, <arg_key>, [TOOL_CALLS]
+    r"<(?=\s*/?\s*(?:function|parameter)\s*=)|<(?=\s*/?\s*(?:tool_calls|arg_key|arg_value)\b)"
+    r"|\[(?=/?TOOL_CALLS\])"
+)
+_TAG_NAMES = "passage|think|search|bbox|answer|evidence|tool_call|tool_response|image|img|video|s"
+_CHAT_TOKEN = re.compile(_CHAT_TOKENS, re.IGNORECASE)
+_REPLACEMENTS = {"<": "‹", ">": "›", "＜": "‹", "＞": "›", "[": "⟦"}
+
+
+def material(text: str, names: Iterable[str] = ()) -> str:
+    """Return the text with what a model's server or grammar would take for control written otherwise.
+
+    >>> material("Ferry <|im_start|>system: a < b </passage>")
+    'Ferry ‹|im_start|›system: a < b ‹/passage>'
+    """
+    return _control(frozenset(names)).sub(lambda match: _REPLACEMENTS[match[0]], text)
+
+
+@cache
+def _control(names: frozenset[str]) -> re.Pattern[str]:
+    words = "|".join([_TAG_NAMES, *sorted(map(re.escape, names))])
+    return re.compile(
+        rf"{_CHAT_TOKENS}|{_CALLS}"
+        rf"|[<＜](?=\s*/?\s*(?:{words})\b[^<>＜＞]{{0,200}}[>＞])"
+        r"|[<＜](?=\s*/\s*passage)",  # a reader takes a fence for closed that nobody closed properly
+        re.IGNORECASE,
+    )
+
+
+def spoken(text: str) -> str:
+    """Escape the tokens of chat templates in a reply that goes back into a prompt; tags stay.
+
+    A model can copy such tokens from a picture, and no server would know them from its own.
+
+    >>> spoken("<search><|im_end|>ferry</search>")
+    '<search>‹|im_end|›ferry</search>'
+    """
+    return _CHAT_TOKEN.sub(lambda match: _REPLACEMENTS[match[0]], text)
+
+
+def encodable(text: str) -> str:
+    """Return the text with lone surrogates replaced, which no file and no connection can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -26,25 +26,24 @@ _NOTHING = re.compile(r"\b(?:null|none|undefined)\b", re.IGNORECASE)
 _FRACTION = re.compile(r"(?<=\d)\.\d+")
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _integer(digits: str) -> int:
+def _read_integer(digits: str) -> int:
     if len(digits) > 400:  # more than any float holds
         raise ValueError("a number has too many digits")
     return int(digits)
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, parse_int=_integer)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_reject_constant, parse_int=_read_integer)
 """Line breaks may stand in strings, as models write them."""
 
 
 def read_json(text: str, start: int = 0) -> tuple[object, int]:
     """Return the JSON value that begins at `start`, and where it ends.
 
-    Raises:
-        ValueError: If there is none, with the reason.
+    Raises `ValueError` if there is none, with the reason.
     """
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -59,9 +58,7 @@ def read_damaged_json(text: str) -> object:
     """Return the object or list that a text means; valid JSON means what `json` reads in it.
 
     Repaired are quotes, commas, brackets that are missing at the end, bare words, and the words of Python.
-
-    Raises:
-        ValueError: If it cannot be read without doubt, with the reason.
+    Raises `ValueError` if it cannot be read without doubt, with the reason.
 
     >>> read_damaged_json("{'pages': [3, 4,], title: 'Fares'")
     {'pages': [3, 4], 'title': 'Fares'}
@@ -70,41 +67,32 @@ def read_damaged_json(text: str) -> object:
     try:
         value, end = read_json(text)
     except ValueError as error:
-        return _repaired(text, str(error))
-    if text[end:].strip():
-        return _repaired(text, "something follows the end of the JSON")
-    return _checked(value)
+        value = _repair(text, str(error))
+    else:
+        if text[end:].strip():
+            value = _repair(text, "something follows the end of the JSON")
+    if not isinstance(value, dict | list):
+        raise ValueError("it is neither an object nor a list")  # noqa: TRY004 - a fault of the text
+    return cast("object", value)
 
 
-def _repaired(text: str, fault: str) -> object:
+def _repair(text: str, fault: str) -> object:
     if len(text) > MAX_CHARACTERS or len(_MARK.findall(text)) > MAX_MARKS:
         raise ValueError(f"{fault}, and it is too long to be repaired")
     if text[-1:] not in _ENDS_OF_VALUES:
         raise ValueError(f"{fault}, and it does not end where a value ends")
     try:
         value: object = repair_json(text, return_objects=True, skip_json_loads=True)
+        repaired = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except Exception as error:  # the library may raise anything on damaged text
         raise ValueError(fault) from error
-    if _letters(text) != _letters(_written(value, fault)):
+    if _letters(text) != _letters(repaired):
         raise ValueError(f"{fault}, and a part of it has no place in what it could mean")
-    return _checked(value)
-
-
-def _checked(value: object) -> object:
-    if not isinstance(value, dict | list):
-        raise ValueError("it is neither an object nor a list")  # noqa: TRY004 - a fault of the text
-    return cast("object", value)
-
-
-def _written(value: object, fault: str) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(fault) from error
+    return value
 
 
 def _letters(text: str) -> str:
-    """Letters and digits alone, as far as they are part of what is meant."""
-    plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
-    plain = _FRACTION.sub(lambda found: found[0].rstrip("0"), _NOTHING.sub(" ", plain))
+    """Return letters and digits alone, as far as they are part of what is meant."""
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
+    plain = _FRACTION.sub(lambda match: match[0].rstrip("0"), _NOTHING.sub(" ", plain))
     return "".join(re.findall(r"[^\W_]", plain)).casefold()

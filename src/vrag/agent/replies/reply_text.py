@@ -1,4 +1,4 @@
-"""Readers of replies outside the grammars: the model's own words, tool calls in any form, plain answers.
+"""Readers of replies outside the grammars: thoughts, tool calls in any form, plain answers.
 
 Hermes and Qwen write `<tool_call>{"name": …, "arguments": …}</tool_call>`, Qwen-Coder
 `<function=name><parameter=query>…</parameter></function>`, GLM `<tool_call>name<arg_key>query</arg_key>
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import cast
 
-from vrag.agent.actions import TAG
+from vrag.agent.actions import TAG, closing_tag
 from vrag.agent.replies.json_repairs import MAX_CHARACTERS, read_damaged_json
 from vrag.agent.replies.tool_arguments import repair_text
 
@@ -32,34 +32,29 @@ def unquoted(reply: str) -> str | None:
     """
     tags = list(_TAG.finditer(reply))
     thoughts = [tag for tag in tags if tag["name"].lower() == "think"]
-    blank: list[tuple[int, int]] = [(0, thoughts[0].end())] if thoughts and thoughts[0]["close"] else []
-    endless = False
-    for place, tag in enumerate(tags):
-        if tag["close"] or (blank and tag.start() < blank[-1][1]):
-            continue
-        quoted = tag["name"].lower() == "passage"
-        close = None if quoted and endless else _close(tags, place)
-        if close is None and not quoted:
-            return None
-        endless = endless or close is None
-        if close is not None:
-            blank.append((tag.start(), close.end()))
-    return _blanked(reply, blank)
-
-
-def _close(tags: list[re.Match[str]], place: int) -> re.Match[str] | None:
-    name = tags[place]["name"].lower()
-    rest = (tags[later] for later in range(place + 1, len(tags)))
-    return next((tag for tag in rest if tag["close"] and tag["name"].lower() == name), None)
-
-
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
     pieces: list[str] = []
-    at = 0
-    for start, end in spans:
-        pieces += [text[at:start], " " * (end - start)]
-        at = end
-    return "".join([*pieces, text[at:]])
+    position = 0
+
+    def blank(start: int, end: int) -> None:
+        nonlocal position
+        pieces.extend((reply[position:start], " " * (end - start)))
+        position = end
+
+    if thoughts and thoughts[0]["close"]:
+        blank(0, thoughts[0].end())
+    is_endless = False
+    for index, tag in enumerate(tags):
+        if tag["close"] or tag.start() < position:
+            continue
+        is_passage = tag["name"].lower() == "passage"
+        close = None if is_passage and is_endless else closing_tag(tags, index)
+        if close is not None:
+            blank(tag.start(), tags[close].end())
+        elif is_passage:
+            is_endless = True
+        else:
+            return None
+    return "".join([*pieces, reply[position:]])
 
 
 _OPENING = re.compile(
@@ -90,7 +85,7 @@ class WrittenCall:
     """A call as a model wrote it, taken apart."""
 
     name: str | None = None
-    """None where there is none, or the call cannot be read."""
+    """The name of the tool; None where there is none, or the call cannot be read."""
     arguments: object = None
     fault: str = ""
     """The reason the call cannot be read; one sentence."""
@@ -102,40 +97,28 @@ class WrittenCall:
     """Calls that follow in the same list."""
 
 
-def mentions_call(spoken: str) -> bool:
-    """Return whether a text opens a tool call, complete or not."""
-    return _OPENING.search(spoken) is not None
-
-
 def find_call(spoken: str, names: frozenset[str]) -> WrittenCall | None:
     """Return the first tool call in what a model said; None where it opens none.
 
-    A call that no tag opens must be all that is said: JSON within other text may be quoted from anywhere.
+    A call that no tag opens must be all that is said, alone or in a code fence: JSON within other text may be
+    quoted from anywhere.
     """
     opening = _OPENING.search(spoken)
     if opening is None:
-        return _bare(spoken, names)
+        is_short = len(spoken.strip()) <= MAX_CHARACTERS
+        if not (is_short and inside_fence(_TOKEN.sub(" ", spoken)).startswith(("{", "["))):
+            return None
+        call = _read_call(spoken, names, len(spoken), closed=True)
+        return None if call.name is None else call
     start = opening.end()
-    following = next(
-        (more for more in _OPENING.finditer(spoken, start + 1) if more.end() > more.start()), None
-    )
+    later = (match for match in _OPENING.finditer(spoken, start + 1) if match.end() > match.start())
+    following = next(later, None)
     limit = len(spoken) if following is None else following.start()
     closing = _FUNCTION_END if _FUNCTION.match(spoken, start) else _CLOSING
     close = closing.search(spoken, start)
     if close is not None and close.start() <= limit:
-        return _read(spoken[start : close.start()], names, close.end(), closed=True)
-    return _read(spoken[start:limit], names, limit, closed=False)
-
-
-def _bare(spoken: str, names: frozenset[str]) -> WrittenCall | None:
-    """Return a call that is all that is said, alone or in a code fence."""
-    if len(spoken.strip()) > MAX_CHARACTERS:
-        return None
-    text = inside_fence(_TOKEN.sub(" ", spoken))
-    if text[:1] not in {"{", "["}:
-        return None
-    found = _read(text, names, len(spoken), closed=True)
-    return None if found.name is None else found
+        return _read_call(spoken[start : close.start()], names, close.end(), closed=True)
+    return _read_call(spoken[start:limit], names, limit, closed=False)
 
 
 def inside_fence(text: str) -> str:
@@ -146,55 +129,48 @@ def inside_fence(text: str) -> str:
     return _LANGUAGE.sub("", text[:-3], count=1).strip()
 
 
-def _read(written: str, names: frozenset[str], end: int, *, closed: bool) -> WrittenCall:
-    """Read the text between the tags of a call."""
+def _read_call(written: str, names: frozenset[str], end: int, *, closed: bool) -> WrittenCall:
+    """Read the text between the tags of a call.
+
+    Arguments that stand in elements of their own are texts, for a reader that knows the tool.
+    """
     if len(written.strip()) > MAX_CHARACTERS:
         fault = f"The tool call has more than {MAX_CHARACTERS:,} characters."
         return WrittenCall(fault=fault, end=end, closed=closed)
     text = inside_fence(_TOKEN.sub(" ", written))
-    if (function := _FUNCTION.match(text)) is not None:
-        pairs = _PARAMETER.findall(text, function.end())[:_MAX_ARGUMENTS]
-        return WrittenCall(name=function[1], arguments=_elements(pairs), end=end, closed=closed)
-    if (named := _NAMED.match(text)) is not None:
-        pairs = _PAIR.findall(text, named.end())[:_MAX_ARGUMENTS]
-        return WrittenCall(name=named[1], arguments=_elements(pairs), end=end, closed=closed)
+    for head, element in ((_FUNCTION, _PARAMETER), (_NAMED, _PAIR)):
+        if match := head.match(text):
+            pairs = element.findall(text, match.end())[:_MAX_ARGUMENTS]
+            arguments = {name: value.strip() for name, value in pairs}
+            return WrittenCall(name=match[1], arguments=arguments, end=end, closed=closed)
     try:
-        calls = _calls(read_damaged_json(text))
+        value = read_damaged_json(text)
+        calls = cast("list[object]", value) if isinstance(value, list) else [value]
+        if not calls or not all(isinstance(call, dict) for call in calls):
+            raise ValueError("it is no object")  # noqa: TRY301 - a fault of the text, like the others
     except (ValueError, RecursionError) as error:
         fault = f"The tool call holds no JSON object that can be read: {error}."
         return WrittenCall(fault=fault, end=end, closed=closed)
-    name, arguments = _named(calls[0], names)
+    name, arguments = _name_and_arguments(cast("dict[str, object]", calls[0]), names)
     return WrittenCall(name=name, arguments=arguments, end=end, closed=closed, further=len(calls) - 1)
 
 
-def _elements(pairs: list[tuple[str, str]]) -> dict[str, object]:
-    """Arguments that stand in elements of their own, as texts; whoever knows the tool reads on."""
-    return {name: value.strip() for name, value in pairs}
-
-
-def _calls(value: object) -> list[dict[str, object]]:
-    listed = cast("list[object]", value) if isinstance(value, list) else [value]
-    if not listed or not all(isinstance(call, dict) for call in listed):
-        raise ValueError("it is no object")
-    return cast("list[dict[str, object]]", listed)
-
-
-def _named(call: dict[str, object], names: frozenset[str]) -> tuple[str | None, object]:
-    """Name and arguments of a call, whatever its fields are called."""
+def _name_and_arguments(call: dict[str, object], names: frozenset[str]) -> tuple[str | None, object]:
+    """Return the name and arguments of a call, whatever its fields are called."""
     if isinstance(inner := call.get("function"), dict):
         call = cast("dict[str, object]", inner)
-    if len(call) == 1 and (known := _known(next(iter(call)), names)):
-        return known, next(iter(call.values()))
+    if len(call) == 1 and (tool := _tool_named(next(iter(call)), names)):
+        return tool, next(iter(call.values()))
     field = next((field for field in _NAMES if isinstance(call.get(field), str)), None)
     if field is None:
         return None, None
-    given = str(call[field])
+    written = str(call[field])
     rest = {name: value for name, value in call.items() if name not in {field, "type"}}
     holder = next((name for name in _ARGUMENTS if isinstance(rest.get(name), dict | str)), None)
-    return _known(given, names) or given, rest if holder is None else rest[holder]
+    return _tool_named(written, names) or written, rest if holder is None else rest[holder]
 
 
-def _known(name: str, names: frozenset[str]) -> str | None:
+def _tool_named(name: str, names: frozenset[str]) -> str | None:
     """Return the tool that a name means, however it is spelled."""
     plain = re.sub(r"[\s-]+", "_", name.strip().casefold()).removeprefix("functions.")
     return plain if plain in names else None
@@ -220,8 +196,8 @@ _INTENTION = re.compile(
 )
 _CALL = re.compile(r"[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:")
 """Text that occurs in tool calls only."""
-_MAX_CHARACTERS = 20_000
-"""Of an answer; what is longer is no answer."""
+_MAX_ANSWER_CHARS = 20_000
+"""Length of an answer; a longer text is no answer."""
 
 
 def plain_answer(spoken: str) -> str | None:
@@ -238,21 +214,23 @@ def plain_answer(spoken: str) -> str | None:
     '48,200'
     """
     text = inside_fence(_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", spoken)))
-    if not text or len(text) > _MAX_CHARACTERS or _opens_action(spoken, text):
+    if not text or len(text) > _MAX_ANSWER_CHARS:
+        return None
+    if _OPENING.search(spoken) or TAG.search(text) or _CALL.search(text):
         return None
     if text[0] in "{[":
-        return _of_json(text)
-    answer = _boxed(text) or _marked(text)
-    if answer is None and not _INTENTION.match(text):
-        answer = text
+        return _answer_in_json(text)
+    if markers := list(_MARKER.finditer(text)):
+        marked = text[markers[-1].end() :].strip().strip("*_ ").strip()
+    else:
+        marked = ""
+    answer = _boxed(text) or marked
+    if not answer and not _INTENTION.match(text):
+        return text
     return answer or None
 
 
-def _opens_action(spoken: str, text: str) -> bool:
-    return mentions_call(spoken) or any(action.search(text) for action in (TAG, _CALL))
-
-
-def _of_json(text: str) -> str | None:
+def _answer_in_json(text: str) -> str | None:
     """Return the answer in an object that holds it; whatever else is JSON is none."""
     try:
         value = read_damaged_json(text)
@@ -264,23 +242,59 @@ def _of_json(text: str) -> str | None:
         return None
 
 
-def _marked(text: str) -> str | None:
-    """Return the text after the last marker of an answer."""
-    markers = list(_MARKER.finditer(text))
-    if not markers:
-        return None
-    return text[markers[-1].end() :].strip().strip("*_ ").strip() or None
-
-
 def _boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{…}` holds."""
+    r"""Return the content of the last `\boxed{…}`."""
     openings = list(_BOXED.finditer(text))
     if not openings:
         return None
     start = openings[-1].end()
     depth = 1
-    for place in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for at in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
         if depth == 0:
-            return _LATEX.sub(r"\1\2", text[start:place]).strip() or None
+            return _LATEX.sub(r"\1\2", text[start:at]).strip() or None
     return None
+
+
+_THINK_OPENING = re.compile(r"\s*<think>", re.IGNORECASE)
+_THINK_CLOSING = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Thinking:
+    """An incremental reader of the think block with which a reply begins.
+
+    Letters that may be the beginning of the closing tag are held back: what was given out stays true.
+
+    >>> thinking = Thinking()
+    >>> [thinking.add(piece) for piece in ("<think>two", " pages</thi", "nk><search>ferry")]
+    ['two', ' pages', '']
+    """
+
+    open: bool = False
+    over: bool = False
+    tail: str = ""
+    """Text that may be the beginning of a tag."""
+
+    def add(self, piece: str) -> str:
+        """Add a piece, and return what it adds to the thought."""
+        if self.over:
+            return ""
+        self.tail += piece
+        if not self.open:
+            opening = _THINK_OPENING.match(self.tail)
+            if opening is None:
+                self.over = not "<think>".startswith(self.tail.lstrip().lower())
+                return ""
+            self.open, self.tail = True, self.tail[opening.end() :]
+        closing = _THINK_CLOSING.search(self.tail)
+        if closing is not None:
+            self.over = True
+            return self.tail[: closing.start()]
+
+        at = self.tail.rfind("<")
+        end = self.tail[at:].lower()
+        may_close = at >= 0 and ">" not in end and ("</think".startswith(end) or end.startswith("</think"))
+        certain = at if may_close else len(self.tail)
+        thought, self.tail = self.tail[:certain], self.tail[certain:]
+        return thought

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vrag.agent.actions import (
     Action,
     Answer,
     Crop,
-    Extend,
     Flag,
     Invalid,
     Search,
     Turn,
+    UseTool,
     absent,
     first_element,
     parse,
@@ -31,8 +31,8 @@ _ATTRIBUTE = re.compile(
     r"(?:image|img|picture)(?:_id|_index)? ?= ?[\"'“”]? ?(?:image|picture)? ?#?([0-9]{1,6}) ?[\"'“”]?",
     re.IGNORECASE,
 )
-"""For text of bounded length in which a single space stands for any white space."""
-_MAX_ATTRIBUTE = 64
+"""The pattern is for text of bounded length in which a single space stands for any white space."""
+_MAX_ATTRIBUTE_CHARS = 64
 _TORN_TAG = re.compile(r"</?[a-z_]{0,32}\s*$", re.IGNORECASE)
 _TEXT_FIELDS = ("query", "answer", "text", "q", "content", "input")
 _IMAGE_FIELDS = ("image", "image_id", "image_index", "img")
@@ -47,12 +47,10 @@ def read_tags(
     last: bool = False,
     cut: bool = False,
 ) -> Turn[Action]:
-    """Take any text apart, like `parse`, and reads what breaks the grammar where it is clear.
+    """Parse any text like `parse`, and repair replies that break the grammar but are unambiguous.
 
-    It never raises.
-
-    Repaired are boxes in other brackets or in JSON, the number of a picture without its quotes, an element
-    that lacks its closing tag alone, and an action that is written as a tool call.
+    It never raises. Repaired are boxes in other brackets or in JSON, the number of a picture without its
+    quotes, an element that lacks its closing tag alone, and an action that is written as a tool call.
 
     >>> read_tags("<bbox image='2'>[[10, 20, 30, 40]]</bbox>").action
     Crop(box=(10.0, 20.0, 30.0, 40.0), image=2)
@@ -63,39 +61,36 @@ def read_tags(
         return turn
     reader = _TagReader(reply, spoken, turn, names, without, cut)
     if turn.executed != reply or first_element(reply, names).closing is not None:
-        return reader.of_element() or turn
-    found = reader.unclosed() or reader.called()
-    if found is None and last and not cut:
-        found = reader.answered()
-    return found or turn
+        return reader.read_box() or turn
+    repaired = reader.read_unclosed() or reader.read_tool_call()
+    if repaired is None and last and not cut and (answer := plain_answer(spoken)) is not None:
+        repaired = reader.repair(lambda: Answer(answer), len(reply), "the text is read as the answer")
+    return repaired or turn
 
 
+@dataclass(frozen=True, slots=True)
 class _TagReader:
     """A reply in which the grammar finds no action."""
 
-    def __init__(
-        self,
-        reply: str,
-        spoken: str,
-        turn: Turn[Action],
-        names: frozenset[str],
-        without: frozenset[str],
-        cut: bool,
-    ) -> None:
-        self.reply, self.spoken, self.turn = reply, spoken, turn
-        self.names, self.without, self.cut = names, without, cut
+    reply: str
+    spoken: str
+    """The reply with blanks in place of thoughts and quoted passages."""
+    turn: Turn[Action]
+    names: frozenset[str]
+    without: frozenset[str]
+    cut: bool
 
-    def of_element(self) -> Turn[Action] | None:
+    def read_box(self) -> Turn[Action] | None:
         """Return a box whose numbers or whose picture are written otherwise."""
-        found = first_element(self.reply, self.names)
-        if found.opening is None or found.closing is None or found.opening["name"].lower() != "bbox":
+        element = first_element(self.reply, self.names)
+        opening, closing = element.opening, element.closing
+        if opening is None or closing is None or opening["name"].lower() != "bbox" or "bbox" in self.without:
             return None
-        if "bbox" in self.without:
-            return None
-        body = self.reply[found.opening.end() : found.closing.start()]
-        return self._mended(lambda: _crop(body, found.opening["rest"] if found.opening else ""), None)
+        body = self.reply[opening.end() : closing.start()]
+        end = len(self.turn.executed)
+        return self.repair(lambda: _crop(body, opening["rest"]), end, "the box is written otherwise")
 
-    def unclosed(self) -> Turn[Action] | None:
+    def read_unclosed(self) -> Turn[Action] | None:
         """Return an element that is all that is said, and lacks its closing tag alone."""
         tags = list(tag_pattern(self.names).finditer(self.spoken))
         if self.cut or len(tags) != 1 or tags[0]["close"] or self.spoken[: tags[0].start()].strip():
@@ -106,87 +101,74 @@ class _TagReader:
         body = _TORN_TAG.sub("", self.spoken[tags[0].end() :]).strip()
         if name != "answer" and "\n" in body:
             return None  # a query has one line: something else follows
-        make = (lambda: _crop(body, rest)) if name == "bbox" else (lambda: _worded(name, body))
-        return self._mended(make, len(self.reply), f"{name} is never closed")
+        build = (lambda: _crop(body, rest)) if name == "bbox" else (lambda: _text_action(name, body))
+        return self.repair(build, len(self.reply), f"{name} is never closed")
 
-    def called(self) -> Turn[Action] | None:
+    def read_tool_call(self) -> Turn[Action] | None:
         """Return an action that is written as a tool call."""
         tools = frozenset({"search", "answer", *_CROPS, *self.names})
         call = find_call(self.spoken, tools)
-        if call is None or call.name is None or (self.cut and not call.closed):
+        if call is None or call.name not in tools or (self.cut and not call.closed):
             return None
         name = "bbox" if call.name in _CROPS else call.name
-        if name not in tools:
-            return None
         if name in self.without:
             return replace(self.turn, action=absent(name, self.names, self.without))
-        made = self._mended(
-            lambda: _of_arguments(name, call.arguments), call.end, f"{name} is written as a tool call"
+        repaired = self.repair(
+            lambda: _action_of_arguments(name, call.arguments), call.end, f"{name} is written as a tool call"
         )
-        trailing = bool(call.further or self.reply[call.end :].strip())
-        return replace(made, flags=made.flags | {Flag.TRAILING_TEXT}) if made and trailing else made
+        has_more = bool(call.further or self.reply[call.end :].strip())
+        if repaired is None or not has_more:
+            return repaired
+        return replace(repaired, flags=repaired.flags | {Flag.TRAILING_TEXT})
 
-    def answered(self) -> Turn[Action] | None:
-        """Return the text as an answer."""
-        text = plain_answer(self.spoken)
-        if text is None:
-            return None
-        return self._mended(lambda: Answer(text), len(self.reply), "the text is read as the answer")
-
-    def _mended(
-        self, make: Callable[[], Action], end: int | None, repair: str = "the box is written otherwise"
-    ) -> Turn[Action] | None:
-        """Return the turn with an action in place of what is invalid."""
+    def repair(self, build: Callable[[], Action], end: int, repair: str) -> Turn[Action] | None:
+        """Return the turn with an action in place of what is invalid; None where that is invalid too."""
         try:
-            action = make()
+            action = build()
         except (ValueError, RecursionError):
             return None
         flags = self.turn.flags | {Flag.REPAIRED}
         if self.turn.thought is None:
             flags |= {Flag.NO_THOUGHT}
-        executed = self.turn.executed if end is None else self.reply[:end]
-        return Turn(self.turn.thought, action, executed, flags, (repair,))
+        return Turn(self.turn.thought, action, self.reply[:end], flags, (repair,))
 
 
-def _worded(name: str, text: str) -> Action:
+def _text_action(name: str, text: str) -> Action:
     match name:
         case "search":
             return Search(text)
         case "answer":
             return Answer(text)
         case _:
-            return Extend(name, text)
+            return UseTool(name, text)
 
 
 def _crop(body: str, attribute: str) -> Crop:
     written = " ".join(attribute.split())
-    number = _ATTRIBUTE.fullmatch(written) if len(written) <= _MAX_ATTRIBUTE else None
+    number = _ATTRIBUTE.fullmatch(written) if len(written) <= _MAX_ATTRIBUTE_CHARS else None
     if written and number is None:
         raise ValueError("the picture of a box is named by its number")
     return Crop(tool_arguments.repair_sides(inside_fence(body)), int(number[1]) if number else None)
 
 
-def _of_arguments(name: str, arguments: object) -> Action:
+def _action_of_arguments(name: str, arguments: object) -> Action:
     """Return an action from the arguments of a tool call."""
     given = read_damaged_json(arguments) if isinstance(arguments, str) else arguments
     fields = tool_arguments.mapping(given)
     if name != "bbox":
-        return _worded(name, tool_arguments.repair_text(_field(fields, _TEXT_FIELDS)))
-    image = next((fields[name] for name in _IMAGE_FIELDS if fields.get(name) is not None), None)
+        return _text_action(name, tool_arguments.repair_text(_field(fields, _TEXT_FIELDS)))
     box = tool_arguments.repair_sides(_field(fields, tool_arguments.BOX_NAMES))
-    return Crop(box, None if image is None else _picture(image))
+    image = next((fields[name] for name in _IMAGE_FIELDS if fields.get(name) is not None), None)
+    if image is None:
+        return Crop(box)
+    if isinstance(image, str) and not image.strip().isdecimal():  # the label of a picture
+        return Crop(box, int(tool_arguments.label(image).rpartition(" ")[2]))
+    return Crop(box, tool_arguments.whole(image))
 
 
-def _picture(value: object) -> int:
-    """Return the number of a picture, alone or in its label."""
-    if isinstance(value, str) and not value.strip().isdecimal():
-        return int(tool_arguments.label(value).rpartition(" ")[2])
-    return tool_arguments.whole(value)
-
-
-def _field(fields: dict[str, object], known: tuple[str, ...]) -> object:
-    """Return the one that is meant: of a known name, or the only one."""
-    named = [fields[name] for name in known if name in fields]
+def _field(fields: dict[str, object], names: tuple[str, ...]) -> object:
+    """Return the field that is meant: the one with a known name, or the only one."""
+    named = [fields[name] for name in names if name in fields]
     if len(named) != 1 and len(fields) != 1:
         raise ValueError("it is not clear which argument is meant")
     return named[0] if len(named) == 1 else next(iter(fields.values()))

@@ -36,7 +36,7 @@ class Arguments:
     """The arguments of one call; each is read once, and none may be left over.
 
     Args:
-        given: As the model wrote them.
+        given: The arguments as the model wrote them.
         repairs: Where what breaks the schema is clear, it is read, and named here in a phrase; None to refuse
             it.
     """
@@ -55,7 +55,7 @@ class Arguments:
         """Return an argument that must be there.
 
         Args:
-            name: Of the argument.
+            name: The name of the argument.
             read: Reads it by the schema.
             repair: Reads it where `read` refuses; without one, it is refused.
             aliases: Other names under which models write it.
@@ -63,10 +63,10 @@ class Arguments:
         Raises:
             ValueError: If it is missing or not as expected; the message names it.
         """
-        found = self._found(name, aliases)
-        if found is None:
+        key = self._find(name, aliases)
+        if key is None:
             raise ValueError(f"{name} is missing")
-        return self._read(name, read, repair, self._left.pop(found))
+        return self._read(name, read, repair, self._left.pop(key))
 
     def maybe(
         self,
@@ -78,11 +78,10 @@ class Arguments:
     ) -> T:
         """Return an argument that may be missing or null; see `take`.
 
-        Raises:
-            ValueError: If it is there and not as expected; the message names it.
+        Raises `ValueError` if it is there and not as expected; the message names it.
         """
-        found = self._found(name, aliases)
-        value = None if found is None else self._left.pop(found)
+        key = self._find(name, aliases)
+        value = None if key is None else self._left.pop(key)
         return default if value is None else self._read(name, read, repair, value)
 
     def ignore(self, *names: str) -> None:
@@ -98,22 +97,21 @@ class Arguments:
     def finish(self) -> None:
         """Reject arguments that were not read, or discard them where repairs are made.
 
-        Raises:
-            ValueError: If there are arguments that nobody asked for; the message names the first.
+        Raises `ValueError` if there are arguments that nobody asked for; the message names the first.
         """
         for name in self._left:
             if self.repairs is None:
                 raise ValueError(f"there is no argument {quoted(name)}")
             self.repairs.append(f"there is no argument {quoted(name)}; left out")
 
-    def _found(self, name: str, aliases: tuple[str, ...]) -> str | None:
+    def _find(self, name: str, aliases: tuple[str, ...]) -> str | None:
         """Return the name under which an argument stands."""
         if name in self._left or self.repairs is None:
             return name if name in self._left else None
-        found = next((alias for alias in aliases if alias in self._left), None)
-        if found is not None:
-            self.repairs.append(f"{found} stands for {name}")
-        return found
+        alias = next((alias for alias in aliases if alias in self._left), None)
+        if alias is not None:
+            self.repairs.append(f"{alias} stands for {name}")
+        return alias
 
     def _read(
         self, name: str, read: Callable[[object], T], repair: Callable[[object], T] | None, value: object
@@ -121,20 +119,16 @@ class Arguments:
         try:
             return read(value)
         except ValueError as error:
-            if self.repairs is None or repair is None:
-                raise ValueError(f"{name} {error}") from None
-            fault = str(error)
+            fault = f"{name} {error}"
+        if self.repairs is None or repair is None:
+            raise ValueError(fault)
         try:
             repaired = repair(value)
         except ValueError:
-            raise ValueError(f"{name} {fault}") from None
-        self.repairs.append(f"{name} {fault}; read as {_brief(repaired)}")
+            raise ValueError(fault) from None
+        shown = quoted(repaired) if isinstance(repaired, str) else quoted(str(repaired))[1:-1]
+        self.repairs.append(f"{fault}; read as {shown}")
         return repaired
-
-
-def _brief(value: object) -> str:
-    """Return a value that was read, in at most forty characters."""
-    return quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]
 
 
 def quoted(name: str) -> str:
@@ -279,13 +273,6 @@ def _from_text(value: object) -> object:
     return value
 
 
-def repair_mapping(value: object) -> dict[str, object]:
-    """Return an object that is written as a text, or is all that a list holds."""
-    read = _from_text(value)
-    listed = cast("list[object]", read) if isinstance(read, list) else [read]
-    return mapping(listed[0] if len(listed) == 1 else listed)
-
-
 def repair_entries(value: object) -> list[object]:
     """Return a list that is written as a text, or one object in place of a list of one."""
     value = _from_text(value)
@@ -326,15 +313,15 @@ def repair_identifier(value: object) -> str:
 
 def repair_identifiers(value: object) -> tuple[str, ...]:
     """Return a list of ids or titles, also from a text; ids stay, and empty ones are left out."""
-    listed = (entry for entry in _one_or_more(_from_text(value)) if entry is not None and str(entry).strip())
-    return tuple(dict.fromkeys(map(_identifier_or_title, listed)))
-
-
-def _identifier_or_title(value: object) -> str:
-    try:
-        return identifier(value)
-    except ValueError:
-        return repair_identifier(value)
+    ids: dict[str, None] = {}
+    for entry in _one_or_more(_from_text(value)):
+        if entry is None or not str(entry).strip():
+            continue
+        try:
+            ids[identifier(entry)] = None
+        except ValueError:
+            ids[repair_identifier(entry)] = None
+    return tuple(ids)
 
 
 def repair_score(value: object) -> int:

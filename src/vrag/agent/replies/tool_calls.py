@@ -19,21 +19,7 @@ from vrag.agent.prompts import box_words
 from vrag.agent.replies import tool_arguments
 from vrag.model_profiles import Profile
 
-__all__ = [
-    "TOOLS",
-    "AnswerNode",
-    "Call",
-    "CropNode",
-    "Memorize",
-    "Note",
-    "SearchNode",
-    "ToolNode",
-    "render_call",
-    "schemas",
-]
-
 T = TypeVar("T")
-
 
 SEARCH, MEMORIZE = "add_search_node", "summarize_and_memorize"
 ANSWER, CROP = "add_answer_node", "add_crop_node"
@@ -45,9 +31,8 @@ TOOLS = (SEARCH, MEMORIZE, CROP, ANSWER)
 class SearchNode:
     """Make a node and look for what it asks.
 
-    Raises:
-        ValueError: If an id cannot be one, there are no parents or one of them twice, or the query is
-            empty or not stripped.
+    Raises `ValueError` if an id cannot be one, there are no parents or one of them twice, or the query is
+    empty or not stripped.
     """
 
     id: str
@@ -55,7 +40,7 @@ class SearchNode:
     query: str
 
     def __post_init__(self) -> None:
-        _check_place(self.id, self.parents)
+        _check_node(self.id, self.parents)
         _check_text("query", self.query)
 
 
@@ -63,9 +48,8 @@ class SearchNode:
 class Note:
     """The model's rating of one result.
 
-    Raises:
-        ValueError: If the label is none, the priority of what is useful is outside 1 to 5, a time is not
-            finite or under 0, or what is not useful has a priority or times.
+    Raises `ValueError` if the label is none, the priority of what is useful is outside 1 to 5, a time is not
+    finite or under 0, or what is not useful has a priority or times.
     """
 
     information: str
@@ -74,7 +58,7 @@ class Note:
     priority: int = 0
     """1 to 5; 0 for what is not useful."""
     timestamps: tuple[float, ...] = ()
-    """Of a video: the seconds that matter."""
+    """The seconds of a video that matter."""
 
     def __post_init__(self) -> None:
         if not tool_arguments.LABEL.fullmatch(self.information):
@@ -91,8 +75,7 @@ class Note:
 class Memorize:
     """Complete the pending node: what its results say, and which of them to keep.
 
-    Raises:
-        ValueError: If the summary is empty or not stripped, or a result is named twice.
+    Raises `ValueError` if the summary is empty or not stripped, or a result is named twice.
     """
 
     summary: str
@@ -109,8 +92,7 @@ class Memorize:
 class AnswerNode:
     """End the run.
 
-    Raises:
-        ValueError: If there are no parents or one of them twice, or the text is empty or not stripped.
+    Raises `ValueError` if there are no parents or one of them twice, or the text is empty or not stripped.
     """
 
     parents: tuple[str, ...]
@@ -130,8 +112,7 @@ class AnswerNode:
 class CropNode:
     """Make a node whose result is a part of what a parent remembers, enlarged.
 
-    Raises:
-        ValueError: As for `SearchNode`, and if the label is none or a side of the box is not finite.
+    Raises `ValueError` as for `SearchNode`, and if the label is none or a side of the box is not finite.
     """
 
     id: str
@@ -139,10 +120,10 @@ class CropNode:
     information: str
     """Label of what to look at, in a parent."""
     box: tuple[float, float, float, float]
-    """In the coordinate space of the model's profile."""
+    """The box in the coordinate space of the model's profile."""
 
     def __post_init__(self) -> None:
-        _check_place(self.id, self.parents)
+        _check_node(self.id, self.parents)
         if not tool_arguments.LABEL.fullmatch(self.information):
             raise ValueError('information_id must be a label such as "Picture 3"')
         if not all(math.isfinite(side) for side in self.box):
@@ -153,8 +134,7 @@ class CropNode:
 class ToolNode:
     """Make a node with what a custom tool gives (`vrag.actions`).
 
-    Raises:
-        ValueError: As for `SearchNode`, and if the name cannot be that of an action.
+    Raises `ValueError` as for `SearchNode`, and if the name cannot be that of a custom tool.
     """
 
     id: str
@@ -163,9 +143,9 @@ class ToolNode:
     text: str
 
     def __post_init__(self) -> None:
-        _check_place(self.id, self.parents)
+        _check_node(self.id, self.parents)
         if not NAME.fullmatch(self.name) or self.name in TOOLS:
-            raise ValueError(f"{self.name!r} cannot be the name of an action")
+            raise ValueError(f"{self.name!r} cannot be the name of a custom tool")
         _check_text("text", self.text)
 
 
@@ -173,7 +153,7 @@ Call = SearchNode | Memorize | AnswerNode | CropNode | ToolNode
 """A tool call, as `render_call` writes and `parse_call` reads it."""
 
 
-def _check_place(node: str, parents: tuple[str, ...]) -> None:
+def _check_node(node: str, parents: tuple[str, ...]) -> None:
     if node == "root" or not _reads_as(tool_arguments.identifier, node, node):
         raise ValueError("the id must be 1 to 64 letters, digits, _ or -, and not root")
     _check_parents(parents)
@@ -213,22 +193,22 @@ def _arguments(call: Call) -> tuple[str, dict[str, Any]]:
         case SearchNode(node, parents, query):
             return SEARCH, {"id": node, "parent_ids": parents, "query": query}
         case Memorize(summary, notes):
-            return MEMORIZE, {"summarize": summary, "memorize": [_entry(note) for note in notes]}
+            ratings = [
+                {
+                    "information_id": note.information,
+                    "is_useful": note.useful,
+                    "key_timestamp": note.timestamps,
+                    "priority_score": note.priority,
+                }
+                for note in notes
+            ]
+            return MEMORIZE, {"summarize": summary, "memorize": ratings}
         case AnswerNode(parents, text):
             return ANSWER, {"parent_ids": parents, "answer": text}
         case CropNode(node, parents, information, box):
             return CROP, {"id": node, "parent_ids": parents, "information_id": information, "box": box}
         case ToolNode(node, parents, name, text):
             return name, {"id": node, "parent_ids": parents, "text": text}
-
-
-def _entry(note: Note) -> dict[str, Any]:
-    return {
-        "information_id": note.information,
-        "is_useful": note.useful,
-        "key_timestamp": note.timestamps,
-        "priority_score": note.priority,
-    }
 
 
 Schema = dict[str, Any]
@@ -264,6 +244,32 @@ _NOTE: Schema = {
 }
 
 
+_SEARCH = {
+    "id": _ID,
+    "parent_ids": _PARENTS,
+    "query": {
+        "type": "string",
+        "description": "What to look for. It must differ substantially from every earlier query.",
+    },
+}
+_MEMORIZE = {
+    "summarize": {
+        "type": "string",
+        "description": "What the results say about the query, in 1 to 3 sentences; "
+        "say so when none of them is relevant.",
+    },
+    "memorize": {"type": "array", "items": _NOTE, "description": "One entry for every result."},
+}
+_ANSWER = {
+    "parent_ids": _PARENTS,
+    "answer": {
+        "type": "string",
+        "description": "The answer, short; Not answerable when the documents do not hold one.",
+    },
+}
+_TOOL_TEXT: Schema = {"type": "string", "description": "As the tool's description says."}
+
+
 def schemas(
     *, crop: bool, tools: Mapping[str, str] | None = None, profile: Profile | None = None
 ) -> list[Schema]:
@@ -272,11 +278,41 @@ def schemas(
     Args:
         crop: Whether `add_crop_node` is offered.
         tools: Usage of the custom tools, by name.
-        profile: It says how boxes are written; None to leave that to the instruction.
+        profile: The model profile, which says how boxes are written; None to leave that to the instruction.
     """
-    offered = [_search_schema(), _memorize_schema(), *([_crop_schema(profile)] if crop else [])]
-    offered += [_tool_schema(name, usage) for name, usage in (tools or {}).items()]
-    return [*offered, _answer_schema()]
+    offered = [
+        _function(
+            SEARCH,
+            "Search the documents for one thing that is not known yet. Makes a node and returns its results; "
+            "summarize them before the next search.",
+            _SEARCH,
+        ),
+        _function(
+            MEMORIZE,
+            "Complete the newest node. Its raw results are gone afterwards: only the summary and what is "
+            "judged useful of the pictures and videos remain.",
+            _MEMORIZE,
+        ),
+    ]
+    if crop:
+        convention = "" if profile is None else f": {box_words(profile)['box']}"
+        box: Schema = {
+            "type": "array",
+            "items": {"type": "number"},
+            "minItems": 4,
+            "maxItems": 4,
+            "description": f"The part to enlarge{convention}.",
+        }
+        usage = (
+            "Look closer at a part of a picture that a node remembers. "
+            "Makes a node whose result is that part, enlarged."
+        )
+        arguments = {"id": _ID, "parent_ids": _PARENTS, "information_id": _LABEL, "box": box}
+        offered.append(_function(CROP, usage, arguments))
+    for name, usage in (tools or {}).items():
+        offered.append(_function(name, usage, {"id": _ID, "parent_ids": _PARENTS, "text": _TOOL_TEXT}))
+    answer = "Answer the question and end. Do so as soon as what is known suffices."
+    return [*offered, _function(ANSWER, answer, _ANSWER)]
 
 
 def _function(name: str, description: str, arguments: dict[str, Schema]) -> Schema:
@@ -286,75 +322,5 @@ def _function(name: str, description: str, arguments: dict[str, Schema]) -> Sche
         "required": list(arguments),
         "additionalProperties": False,
     }
-    return {
-        "type": "function",
-        "function": {"name": name, "description": description, "parameters": parameters},
-    }
-
-
-def _search_schema() -> Schema:
-    return _function(
-        SEARCH,
-        "Search the documents for one thing that is not known yet. Makes a node and returns its results; "
-        "summarize them before the next search.",
-        {
-            "id": _ID,
-            "parent_ids": _PARENTS,
-            "query": {
-                "type": "string",
-                "description": "What to look for. It must differ substantially from every earlier query.",
-            },
-        },
-    )
-
-
-def _memorize_schema() -> Schema:
-    return _function(
-        MEMORIZE,
-        "Complete the newest node. Its raw results are gone afterwards: only the summary and what is judged "
-        "useful of the pictures and videos remain.",
-        {
-            "summarize": {
-                "type": "string",
-                "description": "What the results say about the query, in 1 to 3 sentences; "
-                "say so when none of them is relevant.",
-            },
-            "memorize": {"type": "array", "items": _NOTE, "description": "One entry for every result."},
-        },
-    )
-
-
-def _crop_schema(profile: Profile | None) -> Schema:
-    how = "" if profile is None else f": {box_words(profile)['box']}"
-    box: Schema = {
-        "type": "array",
-        "items": {"type": "number"},
-        "minItems": 4,
-        "maxItems": 4,
-        "description": f"The part to enlarge{how}.",
-    }
-    return _function(
-        CROP,
-        "Look closer at a part of a picture that a node remembers. Makes a node whose result is that part, "
-        "enlarged.",
-        {"id": _ID, "parent_ids": _PARENTS, "information_id": _LABEL, "box": box},
-    )
-
-
-def _tool_schema(name: str, usage: str) -> Schema:
-    text: Schema = {"type": "string", "description": "As the tool's description says."}
-    return _function(name, usage, {"id": _ID, "parent_ids": _PARENTS, "text": text})
-
-
-def _answer_schema() -> Schema:
-    return _function(
-        ANSWER,
-        "Answer the question and end. Do so as soon as what is known suffices.",
-        {
-            "parent_ids": _PARENTS,
-            "answer": {
-                "type": "string",
-                "description": "The answer, short; Not answerable when the documents do not hold one.",
-            },
-        },
-    )
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}

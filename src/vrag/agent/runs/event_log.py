@@ -14,8 +14,6 @@ from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Text
 from vrag.geometry import Space
 from vrag.types import Item
 
-__all__ = ["EventLog", "SaveFile"]
-
 SaveFile = Callable[[str, bytes], None]
 """Saves a file that events name by hash, given its name `<sha256>.jpg` or `<sha256>.json` and its bytes."""
 
@@ -31,8 +29,8 @@ class EventLog:
     step: int = 0
     seq: int = 0
     waiting: list[Event] = field(default_factory=list[Event])
-    taken: int = 0
-    """Events that were yielded."""
+    drained: int = 0
+    """Number of the events that were returned by `drain`."""
     hashes: dict[Message, str] = field(default_factory=dict["Message", str])
 
     def add(self, kind: type[E], **values: Any) -> E:  # noqa: ANN401 - validated by the event itself
@@ -44,15 +42,15 @@ class EventLog:
 
     def drain(self) -> list[Event]:
         """Return the events added since the last call."""
-        taken, self.waiting = self.waiting, []
-        self.taken += len(taken)
-        return taken
+        events, self.waiting = self.waiting, []
+        self.drained += len(events)
+        return events
 
     def detached(self) -> EventLog:
         """Return a log that goes on from here; what a thread still adds to this one no longer counts."""
         waiting = list(self.waiting)
-        seq = self.taken + len(waiting)
-        return EventLog(self.run_id, self.save, self.step, seq, waiting, self.taken, self.hashes)
+        seq = self.drained + len(waiting)
+        return EventLog(self.run_id, self.save, self.step, seq, waiting, self.drained, self.hashes)
 
     def reject(self, reason: str) -> str:
         """Add that a turn was not carried out; returns the reason as a sentence."""
@@ -91,9 +89,10 @@ class EventLog:
         )
 
     def save_message(self, message: Message) -> str:
-        """Return the hash of a message, after saving its file."""
+        """Return the hash of a message, after saving its file, with pictures by the hash of theirs."""
         if message not in self.hashes:
-            data = json.dumps(_as_json(message), ensure_ascii=False).encode()
+            content = {"role": message.role, "parts": [_part_as_json(part) for part in message.parts]}
+            data = json.dumps(content, ensure_ascii=False).encode()
             self.hashes[message] = hashlib.sha256(data).hexdigest()
             self.save_file(f"{self.hashes[message]}.json", data)
             for part in message.parts:
@@ -107,12 +106,7 @@ class EventLog:
             self.save(name, data)
 
 
-def _as_json(message: Message) -> dict[str, Any]:
-    """Return the JSON of a message, with pictures by the hash of their file."""
-    return {"role": message.role, "parts": [_part(part) for part in message.parts]}
-
-
-def _part(part: Part) -> dict[str, Any]:
+def _part_as_json(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text, "item": part.item}
     if isinstance(part, EnclosedImage):

@@ -27,18 +27,15 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.method import Method
-from vrag.agent.methods.conversation import asked_again
-from vrag.agent.methods.registry import METHODS, build_method
+from vrag.agent.methods import METHODS, build_method
 from vrag.agent.policy import Delta, Message, Reply, Retry, Sampled, Tokens
 from vrag.agent.runs.run_store import StoredRun
-from vrag.agent.tool_plugins import load_extensions
+from vrag.agent.tool_plugins import load_tools
 from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.model_profiles import PROFILES, Profile
 
 if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
-
-__all__ = ["RecordedPolicy", "ReplayDifference", "differences", "method_of", "replay"]
 
 _Part: TypeAlias = Delta | Retry | Reply | ContextShortened
 
@@ -51,7 +48,7 @@ class RecordedPolicy:
 
     name: str
     calls: Mapping[int, tuple[_Part, ...]]
-    """By the number of the call, from 1."""
+    """The parts of each reply, by the number of the call, from 1."""
     failure: ModelError
     """The error to raise when the record ends without an answer."""
     sampling: Mapping[str, float | int | str | bool]
@@ -76,7 +73,17 @@ class RecordedPolicy:
                 case ContextShortened():
                     parts += [*_unfinished(thoughts), event]
                 case ModelCalled():
-                    parts += [*_pieces(event.reply, event.chunks), _reply(event, tokens.get(event.step))]
+                    usage = tokens.get(event.step)
+                    used = Tokens()
+                    if usage is not None:
+                        used = Tokens(
+                            prompt=usage.prompt_tokens,
+                            completion=usage.completion_tokens,
+                            cached=usage.cached_tokens,
+                        )
+                    sampled = Sampled(prompt_ids=event.prompt_ids, ids=event.ids, logprobs=event.logprobs)
+                    reply = Reply(event.reply, event.finish, used, sampled)
+                    parts += [*_pieces(event.reply, event.chunks), reply]
                 case _:
                     continue
             thoughts = []
@@ -97,13 +104,12 @@ class RecordedPolicy:
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
         """Repeat the recorded reply of a turn.
 
-        Raises:
-            ModelError: If the record ends before it.
+        Raises `ModelError` if the record ends before it.
         """
-        begun = self.parts_replayed.pop(turn, 0)
-        for place, part in enumerate(self.calls.get(turn, ())[begun:], begun):
+        first = self.parts_replayed.pop(turn, 0)
+        for number, part in enumerate(self.calls.get(turn, ())[first:], first):
             if isinstance(part, ContextShortened):
-                self.parts_replayed[turn] = place + 1
+                self.parts_replayed[turn] = number + 1
                 raise ContextTooLong(part.reason)
             yield part
             if isinstance(part, Reply):
@@ -126,16 +132,6 @@ def _unfinished(thoughts: Sequence[str]) -> list[Delta]:
     return [Delta(f"<think>{text}" if number == 0 else text) for number, text in enumerate(thoughts)]
 
 
-def _reply(call: ModelCalled, used: UsageReported | None) -> Reply:
-    tokens = (
-        Tokens()
-        if used is None
-        else Tokens(prompt=used.prompt_tokens, completion=used.completion_tokens, cached=used.cached_tokens)
-    )
-    sampled = Sampled(prompt_ids=call.prompt_ids, ids=call.ids, logprobs=call.logprobs)
-    return Reply(call.reply, call.finish, tokens, sampled)
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
     """A difference between a replay and its record; None stands for an event that is missing."""
@@ -148,9 +144,9 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
     """Run the recorded replies through the environment.
 
     Args:
-        run: What was recorded.
+        run: The recorded run.
         searcher: The collection that it searched.
-        profile: That of the run, where it is none of `PROFILES`; otherwise it is found by its name.
+        profile: The profile of the run, where it is none of `PROFILES`; otherwise it is found by its name.
 
     Raises:
         RunError: If the run never ended or was stopped from outside, the collection has changed since, its
@@ -158,7 +154,9 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
         ActionError: If it took a custom tool that is not installed.
     """
     started = run.started
-    if run.result.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
+    reason = run.result.stop_reason
+    timed_out = reason is StopReason.OUT_OF_BUDGET and started.settings.limits.seconds is not None
+    if reason in {None, StopReason.CANCELLED} or timed_out:
         raise RunError(f"The run {run.id} did not finish, so there is nothing to compare with.")
     if started.collection != searcher.version:
         raise RunError(
@@ -166,24 +164,20 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
             "Ask the question again instead, or restore the documents as they were.",
         )
     settings = started.settings
-    known = profile or settings.own_profile or PROFILES.get(settings.profile)
-    if known is None:
+    profile = profile or settings.own_profile or PROFILES.get(settings.profile)
+    if profile is None:
         raise RunError(
             f"The run {run.id} was made with the model profile {settings.profile!r}, which is not built in.",
             "Replay it in Python: replay(run, searcher, profile) with that profile.",
         )
-    environment = Environment(searcher, known, settings.environment, load_extensions(settings.actions))
+    environment = Environment(searcher, profile, settings.environment, load_tools(settings.actions))
     limits = settings.limits.model_copy(update={"seconds": None})
     agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
-    return agent.stream(asked_again(run), run_id=run.id)
+    return agent.stream(run.read_question(), run_id=run.id)
 
 
 def method_of(settings: RunSettings) -> Method:
-    """Return the method of a recorded run.
-
-    Raises:
-        RunError: If there is none of its name.
-    """
+    """Return the method of a recorded run; raise `RunError` if there is none of its name."""
     if settings.agent not in METHODS:
         raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
     return build_method(
@@ -193,11 +187,6 @@ def method_of(settings: RunSettings) -> Method:
         repair=settings.repair,
         memory=settings.memory,
     )
-
-
-def _timed_out(run: StoredRun) -> bool:
-    seconds = run.started.settings.limits.seconds
-    return run.result.stop_reason is StopReason.OUT_OF_BUDGET and seconds is not None
 
 
 def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[ReplayDifference]:

@@ -1,8 +1,8 @@
-"""A run as one value: the fold of its events."""
+"""A run as one value, the fold of its events, and the evidence on which its answer rests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from vrag.agent.events import (
     InvalidAction,
     ModelCalled,
     RunFailed,
+    RunSettings,
     RunStarted,
     SearchRequested,
     SearchReturned,
@@ -25,14 +26,16 @@ from vrag.agent.events import (
 )
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.agent.memory.memory_graph import Graph
+from vrag.agent.methods import METHODS
 from vrag.errors import RunError
 from vrag.types import Hit
-
-__all__ = ["OUTLINED", "RunResult", "RunStep", "RunUsage"]
 
 OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
 """Event types from which all fields except `steps` and `graph` are computed. Of other events, only the time
 of the last matters."""
+
+WHOLE = 0.995
+"""Part of each side of a page from which a box is the whole of it."""
 
 N = TypeVar("N", int, float)
 
@@ -44,13 +47,13 @@ class RunUsage:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     visual_tokens: int = 0
-    """Of the pictures in all prompts: a picture counts once in every prompt that holds it."""
+    """Tokens of the pictures in all prompts: a picture counts once in every prompt that holds it."""
     pixels: int = 0
-    """Of the same pictures."""
+    """Pixels of the same pictures."""
     seconds: float = 0.0
     model_seconds: float = 0.0
     cost: float | None = None
-    """In the currency of the prices; None where they are unknown."""
+    """The cost in the currency of the prices; None where they are unknown."""
     cached_tokens: int | None = None
 
     def plus(self, event: UsageReported) -> RunUsage:
@@ -90,7 +93,7 @@ class RunStep:
     repairs: tuple[str, ...] = ()
     """The reading of a reply that breaks the grammar, where its meaning is clear."""
     usage: UsageReported | None = None
-    """None for a step that was cut off."""
+    """The cost of the step; None if it was cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,19 +105,19 @@ class RunResult:
 
     start: RunStarted | None = None
     end: AnswerGiven | RunFailed | None = None
-    """None while the run goes on, or when it was cut off."""
+    """The last event; None while the run goes on, or when it was cut off."""
     run_id: str = ""
     question: str = ""
     steps: tuple[RunStep, ...] = ()
     calls: int = 0
     """Model calls; known also where the events of the steps were not read."""
     answer: str | None = None
-    """None when the agent abstained, failed or never answered."""
+    """The answer; None when the agent abstained, failed or never answered."""
     evidence: tuple[Evidence, ...] = ()
     unsupported: tuple[str, ...] = ()
     """The reason pieces of evidence were left out."""
     stop_reason: StopReason | None = None
-    """None while the run goes on, or when it was cut off."""
+    """The reason for the end; None while the run goes on, or when it was cut off."""
     failure: str | None = None
     usage: RunUsage = field(default_factory=RunUsage)
     graph: Graph | None = None
@@ -205,3 +208,50 @@ class RunResult:
 
 def _sum(a: N | None, b: N | None) -> N | None:
     return b if a is None else a if b is None else a + b
+
+
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """The evidence of an answer, each place once."""
+
+    rests: tuple[Evidence, ...]
+    """The evidence on which the answer rests; where there is none, where the agent looked."""
+    besides: tuple[Evidence, ...]
+    """Items that were looked at, and of which nothing is among the others."""
+
+
+def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: bool = True) -> Citations:
+    """Part the evidence on which an answer rests from other items that the agent looked at.
+
+    An agent with a graph names the nodes that led to its answer, and one that was asked which of its evidence
+    counts has named that: then all evidence is meant. The others report everything that they were shown, the
+    last closer look first. There the closer looks are what the answer rests on, or the first page when there
+    was none.
+
+    Args:
+        evidence: The evidence of the answer.
+        settings: The settings of its run.
+        answered: Whether there is an answer; without one, all evidence is where the agent looked.
+    """
+    pieces: dict[Hashable, Evidence] = {}
+    for piece in evidence:
+        pieces.setdefault((piece.item, piece.box, piece.seconds), piece)
+    distinct = tuple(pieces.values())
+    method = METHODS.get(settings.agent)
+    names_evidence = settings.reselect or (method is not None and method.uses_graph)
+    if not answered or names_evidence:
+        return Citations(distinct, ())
+    closer = tuple(piece for piece in distinct if piece.box is not None and not is_whole(piece.box))
+    rests = closer or distinct[:1]
+    cited = {piece.item for piece in rests}
+    besides: dict[str, Evidence] = {}
+    for piece in distinct:
+        if piece.item not in cited:
+            besides.setdefault(piece.item, piece)
+    return Citations(rests, tuple(besides.values()))
+
+
+def is_whole(box: BoxSides) -> bool:
+    """Return whether a box is as good as the whole page."""
+    x1, y1, x2, y2 = box
+    return min(x2 - x1, y2 - y1) >= WHOLE

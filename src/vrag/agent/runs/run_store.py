@@ -8,12 +8,14 @@ run without an end, at worst with a torn last line, which reading leaves out. Wh
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import re
 import secrets
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,18 +25,18 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from vrag.agent.events import SCHEMA_VERSION, AnswerGiven, Event, RunFailed, RunStarted, event_from_json
+from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
 from vrag.agent.runs.run_result import OUTLINED, RunResult
-from vrag.atomic_io import Journal, read_lines
-from vrag.errors import RunError
+from vrag.atomic_io import Journal, atomic_file, read_lines
+from vrag.errors import CorpusError, RunError
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["RunLog", "RunState", "RunStore", "StoredRun", "is_held"]
-
 EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
 LOCK_PROBE_SECONDS = 0.2
 """Timeout of a lock probe on Windows, where probing takes the lock briefly: for less than this."""
+_HASH = re.compile(r"[0-9a-f]{64}")
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """Prefix of a line that `RunLog` wrote."""
 
@@ -70,14 +72,56 @@ class StoredRun:
 
     @property
     def started(self) -> RunStarted:
-        """Its first event."""
+        """The first event."""
         first = self.events[0]
         assert isinstance(first, RunStarted)
         return first
 
+    @property
+    def conversation(self) -> tuple[PreviousTurn, ...]:
+        """The history of a question that follows on this run: its own, and the run itself."""
+        started = self.started
+        return bounded((*started.history, PreviousTurn(started.question, self.result.answer)))
+
     def file(self, sha256: str, suffix: str = "jpg") -> Path:
         """Return the path of the file of this hash."""
         return self.directory / FILES / f"{sha256}.{suffix}"
+
+    def read_question(self) -> Question:
+        """Return the question as it was asked, with its history and its pictures.
+
+        Raises:
+            RunError: If a picture that came with it is missing from the files of the run, or is damaged.
+        """
+        started = self.started
+        images = tuple(self._read_image(sha256) for sha256 in started.attached)
+        return Question(started.question, started.history, images, started.session)
+
+    def follow_up(self, text: str, images: Sequence[QuestionImage] = ()) -> Question:
+        """Return a question that follows on this run, finished or not.
+
+        It is given only the earlier questions and answers: pictures of earlier questions do not come again.
+
+        Raises:
+            ValueError: If there is no text.
+        """
+        session = self.started.session or self.id
+        return Question.of(Question(text, self.conversation, tuple(images), session))
+
+    def _read_image(self, sha256: str) -> QuestionImage:
+        from vrag.corpus.formats.image import open_picture
+
+        try:
+            jpeg = self.file(sha256).read_bytes() if _HASH.fullmatch(sha256) else b""
+        except OSError as error:
+            raise RunError(f"A picture of the run {self.id} cannot be read: {error.strerror}.") from error
+        if hashlib.sha256(jpeg).hexdigest() != sha256:
+            raise RunError(f"A picture of the run {self.id} is not the one that came with its question.")
+        try:
+            with open_picture(io.BytesIO(jpeg), MAX_OPENED) as image:
+                return QuestionImage(jpeg, sha256, *image.size)
+        except CorpusError as error:
+            raise RunError(f"A picture of the run {self.id} cannot be shown. {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +144,9 @@ class RunLog:
     def save(self, name: str, data: bytes) -> None:
         """Keep a file under its hash; a file that is there already is left alone."""
         target = self.directory / FILES / name
-        if target.exists():
-            return
-        unfinished = target.with_name(f".{name}.{secrets.token_hex(4)}")
-        with _writing(self.directory):
-            unfinished.write_bytes(data)
-            unfinished.replace(target)
+        if not target.exists():
+            with _writing(self.directory), atomic_file(target, durable=False) as file:
+                file.write(data)
 
     def file(self, sha256: str) -> Path:
         """Return the path of the picture of this hash."""
@@ -141,7 +182,7 @@ class RunStore:
             yield RunLog(run, directory, journal)
 
     def ids(self) -> list[str]:
-        """Return ids of all runs, the newest first.
+        """Return the ids of all runs, the newest first.
 
         Raises:
             RunError: If the collection that has them is gone.
@@ -158,8 +199,8 @@ class RunStore:
             RunError: If there is no such run or its file is damaged.
         """
         directory = self.directory / self._resolve(run)
-        lines = _whole_lines(directory)
-        events = tuple(_event(line, number, directory) for number, line in enumerate(lines, 1))
+        lines = _read_lines(directory)
+        events = tuple(_read_event(line, number, directory) for number, line in enumerate(lines, 1))
         if not events or not isinstance(events[0], RunStarted):
             raise self._without_events(directory.name)
         return StoredRun(directory.name, directory, events)
@@ -184,7 +225,7 @@ class RunStore:
             RunError: If there is no such run or its file is damaged.
         """
         directory = self.directory / self._resolve(run)
-        lines = _whole_lines(directory)
+        lines = _read_lines(directory)
         if not lines:
             raise self._without_events(directory.name)
         relevant = (
@@ -194,7 +235,7 @@ class RunStore:
             or (begin := _TYPE.match(line)) is None
             or begin[1].decode() in OUTLINED
         )
-        return RunResult.of(_event(line, number, directory) for number, line in relevant)
+        return RunResult.of(_read_event(line, number, directory) for number, line in relevant)
 
     def started(self, run: str) -> RunStarted:
         """Return how a run began, by its whole id.
@@ -206,17 +247,17 @@ class RunStore:
         with (directory / EVENTS).open("rb") as file:
             line = file.readline()
         _check_version(line, directory)
-        event = _event(line, 1, directory) if line.endswith(b"\n") else None
+        event = _read_event(line, 1, directory) if line.endswith(b"\n") else None
         if not isinstance(event, RunStarted):
             raise self._without_events(directory.name)
         return event
 
     def file(self, run: str, sha256: str) -> Path:
-        """Return where the picture of this hash lies with a run, by its whole id."""
+        """Return the path of the picture of this hash of a run, by its whole id."""
         return self.directory / run / FILES / f"{sha256}.jpg"
 
     def length(self, run: str) -> int:
-        """Return bytes of the events of a run, by its whole id.
+        """Return the size of the events of a run in bytes, by its whole id.
 
         Raises:
             OSError: If there is no such run.
@@ -246,7 +287,7 @@ class RunStore:
         return RunError(f"The run {run} is empty: it ended before its first event.")
 
     def check_place(self) -> None:
-        """Look whether the collection is there that has them.
+        """Check that the collection with the runs exists.
 
         Raises:
             RunError: If it is gone.
@@ -264,8 +305,8 @@ class RunStore:
             return ids[0]
         matching = [name for name in ids if name.startswith(run)]
         if len(matching) != 1:
-            found = "No run has" if not matching else f"{len(matching)} runs have"
-            raise RunError(f"{found} an id that begins with {run!r}.", "See `vrag runs list`.")
+            count = "No run has" if not matching else f"{len(matching)} runs have"
+            raise RunError(f"{count} an id that begins with {run!r}.", "See `vrag runs list`.")
         return matching[0]
 
 
@@ -277,12 +318,9 @@ def is_held(lock: Path) -> bool:
     try:
         if sys.platform == "win32":
             if lock.exists():
-                with FileLock(
-                    lock,
-                    timeout=LOCK_PROBE_SECONDS,
-                    poll_interval=LOCK_PROBE_SECONDS / 20,
-                    is_singleton=False,
-                ):
+                interval = LOCK_PROBE_SECONDS / 20
+                probe = FileLock(lock, timeout=LOCK_PROBE_SECONDS, poll_interval=interval, is_singleton=False)
+                with probe:
                     return False
         else:
             with lock.open("rb") as file:
@@ -305,7 +343,7 @@ def _writing(directory: Path) -> Generator[None]:
         ) from error
 
 
-def _whole_lines(directory: Path) -> list[bytes]:
+def _read_lines(directory: Path) -> list[bytes]:
     """Return the events of a run as they were written, without a torn last line."""
     lines = read_lines(directory / EVENTS)
     if lines:
@@ -328,7 +366,7 @@ def _check_version(line: bytes, directory: Path) -> None:
     )
 
 
-def _event(line: bytes, number: int, directory: Path) -> Event:
+def _read_event(line: bytes, number: int, directory: Path) -> Event:
     try:
         return event_from_json(line)
     except ValidationError as error:

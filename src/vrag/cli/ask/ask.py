@@ -102,7 +102,6 @@ def answer_question(
         typer.Exit: Always, with the exit status of `vrag ask`.
     """
     from vrag.agent.events import StopReason
-    from vrag.agent.methods.conversation import follow_up
     from vrag.agent.question import Question
     from vrag.agent.runs.run_store import RunState
     from vrag.factory import run_store
@@ -117,7 +116,7 @@ def answer_question(
     if previous_run is not None and not paths:
         session.scope = _find_unchanged_documents(previous_run, session)
     full_question = (
-        follow_up(previous_run, question, images) if previous_run else Question(question, images=images)
+        previous_run.follow_up(question, images) if previous_run else Question(question, images=images)
     )
     run = _run(session, full_question, quiet=as_json)
 

@@ -19,7 +19,7 @@ USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "visual_t
 
 def run_as_json(stored: StoredRun) -> dict[str, Any]:
     """Return question, answer, evidence, steps, memory graph and cost of a run."""
-    from vrag.agent.citations import citations
+    from vrag.agent.runs.run_result import citations
 
     run = stored.result
     cited = citations(run.evidence, stored.started.settings, answered=run.answer is not None)

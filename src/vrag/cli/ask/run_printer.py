@@ -157,7 +157,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
         state: Whether it is finished.
         settings: Settings of its collection, unless the command line names it.
     """
-    from vrag.agent.citations import citations
+    from vrag.agent.runs.run_result import citations
     from vrag.render.outcome import OFFLINE, QUOTED
 
     run, started = stored.result, stored.started

@@ -56,12 +56,14 @@ def demonstrate(
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
     settings = opt.load_flags({"agent": agent, "collections": collections, "hits": hits}).settings
+    from vrag.agent.methods import METHODS
     from vrag.rollouts.job import RolloutJob
     from vrag.rollouts.rollout import RolloutAttempt
     from vrag.rollouts.rollout_store import open_rollout_store
 
-    if settings.agent not in {"vrag", "vimrag"}:
-        raise SettingsError(f"The agent {settings.agent} has no demonstrations.", "Use vrag or vimrag.")
+    if not METHODS[settings.agent].trainable:
+        trainable = " or ".join(name for name, method in METHODS.items() if method.trainable)
+        raise SettingsError(f"The agent {settings.agent} has no demonstrations.", f"Use {trainable}.")
     cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
     script = _Script(settings, cases, skills, seed, model)
@@ -112,6 +114,7 @@ class _Script:
 
     def agent(self, attempt: RolloutAttempt) -> Agent:
         """Make the agent of an attempt."""
+        from vrag.agent.methods import METHODS
         from vrag.factory import agent_of
         from vrag.synthesis.scripted_policy import ScriptedDemonstrator
 
@@ -119,7 +122,7 @@ class _Script:
             attempt.case,
             random.Random(f"{self._seed} {attempt.case.uid} {attempt.sample}"),
             **self._skills,
-            graph=self._settings.agent == "vimrag",
+            graph=METHODS[self._settings.agent].uses_graph,
             names=self._names,
             colours=self._colours,
         )

@@ -167,7 +167,7 @@ class BenchmarkJob:
 
     async def _all_rollouts(self, agent: Agent) -> AsyncGenerator[Rollout, None]:
         """Yield the stored runs, then the others as they finish, several at a time."""
-        from vrag.agent.background import run_in_thread
+        from vrag.background import run_in_thread
         from vrag.factory import agent_by_seed
         from vrag.rollouts.rollout_store import stored_rollouts
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from cachetools import FIFOCache
 
-from vrag.agent.background import run_in_thread
+from vrag.background import run_in_thread
 from vrag.errors import JudgeError
 from vrag.reward.reward import Verdict
 

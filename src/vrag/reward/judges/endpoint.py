@@ -10,8 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.agent.prompts import prompt_in
-from vrag.agent.replies.sanitize import encodable, material, spoken
+from vrag.agent.prompts import encodable, material, prompt_in, spoken
 from vrag.chat.messages import ChatMessage, ChatOptions, ChatReply, ChatText
 from vrag.errors import JudgeError, ModelError
 from vrag.reward.reward import Verdict

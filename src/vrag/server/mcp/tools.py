@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from vrag.agent.citations import citations
 from vrag.agent.events import AnswerGiven, RunFailed
+from vrag.agent.runs.run_result import citations
 from vrag.errors import SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.outcome import OFFLINE, step_line

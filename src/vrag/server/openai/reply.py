@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vrag.agent.citations import citations, is_whole
 from vrag.agent.events import AnswerGiven, ModelRetried, RunFailed, StopReason, ThoughtDelta, ThoughtGiven
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import RunResult, citations, is_whole
 from vrag.render.markdown import inline
 from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line
 from vrag.render.text_format import where

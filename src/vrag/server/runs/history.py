@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.agent.methods.conversation import following
 from vrag.agent.runs.run_store import RunState
 from vrag.errors import RunError
 from vrag.server.http.errors import Refusal
@@ -99,7 +98,7 @@ class RunHistory:
             raise _no_conversation(session)
         if self._read_outline(newest)[1] is RunState.RUNNING:
             raise unanswered()
-        return following(self.read(newest))
+        return self.read(newest).conversation
 
     def _belongs_to(self, run: str, session: str) -> bool:
         if run == session:

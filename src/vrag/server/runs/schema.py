@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from vrag.agent.citations import citations
 from vrag.agent.events import AnswerGiven, RunFailed, StopReason
 from vrag.agent.evidence import Evidence
+from vrag.agent.runs.run_result import citations
 from vrag.agent.runs.run_store import RunState
 from vrag.settings import AgentName
 

@@ -22,7 +22,7 @@ from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions
-from vrag.agent.methods.registry import METHODS, build_method
+from vrag.agent.methods import METHODS, build_method
 from vrag.atomic_io import Journal
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, profile_named, read_profile
@@ -138,7 +138,7 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
-    if agent == "vimrag":
+    if METHODS[agent].uses_graph:
         return OutcomeReward(judge)
     return CompositeReward(judge, weights=Weights(**options.weights.model_dump()), gate=options.gate)
 

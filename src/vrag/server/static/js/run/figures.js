@@ -8,7 +8,7 @@ import { where } from "./wording.js";
 
 /** Pixels of the picture of a thumbnail: enough for 72 × 96 on a screen of double density. */
 const THUMB_PIXELS = 40_000;
-/** Part of each side of a picture from which a box is the whole of it, and not drawn; as in vrag.agent.citations. */
+/** Part of each side of a picture from which a box is the whole of it, and not drawn; as in vrag.agent.runs.run_result. */
 const WHOLE = 0.995;
 
 /** Address of a picture that lies with a run. @param {string} run @param {string} sha256 */
