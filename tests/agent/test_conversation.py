@@ -309,7 +309,7 @@ def test_tags_of_others_actions_are_written_otherwise_in_what_was_said_before() 
     class Weather:
         name, usage = "weather", "Tells the weather."
 
-        def run(self, text: str, scene: ToolContext) -> ToolResult:
+        def run(self, text: str, context: ToolContext) -> ToolResult:
             return ToolResult()
 
     where = environment()

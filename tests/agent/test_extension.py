@@ -39,7 +39,7 @@ BROKEN = """
 class Sound:
     name = "sound"
     usage = "Says something."
-    def run(self, text, scene): return None
+    def run(self, text, context): return None
 
 class Misnamed(Sound): name = "other"
 class Unsaid(Sound): name, usage = "unsaid", "  "

@@ -47,8 +47,8 @@ class Giving:
     usage: str = "Gives."
     given: list[tuple[str, ToolContext]] = field(default_factory=list[tuple[str, ToolContext]])
 
-    def run(self, text: str, scene: ToolContext) -> ToolResult:
-        self.given.append((text, scene))
+    def run(self, text: str, context: ToolContext) -> ToolResult:
+        self.given.append((text, context))
         if isinstance(self.found, Exception):
             raise self.found
         return self.found  # pyright: ignore[reportReturnType] - some give what they must not
@@ -142,7 +142,7 @@ def test_it_sees_what_was_shown_once_each_and_keeps_nothing_between_runs(way: Wa
     extension = Giving(ToolResult(items=(tiny_corpus().items[2].id,)))
     for _ in range(2):
         giving(way, extension, tiny_corpus())
-    assert [scene.shown for _, scene in extension.given] == [(), ()]
+    assert [context.shown for _, context in extension.given] == [(), ()]
     assert [text for text, _ in extension.given] == ["it", "it"]
 
 
@@ -153,7 +153,7 @@ def test_a_slow_one_is_left_behind_when_the_time_is_up(way: Way) -> None:
     from vrag.agent.budget import Limits
 
     class Slow(Giving):
-        def run(self, text: str, scene: ToolContext) -> ToolResult:
+        def run(self, text: str, context: ToolContext) -> ToolResult:
             time.sleep(0.6)
             return ToolResult(items=(tiny_corpus().items[0].id,))
 
@@ -171,7 +171,7 @@ def wrongly(way: Way, found: Callable[[], ToolResult], **options: object) -> tup
     """Of an action that gives something, made while it runs, and nothing that the model says of it."""
 
     class Wrong(Giving):
-        def run(self, text: str, scene: ToolContext) -> ToolResult:
+        def run(self, text: str, context: ToolContext) -> ToolResult:
             return found()
 
     chosen = EnvironmentOptions.model_validate({"hits": 3} | options)
@@ -200,7 +200,7 @@ def test_what_it_must_not_give_is_its_failure_and_the_next_search_is_as_ever(
     events, policy = wrongly(way, found)
     (invalid,) = of(InvalidAction, events)
     assert invalid.reason == "Giving failed."
-    assert "The action giving failed." in caplog.text
+    assert "The custom tool giving failed." in caplog.text
     assert isinstance(events[-1], AnswerGiven)
     assert events[-1].text == "12"
     clean, _ = run(way, Environment(tiny_corpus(), PROFILE, EnvironmentOptions(hits=3)), *way.script())

@@ -464,7 +464,7 @@ class Told:
     name: str = "lookup"
     usage: str = "Looks something up."
 
-    def run(self, text: str, scene: ToolContext) -> ToolResult:
+    def run(self, text: str, context: ToolContext) -> ToolResult:
         return ToolResult(texts=(self.text,))
 
 

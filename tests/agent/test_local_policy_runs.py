@@ -118,9 +118,11 @@ class TestCancelling:
         writer.checkpoint.model.generation_config.eos_token_id = None  # it would end its turn before long
         add = TextDecoder.add
         self.begun: set[TextDecoder] = set()
+        self.writes = threading.Event()
 
         def slowly(writing: TextDecoder, token: int) -> None:
             self.begun.add(writing)
+            self.writes.set()
             time.sleep(0.02)
             add(writing, token)
 
@@ -143,8 +145,7 @@ class TestCancelling:
     def test_a_cancelled_task_ends_and_the_next_in_line_is_served(self, endless: LocalPolicy) -> None:
         async def run() -> None:
             first, second = (asyncio.create_task(all_of(endless, [user(text)])) for text in ("a", "b"))
-            while not self.begun:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(self.writes.wait)
             second.cancel()  # while it waits
             first.cancel()  # while it writes
             with pytest.raises(asyncio.CancelledError):

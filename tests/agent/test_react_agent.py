@@ -147,7 +147,7 @@ class Neighbour:
     name = "neighbour"
     usage = "Shows another page."
 
-    def run(self, text: str, scene: ToolContext) -> ToolResult:
+    def run(self, text: str, context: ToolContext) -> ToolResult:
         return ToolResult((next(item.id for item in tiny_corpus().items if str(item.ordinal) == text),))
 
 

@@ -22,7 +22,7 @@ class StopReason(StrEnum):
     OUT_OF_BUDGET = "out_of_budget"
     """The run's budget was spent."""
     CANCELLED = "cancelled"
-    """Somebody stopped it."""
+    """The run was stopped from outside."""
     MODEL_ERROR = "model_error"
     """The model failed or could not be reached."""
     SEARCH_ERROR = "search_error"

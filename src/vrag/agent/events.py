@@ -30,7 +30,7 @@ class _Frozen(BaseModel):
 
 
 class RunSettings(_Frozen):
-    """All settings that a replay needs beside the replies."""
+    """All settings that a replay needs besides the replies."""
 
     agent: str
     """Name of the method: `vrag`, `vimrag`, `rag` or `react`."""

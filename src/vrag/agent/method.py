@@ -106,7 +106,7 @@ class Episode(ABC):
         """Add the event of the action that is about to be carried out."""
 
     def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
-        """Carry out the action of a reply. A fault of the action is told to the model, and is no error.
+        """Carry out the action of a reply. The model is told about a fault of the action; it is no error.
 
         Args:
             turn: The parsed reply.
@@ -242,12 +242,12 @@ class Method(ABC):
 
 
 def count_to_drop(count: int) -> int:
-    """Return the number of pictures to remove at once: half, rounded up, so that none is left at last."""
+    """Return the number of pictures to remove at once: half, rounded up, so that none is left in the end."""
     return (count + 1) // 2
 
 
 def question_parts(question: Question, environment: Environment) -> tuple[Part, ...]:
-    """Return the parts of a question: earlier questions and answers, its pictures, and at last its text.
+    """Return the parts of a question: earlier questions and answers, its pictures, and last its text.
 
     Earlier answers may quote documents, so they are sanitized like these. May block: pictures are drawn at
     the size of the model's family.

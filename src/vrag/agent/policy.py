@@ -32,7 +32,7 @@ class Text:
 
     text: str
     item: str | None = None
-    """Id of the passage that it quotes; None for our own words and the model's."""
+    """Id of the passage that it quotes; None for prompts and the model's own words."""
     label: str = field(default="", compare=False)
     """The label that it names, in a graph: `Text 2`, or the `Picture 1` that follows; else empty."""
     node: str = field(default="", compare=False)

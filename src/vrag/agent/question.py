@@ -60,7 +60,7 @@ class QuestionImage:
 
     @classmethod
     def of(cls, data: bytes) -> QuestionImage:
-        """Return a picture from a file that somebody sent.
+        """Return a picture from a file.
 
         It is turned upright, what is transparent in it becomes white, and it is made smaller where it has
         more than `MAX_PIXELS`. Of a moving picture it is the first frame. The same file gives the same
@@ -114,7 +114,7 @@ class Question:
 
 
 def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
-    """Return the end of a history, as far as a model is told it.
+    """Return the end of a history: the part that a model is given.
 
     The newest exchanges are kept, `MAX_EXCHANGES` at most, as long as they have `MAX_HISTORY` characters
     together. Questions and answers of more than `MAX_CHARACTERS` are cut. What was bounded stays the same.

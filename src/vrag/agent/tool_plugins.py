@@ -70,7 +70,7 @@ class ToolPlugin(Protocol):
         """One sentence for the model: what it does, and what its text means."""
         ...
 
-    def run(self, text: str, scene: ToolContext) -> ToolResult:
+    def run(self, text: str, context: ToolContext) -> ToolResult:
         """Carry it out. May block.
 
         Raises:

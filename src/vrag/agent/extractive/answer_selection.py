@@ -127,7 +127,7 @@ class SelectedAnswer:
     and figures of the question that stand nowhere on the items given."""
     literal: bool
     """True if a quotation can be the answer. False when the answer has to be counted, computed or seen
-    in colour, and when a number, a date or an address is asked for and the words hold none beside the
+    in colour, and when a number, a date or an address is asked for and the words hold none besides the
     question's own: then the quote only says where to look."""
 
 

@@ -104,7 +104,7 @@ class ScoredPage:
 
 
 def says_kind(ask: AnswerType, text: str, asked: Collection[str]) -> bool:
-    """Return whether a text, beside the question's own words, holds the kind of thing asked for."""
+    """Return whether a text, besides the question's own words, holds the kind of thing asked for."""
     if ask not in _FITS or ask is AnswerType.NAME:
         return True
     letters = list(text)

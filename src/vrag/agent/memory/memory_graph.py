@@ -1,4 +1,4 @@
-"""The multimodal memory graph: what was asked, what came of it, and what is remembered of it.
+"""The multimodal memory graph: the steps of the reasoning, their results, and the items remembered.
 
 A directed acyclic graph (VimRAG, arXiv 2602.12735). Edges run from parents to children. A graph is a value:
 every change gives another graph.
@@ -54,7 +54,7 @@ class RememberedItem:
     seconds: tuple[float, ...] = ()
     """The frames of a clip that are remembered, in seconds of its video."""
     reviewed: bool = True
-    """False for what the model answered from without saying what it is worth."""
+    """False for a result from which the model answered without rating it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Node:
 class Graph:
     """The nodes in the order of creation; every node comes after its parents, so there are no circles.
 
-    What can be wrong with a change is told in one sentence that the model can act on. Raises `ValueError` if
+    A fault of a change is one sentence that the model can act on. Raises `ValueError` if
     a node does not stand at its order, has the id of another, or comes before a parent.
     """
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 UNREVIEWED_PRIORITY = 3
-"""The middle of 1 to 5: nobody has said whether an unreviewed item is worth more or less than another."""
+"""The middle of 1 to 5: the model has not rated an unreviewed item."""
 _TENTH = 0.05
 """Half of what a time is rounded to when a frame is shown: a time copied from there is always this near."""
 

@@ -1,6 +1,6 @@
 """VimRAG: search, memorise, answer, over a graph that remembers what was seen (arXiv 2602.12735).
 
-After every completed node the context is built anew from the graph, and memory shows what it kept at the size
+After every completed node the context is rebuilt from the graph, and memory shows what it kept at the size
 that its energy earns. Raw results are seen until they are summarised.
 """
 
@@ -122,7 +122,7 @@ class VimragEpisode(Episode):
         self.results = Results(self.environment, self.options)
 
     def context(self, *, last: bool) -> Context:
-        """Return instruction, graph and memory, and what came since; see `Episode`."""
+        """Return instruction, graph and memory, and the messages since; see `Episode`."""
         if self.pending:
             self.messages.append(Message(Role.USER, (*self.pending, *self._urge(last))))
             self.pending = []
@@ -329,7 +329,7 @@ class VimragEpisode(Episode):
                 kept[moment] = _shrink(frames[moment], self.options.frame_pixels)
 
     def _candidates(self, parents: Sequence[str] | None) -> list[EvidenceCandidate]:
-        """Return all that could be evidence, of the newest node first, there by what it is worth."""
+        """Return all that could be evidence, the newest node first, and by priority within a node."""
         nodes = self.graph.nodes if parents is None else self.graph.ancestors(parents)
         return [candidate for node in reversed(nodes) for candidate in self._candidates_of(node)]
 

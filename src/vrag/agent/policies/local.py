@@ -49,9 +49,9 @@ class LocalOptions:
     max_tokens: int = 4096
     """Tokens of a reply at most."""
     seed: int | None = None
-    """The same prompt and seed give the same reply, whatever else runs; None draws anew each time."""
+    """The same prompt and seed give the same reply, whatever else runs; None draws another each time."""
     stop: tuple[str, ...] = ()
-    """Strings at which a reply ends, beside those of the profile. They are not part of its text."""
+    """Strings at which a reply ends, besides those of the profile. They are not part of its text."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
@@ -139,7 +139,7 @@ class LocalPolicy:
         def send(part: Delta | Reply | BaseException) -> None:
             try:
                 loop.call_soon_threadsafe(parts.put_nowait, part)
-            except RuntimeError:  # the loop is closed: nobody listens any more
+            except RuntimeError:  # the loop is closed: there is no listener any more
                 ended.set()
 
         def write() -> None:

@@ -86,7 +86,7 @@ def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -
     if not processor.chat_template:
         raise ModelError(f"{folder} has no chat template.", "Download the model again.")
     ends = _ends(model.generation_config.eos_token_id, tokenizer.eos_token_id)
-    # What a checkpoint recommends, such as a penalty of repetitions, would apply behind our back.
+    # Settings that a checkpoint recommends, such as a penalty of repetitions, would apply unnoticed.
     model.generation_config = type(model.generation_config)(
         eos_token_id=sorted(ends), pad_token_id=tokenizer.pad_token_id, do_sample=False
     )

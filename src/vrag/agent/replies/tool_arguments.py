@@ -97,7 +97,7 @@ class Arguments:
     def finish(self) -> None:
         """Reject arguments that were not read, or discard them where repairs are made.
 
-        Raises `ValueError` if there are arguments that nobody asked for; the message names the first.
+        Raises `ValueError` if there are unexpected arguments; the message names the first.
         """
         for name in self._left:
             if self.repairs is None:

@@ -47,9 +47,9 @@ class RunState(StrEnum):
     RUNNING = "running"
     """Some process writes it."""
     FINISHED = "finished"
-    """It has an end: an answer, a failure, or somebody stopped it."""
+    """It has an end: an answer, a failure, or a stop from outside."""
     INTERRUPTED = "interrupted"
-    """It has no end, and nobody writes it any more: its process died."""
+    """It has no end, and no process writes it any more: its process died."""
 
 
 @dataclass(frozen=True, slots=True)
