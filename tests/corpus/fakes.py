@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_png
 from vrag.errors import CorpusError
 from vrag.geometry import Size
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, SourceFile
 
 
-class ScriptedFile:
+class ScriptedFile(OpenFile):
     """A file of text with one word per item: what happens to that item.
 
     `ok` succeeds, `bad` is refused, `odd` raises what nobody expects, `crash` ends the process, `hang`
@@ -53,12 +54,6 @@ class ScriptedFile:
             size=Size(9, 9) if image else None,
             image=image,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def _happen(word: str) -> None:

@@ -30,8 +30,7 @@ from corpus.test_convert import alive, await_end
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
 from vrag.corpus.converter import ConversionContext
 from vrag.corpus.discover import read_source
-from vrag.corpus.formats.libreoffice import find_soffice
-from vrag.corpus.formats.office import SUFFIXES, OfficeFile
+from vrag.corpus.formats.office import SUFFIXES, OfficeFile, find_soffice
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import (
     ConversionTimeout,
@@ -244,7 +243,7 @@ def test_without_libreoffice_a_document_fails_and_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("vrag.corpus.formats.libreoffice.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
+    monkeypatch.setattr("vrag.corpus.formats.office.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
     with pytest.raises(UnsupportedFormatError, match=r"apt install libreoffice.*--retry-failed"):
         items_of(write(tmp_path / "a.odt", odt("words")))
 
@@ -256,9 +255,7 @@ def test_libreoffice_is_found_where_installers_put_it(
         (tmp_path / f"libreoffice{version}").mkdir()
         stand_in(tmp_path / f"libreoffice{version}", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(
-        "vrag.corpus.formats.libreoffice.PLACES", ("/nowhere", f"{tmp_path}/libreoffice*/soffice")
-    )
+    monkeypatch.setattr("vrag.corpus.formats.office.PLACES", ("/nowhere", f"{tmp_path}/libreoffice*/soffice"))
     assert Path(find_soffice()).parent.parent == tmp_path
 
 

@@ -189,7 +189,7 @@ def test_an_old_python_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_libreoffice_a_warning_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("vrag.corpus.formats.libreoffice.PLACES", ())
+    monkeypatch.setattr("vrag.corpus.formats.office.PLACES", ())
     check = env.check_office()
     assert check.status is CheckStatus.WARNING
     assert "apt install libreoffice" in check.hint

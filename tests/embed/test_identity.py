@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.embed.embedder import VectorKind
-from vrag.embed.fingerprint import check_same
+from vrag.embed.registry import check_same
 from vrag.errors import FingerprintMismatch
 
 if TYPE_CHECKING:

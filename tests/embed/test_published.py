@@ -19,11 +19,10 @@ import reference
 import tiny_models as tiny
 
 from vrag.embed.embedder import EmbedContent
-from vrag.embed.fingerprint import check_same
 from vrag.embed.models import loader
 from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions, kept_settings
-from vrag.embed.registry import open_embedder
+from vrag.embed.registry import check_same, open_embedder
 from vrag.errors import EmbedError, FingerprintMismatch
 
 if TYPE_CHECKING:

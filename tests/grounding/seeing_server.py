@@ -17,7 +17,7 @@ from chat_server import Asked, Reply, Say
 from PIL import Image
 
 from vrag.geometry import Box, Size
-from vrag.grounding.probe_pages import COLORS
+from vrag.grounding.questions import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

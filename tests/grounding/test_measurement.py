@@ -10,7 +10,7 @@ import pytest
 from vrag.geometry import Box, Size, Space
 from vrag.grounding.conventions import CONVENTIONS, BoxSample, Convention, Numbers, separates
 from vrag.grounding.measurement import Fit, Measurement, measure
-from vrag.grounding.probe_pages import COLORS, CONFUSION, ProbePage, draw, make_pages
+from vrag.grounding.questions import COLORS, CONFUSION, ProbePage, draw, make_pages
 from vrag.model_profiles import PROFILES, Profile
 
 Sides = tuple[float, float, float, float]

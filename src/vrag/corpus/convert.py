@@ -114,10 +114,8 @@ class _Scheduler:
         have: Callable[[SourceFile], Collection[int]],
         converters: Mapping[str, Converter],
     ) -> None:
-        self._sources = iter(sources)
-        self._context = context
-        self._have = have
-        self._converters = converters
+        self._sources, self._context = iter(sources), context
+        self._have, self._converters = have, converters
         self._jobs: list[_ConversionJob] = []
 
     def run(self, pool: WorkerPool) -> Iterator[Conversion]:
@@ -130,15 +128,14 @@ class _Scheduler:
             yield from self._handle(job, message, remaining)
             if job.done:
                 self._jobs.remove(job)
-                self._clear_scratch(job.source)
+                document = job.source.document
+                if self._context.scratch and all(other.source.document != document for other in self._jobs):
+                    for path in self._context.scratch.glob(
+                        f"{document[:16]}.*"
+                    ):  # left by workers for others
+                        with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
+                            path.unlink()
                 yield Finished(job.source)
-
-    def _clear_scratch(self, source: SourceFile) -> None:
-        """Remove what workers left for each other, unless another path has the same content."""
-        if self._context.scratch and all(job.source.document != source.document for job in self._jobs):
-            for path in self._context.scratch.glob(f"{source.document[:16]}.*"):
-                with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
-                    path.unlink()
 
     def _assign_tasks(self, pool: WorkerPool) -> Iterator[Conversion]:
         """Fill free workers: with items of open files first, then with the next file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
@@ -87,10 +88,8 @@ def store_item_file(
 ) -> str:
     """Store the image or clip of an item: write it beside its final name, then rename it.
 
-    A reader therefore never sees half a file. Raises `CollectionError` if it cannot be written.
-
-    Returns:
-        The path relative to the items directory.
+    A reader therefore never sees half a file. Returns the path relative to the items directory. Raises
+    `CollectionError` if it cannot be written.
     """
     name = f"{source.document[:16]}/{ordinal}{suffix}"
     path = context.items_dir / name
@@ -110,25 +109,28 @@ def store_item_file(
     return name
 
 
-class OpenFile(Protocol):
+class OpenFile(ABC):
     """A file that a converter has opened; a context manager that closes it."""
 
-    @property
-    def count(self) -> int:
-        """Number of items in the file."""
-        ...
+    count: int
+    """Number of items in the file."""
 
+    @abstractmethod
     def item(self, ordinal: int) -> Item:
         """Make item number `ordinal`, from 1 to `count`, and store its image.
 
         The same bytes and options give the same item. Raises `CorpusError` if this item cannot be made;
         others may still be.
         """
-        ...
 
-    def __enter__(self) -> Self: ...
+    def close(self) -> None:  # noqa: B027 - most hold nothing open
+        """Close the file."""
 
-    def __exit__(self, *_: object) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Converter(Protocol):

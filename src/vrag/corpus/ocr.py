@@ -102,10 +102,10 @@ def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
     for row in rows([line.bounds for line in lines]):
         for index in row:
             line = lines[index]
-            words += (
-                Word(position + start, position + end, _unit_box(bounds, image.width, image.height))
-                for start, end, bounds in _words(line)
-            )
+            for start, end, bounds in _words(line):
+                sides = (side / whole for side, whole in zip(bounds, image.size * 2, strict=True))
+                box = Box.unit(*(min(max(side, 0.0), 1.0) for side in sides))
+                words.append(Word(position + start, position + end, box))
             parts += (line.text, "\n" if index == row[-1] else " ")
             position += len(line.text) + 1
     return "".join(parts[:-1]), tuple(words)
@@ -166,11 +166,6 @@ def _words(line: OcrLine) -> Iterator[tuple[int, int, Bounds]]:
             yield start, end, (min(lefts), min(tops), max(rights), max(bottoms))
         else:
             yield start, end, (left + start * step, top, left + end * step, bottom)
-
-
-def _unit_box(bounds: Bounds, width: int, height: int) -> Box:
-    sides = (side / length for side, length in zip(bounds, (width, height, width, height), strict=True))
-    return Box.unit(*(min(max(side, 0.0), 1.0) for side in sides))
 
 
 @functools.cache

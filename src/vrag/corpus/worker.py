@@ -103,17 +103,26 @@ class OpenFileCache:
 
     def open(self, task: Task) -> OpenFile:
         """Return the open file of a task."""
-        if self._file is None or task.source != self._source:
+        source, limit = task.source, task.context.options.max_pages
+        if self._file is None or source != self._source:
             self.clear()
-            self._file = _open(task).__enter__()
-            self._source = task.source
+            status = source.path.stat()
+            if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
+                raise CorpusError("The file changed while it was being added.", "Add it again.")
+            if not source.size:
+                raise CorpusError("The file is empty.")
+            file = task.converter(source, task.context)
+            if file.count > limit:
+                file.close()
+                raise CorpusError(f"The file has more than {limit:,} pages or passages.")
+            self._file, self._source = file, source
         return self._file
 
     def clear(self) -> None:
         """Close the file."""
         file, self._file, self._source = self._file, None, None
         if file is not None:
-            file.__exit__(None, None, None)
+            file.close()
 
 
 def run(task: Task, cache: OpenFileCache) -> Iterator[FileOpened | Item | TaskRejected]:
@@ -145,20 +154,6 @@ def _attempt(ordinal: int | None, action: Callable[[], Result]) -> Result | Task
         return TaskRejected(ordinal, explain(error))
 
 
-def _open(task: Task) -> OpenFile:
-    source, limit = task.source, task.context.options.max_pages
-    status = source.path.stat()
-    if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
-        raise CorpusError("The file changed while it was being added.", "Add it again.")
-    if not source.size:
-        raise CorpusError("The file is empty.")
-    file = task.converter(source, task.context)
-    if file.count > limit:
-        file.__exit__(None, None, None)
-        raise CorpusError(f"The file has more than {limit:,} pages or passages.")
-    return file
-
-
 def explain(error: BaseException) -> str:
     """Describe an error in a sentence for people. Never empty."""
     match error:
@@ -175,23 +170,17 @@ def explain(error: BaseException) -> str:
 def main() -> None:
     """Serve tasks until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _limit_memory()
+    if resource is not None:  # so that a hostile file fails rather than fill the machine's memory
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
+        with suppress(ValueError, OSError):  # macOS knows the limit and may refuse to set it
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task | Exception] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tasks), daemon=True).start()
     with suppress(BrokenPipeError):
         _serve(tasks, replies)
-
-
-def _limit_memory() -> None:
-    """Limit the address space, so that a hostile file fails rather than fill the machine's memory."""
-    if resource is None:
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
-    with suppress(ValueError, OSError):  # macOS knows the limit and may refuse to set it
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _limit_processor(seconds: float) -> None:

@@ -131,7 +131,7 @@ def _is_installed(module: str) -> bool:
 
 def check_office() -> Check:
     """Find LibreOffice, which converts office documents."""
-    from vrag.corpus.formats.libreoffice import find_soffice
+    from vrag.corpus.formats.office import find_soffice
     from vrag.errors import UnsupportedFormatError
 
     try:

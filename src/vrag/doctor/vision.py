@@ -14,13 +14,13 @@ from vrag.factory import FamilySource
 from vrag.geometry import Size
 from vrag.grounding.conventions import Convention
 from vrag.grounding.measurement import measure
-from vrag.grounding.probe_pages import make_pages
 from vrag.grounding.questions import (
     SLACK_TOKENS,
     ask,
     ask_pages,
     factor_of,
     fitting_profiles,
+    make_pages,
     measured_factor,
 )
 from vrag.model_profiles import PROFILES, profile_of

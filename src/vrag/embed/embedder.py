@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = [
-    "EmbedContent",
-    "Embedder",
-    "EmbedderInfo",
-    "MatchMap",
-    "Modality",
-    "VectorKind",
-    "escape_special_tokens",
-]
-
 _SPECIAL_TOKEN = re.compile(r"<(\||/?)(\w+)(\|)>")
 
 

@@ -1,4 +1,4 @@
-"""Opening of embedders: by their names in settings, and only when needed."""
+"""Opening of embedders: by name, only when needed, and only the one that built a collection."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
 from vrag.embed.embedder import VectorKind
-from vrag.embed.fingerprint import RETIRED, check_same
 from vrag.embed.options import EmbedArguments, EmbedOptions
-from vrag.errors import EmbedError
+from vrag.errors import EmbedError, FingerprintMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +37,8 @@ SHORT_NAMES = {
     "bge-m3": "sentence:BAAI/bge-m3",
 }
 """Short names of the reference's models and a few others."""
+RETIRED = frozenset({"gve-reference"})
+"""Schemes whose embedders made wrong vectors in earlier versions; in settings they mean `gve`."""
 
 
 class EmbedderFactory(Protocol):
@@ -75,7 +76,12 @@ def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
     scheme, colon, argument = full.partition(":")
     factory = _factories().get(scheme.lower())
     if not colon or not argument or factory is None:
-        raise EmbedError(f"Unknown embedder {spec!r}.", _suggest(spec))
+        names = embedder_names()
+        near = difflib.get_close_matches(spec.lower(), names, 1, cutoff=0.6)
+        hint = (f"Do you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
+        if spec.count("/") == 1 and ":" not in spec:
+            hint = f"For a model of the hub or a folder, write sentence:{spec}"
+        raise EmbedError(f"Unknown embedder {spec!r}.", hint)
     return factory(argument, options)
 
 
@@ -128,14 +134,6 @@ _FACTORIES: dict[str, EmbedderFactory] = {
 }
 
 
-def _factories() -> dict[str, EmbedderFactory]:
-    """Return the factories by scheme; ours cannot be replaced by others'."""
-    points = {point.name.lower(): point.name for point in entry_points(group=ENTRY_POINTS)}
-    return {
-        scheme: functools.partial(_open_entry_point, name) for scheme, name in points.items()
-    } | _FACTORIES
-
-
 def _open_entry_point(name: str, argument: str, options: EmbedOptions) -> Embedder:
     """Import the factory of an entry point and open its embedder."""
     point = next(iter(entry_points(group=ENTRY_POINTS, name=name)))
@@ -146,12 +144,61 @@ def _open_entry_point(name: str, argument: str, options: EmbedOptions) -> Embedd
     return factory(argument, options)
 
 
-def _suggest(spec: str) -> str:
-    names = embedder_names()
-    if spec.count("/") == 1 and ":" not in spec:
-        return f"For a model of the hub or a folder, write sentence:{spec}"
-    near = difflib.get_close_matches(spec.lower(), names, 1, cutoff=0.6)
-    return (f"Do you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
+def _factories() -> dict[str, EmbedderFactory]:
+    """Return the factories by scheme; ours cannot be replaced by others'."""
+    points = {point.name.lower(): point.name for point in entry_points(group=ENTRY_POINTS)}
+    return {
+        scheme: functools.partial(_open_entry_point, name) for scheme, name in points.items()
+    } | _FACTORIES
+
+
+def check_same(built_with: EmbedderInfo, used_with: EmbedderInfo) -> None:
+    """Refuse to use a collection with an embedder that makes other vectors than the one it was built with.
+
+    Raises `FingerprintMismatch` if they differ, with all known differences.
+    """
+    if built_with.fingerprint == used_with.fingerprint:
+        return
+    check_retired(built_with)
+    values = [("vectors", built_with.kind, used_with.kind)]
+    values += [("dimension", str(built_with.dimension), str(used_with.dimension))]
+    if built_with.settings:  # the first collections kept none
+        for name in sorted({*built_with.settings, *used_with.settings}):
+            before, now = (
+                str(info.settings.get(name, "the model's own")) for info in (built_with, used_with)
+            )
+            values.append((name, before, now))
+    differences = "; ".join(f"{name} {before}, not {now}" for name, before, now in values if before != now)
+    if not differences:
+        differences = "other weights, configuration or version of vrag"
+        if used_with.settings and not built_with.settings:
+            differences += ", or other settings than now"
+    hint = "Use the embedder it was built with, with the same settings, or rebuild it in another directory."
+    before, now = (info.settings.get("visual_tokens", 0) for info in (built_with, used_with))
+    if before != now:
+        hint = f"{hint} VRAG_VISUAL_TOKENS={before} restores visual_tokens."
+    raise FingerprintMismatch(
+        f"The collection was built with the embedder {built_with.name} and is now used with the embedder "
+        f"{used_with.name}: {differences}.",
+        hint,
+    )
+
+
+def check_retired(built_with: EmbedderInfo) -> None:
+    """Refuse a collection built with an embedder that made wrong vectors.
+
+    Raises `FingerprintMismatch` if it was; with the command that makes a new one.
+    """
+    scheme, _, model = built_with.name.partition(":")
+    if scheme not in RETIRED:
+        return
+    raise FingerprintMismatch(
+        f"The collection was built with {built_with.name}, which left out the token whose state GVE's vector "
+        "is: its vectors, or those of the queries asked of it, were wrong.",
+        f"Make a new collection with gve:{model}. Of an imported index: `vrag index import DIR --collection "
+        f"NEW --embedder gve:{model}`, which takes its vectors as they are; of files: `vrag index add "
+        f"PATH --collection NEW --embedder gve:{model}`. Words can still be searched: VRAG_RANKING=lexical.",
+    )
 
 
 class DeferredEmbedder:

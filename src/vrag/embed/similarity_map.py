@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from vrag.embed.embedder import MatchMap
 
-__all__ = ["MatchRegion", "SimilarityMatcher", "draw_heat", "heat", "regions"]
-
 _COLD = np.array((255, 236, 179), np.float32)
 _WARM = np.array((200, 16, 46), np.float32)
 """Colours of the marks, weakest and strongest."""

@@ -85,9 +85,10 @@ class Extractor:
 
     async def extract(self, question: str, answer: str) -> Extraction:
         """Return the short answer in an agent's answer, which is data, or the reason why there is none."""
+        asked, again = _asked(question, answer), prompt("extract_again.md")
         try:
             return await self._kept.value(
-                (self.identity, question, answer), lambda: self._new(question, answer)
+                (self.identity, question, answer), lambda: self._dialogue.reply(asked, again, _extraction)
             )
         except JudgeError as error:
             return Extraction(answer=None, why=str(error))
@@ -95,9 +96,6 @@ class Extractor:
     async def aclose(self) -> None:
         """Closes the model's connections of the running event loop."""
         await self._model.aclose()
-
-    async def _new(self, question: str, answer: str) -> Extraction:
-        return await self._dialogue.reply(_asked(question, answer), prompt("extract_again.md"), _extraction)
 
 
 def _asked(question: str, answer: str) -> str:

@@ -15,7 +15,7 @@ from vrag.errors import CaseError
 from vrag.evaluation.measures.run import COUNTS
 from vrag.evaluation.report.labels import value_text
 from vrag.evaluation.statistics.pairs import ACCURACY, value
-from vrag.evaluation.statistics.summary import GROUPS, grouped
+from vrag.evaluation.statistics.summary import GROUPS
 from vrag.render.markdown import inline, table
 
 if TYPE_CHECKING:
@@ -132,14 +132,16 @@ class PaperLayout:
     def markdown(self) -> str:
         """The table in Markdown; shares in percent, the best of each column in bold."""
         heads = ["", *map(inline, self.heads)]
-        best = [_best([row[at] for row in self.rows.values()]) for at in range(len(self.columns))]
-        return table(
-            heads,
-            (
-                [inline(name), *(self._marked_text(cell, best[at]) for at, cell in enumerate(row))]
-                for name, row in self.rows.items()
-            ),
-        )
+        lines = [[inline(name), *map(self.cell_text, row)] for name, row in self.rows.items()]
+        for at, column in enumerate(zip(*self.rows.values(), strict=True), start=1):
+            means = [cell.mean for cell in column if cell.mean is not None]
+            if len(column) == 1 or self.measure in COUNTS or not means:
+                continue
+            if len(means) > 1 and min(means) == max(means):  # none of them is better
+                continue
+            for line, cell in zip(lines, column, strict=True):
+                line[at] = f"**{line[at]}**" if cell.mean == max(means) else line[at]
+        return table(heads, lines)
 
     def cell_text(self, cell: PaperCell) -> str:
         """Return the text of a cell: a share in percent, an amount as it is."""
@@ -156,11 +158,6 @@ class PaperLayout:
                 name: [{"mean": cell.mean, "n": cell.n} for cell in row] for name, row in self.rows.items()
             },
         }
-
-    def _marked_text(self, cell: PaperCell, best: float | None) -> str:
-        text = self.cell_text(cell)
-        marked = best is not None and len(self.rows) > 1 and self.measure not in COUNTS
-        return f"**{text}**" if marked and cell.mean == best else text
 
 
 def joined(parts: Iterable[tuple[str, Sequence[CaseRecord]]]) -> dict[str, list[CaseRecord]]:
@@ -188,16 +185,21 @@ def lay_out(
 
     Each cell is of the questions that its run has; a run that was not asked about a benchmark has none there.
     A question without a verdict is left out of accuracy, a run that broke off counts 0. Raises `CaseError` if
-    there is no such kind, or no run has the measure.
-
-    Args:
-        runs: Records by the name of their run.
-        by: Columns within a benchmark: one of `GROUPS`; "benchmark" for none.
-        measure: The measure.
+    there is no such kind, or no run has the measure. Columns within a benchmark are `by` one of `GROUPS`;
+    "benchmark" for none.
     """
     if by not in GROUPS:
         raise CaseError(f"There are no columns by {by!r}.", f"Known: {', '.join(GROUPS)}.")
-    sorted_out = {name: _columns(records, by) for name, records in runs.items()}
+
+    def labels(record: CaseRecord) -> Iterable[str]:
+        return [""] if by == "benchmark" else filter(None, GROUPS[by](record.subject))
+
+    sorted_out: dict[str, dict[tuple[str, str], list[CaseRecord]]] = {}
+    for name, records in runs.items():
+        found = sorted_out.setdefault(name, {})
+        for record in records:
+            for label in dict.fromkeys(labels(record)):
+                found.setdefault((record.subject.benchmark or "–", label), []).append(record)
     columns = (*sorted({column for found in sorted_out.values() for column in found}), (ALL, ""))
     rows = {
         name: tuple(
@@ -222,11 +224,6 @@ def lay_out_as(
     A column that a run has no question of is empty, and so is its last where it has the measure of no
     question of a whole benchmark of the table: a mean over fewer would stand beside means over more. Raises
     `CaseError` if no run has a question of the table with the measure.
-
-    Args:
-        runs: Records by the name of their run.
-        columns: The columns of the table; see `LAYOUTS`.
-        measure: The measure.
     """
     heads = (*((column.benchmark, column.kind) for column in columns), (OVERALL, ""))
     rows = {name: _row(records, columns, measure) for name, records in runs.items()}
@@ -257,29 +254,6 @@ def _row(
     return (*cells, every if whole else PaperCell(None, 0))
 
 
-def _columns(records: Iterable[CaseRecord], by: str) -> dict[tuple[str, str], list[CaseRecord]]:
-    """Group records by benchmark and kind of question."""
-
-    def labels(record: CaseRecord) -> Iterable[str]:
-        return [""] if by == "benchmark" else GROUPS[by](record.subject)
-
-    benchmarks = grouped(records, {"benchmark": lambda record: [record.subject.benchmark or "–"]})
-    return {
-        (benchmark, label): [record for record in records if label in labels(record)]
-        for benchmark, records in benchmarks.get("benchmark", {}).items()
-        for label in sorted(
-            {label for record in records for label in labels(record) if label or by == "benchmark"}
-        )
-    }
-
-
 def _cell(records: Iterable[CaseRecord], measure: str) -> PaperCell:
     values = [found for record in records if (found := value(record, measure)) is not None]
     return PaperCell(math.fsum(values) / len(values) if values else None, len(values))
-
-
-def _best(cells: Iterable[PaperCell]) -> float | None:
-    """Return the highest mean; None where several are all the same, as none of them is better."""
-    means = [cell.mean for cell in cells if cell.mean is not None]
-    alike = len(means) > 1 and min(means) == max(means)
-    return None if alike else max(means, default=None)

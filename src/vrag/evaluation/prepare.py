@@ -18,6 +18,7 @@ import filecmp
 import os
 import secrets
 import shutil
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -26,14 +27,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vrag.atomic_io import one_writer, write_whole
 from vrag.cases import write_cases
-from vrag.corpus.formats.images_to_pdf import bind_pages
+from vrag.corpus.formats.pdfium import bind_pages
 from vrag.datasets.files.lookup import check_name
 from vrag.datasets.protocols import FileDocument, PageDocument, StreamDocument, TextDocument
 from vrag.datasets.registry import open_cases
 from vrag.errors import CaseError, VragError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from vrag.datasets.protocols import Benchmark, DocumentSource, OpenBenchmark
     from vrag.types import Case
@@ -120,9 +121,10 @@ class _PreparedDocuments:
                     return False
                 if (benchmark, name) in self.given:
                     raise CaseError(f"{benchmark} has two documents that are called {name!r:.80}.")
-                other = self._free(name, benchmark)
-                self.renamed[benchmark, name] = other
-                name = other
+                path = PurePosixPath(name)
+                tries = (f"{path.stem}--{benchmark}{'-' * n}{path.suffix}" for n in range(1000))
+                name = next(free for free in tries if free.lower() not in self.taken)
+                self.renamed[benchmark, source.name] = name
             beside.replace(self.folder / name)
         finally:
             beside.unlink(missing_ok=True)
@@ -130,11 +132,6 @@ class _PreparedDocuments:
         self.given.add((benchmark, source.name))
         self.tell(name)
         return True
-
-    def _free(self, name: str, benchmark: str) -> str:
-        path = PurePosixPath(name)
-        tries = (f"{path.stem}--{benchmark}{'-' * n}{path.suffix}" for n in range(1000))
-        return next(free for free in tries if free.lower() not in self.taken)
 
     def case(self, case: Case, benchmark: str) -> Case:
         """Return a case with the new names of its documents."""
@@ -161,23 +158,22 @@ def prepare(
     limit: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Prepared:
-    """Prepare benchmarks for a run.
+    """Prepare benchmarks for a run, each with the folder of its files and its split.
 
-    Args:
-        benchmarks: Each with the folder of its files, and its split.
-        out: The folder to make; files of an earlier preparation in it are made again.
-        limit: Maximum number of cases of each benchmark, the first ones; all its documents are prepared.
-        tell: Called with the name of each document.
-
-    Raises:
-        CaseError: If files are missing or not as published, or the folder cannot be written. An earlier
-            preparation there is kept while questions are read, and removed before the first document.
+    Files of an earlier preparation in the folder are made again: they are kept while questions are read, and
+    removed before the first document. `limit` is the maximum number of cases of each benchmark, the first
+    ones; all its documents are prepared. `tell` is called with the name of each. Raises `CaseError` if files
+    are missing or not as published, or the folder cannot be written.
     """
     names = [benchmark.name for benchmark, *_ in benchmarks]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CaseError(f"{twice} is named twice.", "Prepare splits of one benchmark apart.")
     try:
-        _check_folder(out)
+        # Documents in a folder that was not prepared are the user's own.
+        present = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
+        known = {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_unfinished_files(out)}
+        if others := sorted(present - known if present & {ABOUT, LOCK} else present):
+            raise CaseError(f"{out} holds other files: {others[0]!r:.80}.", "Name another folder.")
         for _, folder, _ in benchmarks:  # they would be removed before they are read
             if folder.resolve().is_relative_to(out.resolve()):
                 raise CaseError(f"{folder} lies in {out}, which is made again.", "Name another folder.")
@@ -190,7 +186,9 @@ def prepare(
         with one_writer(out / LOCK, busy):
             for part in opened:
                 part.read_cases(limit)
-            _check_uids(case for part in opened for case in part.cases)
+            counts = Counter(case.uid for part in opened for case in part.cases)
+            if repeated := next((uid for uid, count in counts.items() if count > 1), None):
+                raise CaseError(f"Two questions have the uid {repeated!r:.80}.")
             return _prepare(opened, out, tell)
     except OSError as error:
         raise _disk_error(error, out) from error
@@ -254,19 +252,16 @@ def read_prepared(folder: Path) -> Prepared:
     try:
         about = _About.model_validate_json((folder / ABOUT).read_bytes())
     except FileNotFoundError as error:
-        raise CaseError(
-            f"{folder} is not a prepared benchmark.", "Prepare it completely: vrag eval prepare."
-        ) from error
+        hint = "Prepare it completely: vrag eval prepare."
+        raise CaseError(f"{folder} is not a prepared benchmark.", hint) from error
     except OSError as error:
-        raise CaseError(
-            f"{folder / ABOUT} cannot be read: {error.strerror or error}.", PREPARE_AGAIN
-        ) from error
+        message = f"{folder / ABOUT} cannot be read: {error.strerror or error}."
+        raise CaseError(message, PREPARE_AGAIN) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise CaseError(
-            f"{folder / ABOUT} is damaged: {where and where + ': '}{first['msg']}.", PREPARE_AGAIN
-        ) from error
+        message = f"{folder / ABOUT} is damaged: {where and where + ': '}{first['msg']}."
+        raise CaseError(message, PREPARE_AGAIN) from error
     if about.schema_version != SCHEMA_VERSION:
         raise CaseError(f"{folder} was prepared by another version.", PREPARE_AGAIN)
     prepared = Prepared(folder, about.parts)
@@ -279,14 +274,6 @@ def read_prepared(folder: Path) -> Prepared:
         missing = f"{expected - present} of the {expected} documents of {folder}"
         raise CaseError(f"{missing} are missing.", PREPARE_AGAIN)
     return prepared
-
-
-def _check_folder(out: Path) -> None:
-    """Refuse a folder with other files: documents in a folder that was not prepared are the user's own."""
-    names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
-    known = {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_unfinished_files(out)}
-    if others := sorted(names - known if names & {ABOUT, LOCK} else names):
-        raise CaseError(f"{out} holds other files: {others[0]!r:.80}.", "Name another folder.")
 
 
 def _unfinished_files(out: Path) -> list[str]:
@@ -312,15 +299,6 @@ def _write(source: DocumentSource, target: Path) -> None:
                 os.link(source.path.resolve(), target)
             except OSError:
                 shutil.copyfile(source.path, target)
-
-
-def _check_uids(cases: Iterable[Case]) -> None:
-    """Refuse two cases with one uid."""
-    seen: set[str] = set()
-    for case in cases:
-        if case.uid in seen:
-            raise CaseError(f"Two questions have the uid {case.uid!r:.80}.")
-        seen.add(case.uid)
 
 
 def _disk_error(error: OSError, out: Path) -> CaseError:

@@ -122,12 +122,9 @@ class Gold:
         longest, if any; of several that it overlaps as long, the first. A moment within a
         stretch overlaps it.
 
-        Args:
-            id: Of the item.
-            name: File name by which its document was found.
-            page: Its place in its document, from 1.
-            kind: Its kind: only for pages the place is a page number.
-            seconds: For a clip or a frame, start and end in its video; None if unknown.
+        The id is that of the item, the name the one by which its document was found, and `page` its place in
+        it, from 1: a page number only for pages. `seconds` are start and end of a clip or a frame in its
+        video; None if unknown.
         """
         document = self.document(id, name)
         if (document, "whole", 0) in self.grades:
@@ -138,15 +135,11 @@ class Gold:
             return document, "text", 0
         if kind is ItemKind.PAGE:
             return document, "page", page
-        at = self._stretch(document, seconds)
-        return (id, str(kind), page) if at is None else (document, "span", at)
-
-    def _stretch(self, document: str, seconds: tuple[float, float] | None) -> int | None:
-        if seconds is None or (document, "span", 0) not in self.grades:
-            return None
-        overlaps = [_overlap(seconds, span) for span in self.spans]
-        longest = max(overlaps)
-        return overlaps.index(longest) if longest >= 0 else None
+        if seconds is not None and (document, "span", 0) in self.grades:
+            overlaps = [_overlap(seconds, span) for span in self.spans]
+            if max(overlaps) >= 0:
+                return document, "span", overlaps.index(max(overlaps))
+        return id, str(kind), page
 
 
 def has_gold(case: Case) -> bool:

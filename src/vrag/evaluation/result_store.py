@@ -132,22 +132,12 @@ async def record_rollouts(
     concurrency: int = 32,
     progress: Callable[[CaseRecord], None] = lambda _: None,
 ) -> dict[tuple[str, int], CaseRecord]:
-    """Judge runs as they come, in any order; a slow judge does not hold up the next run.
+    """Judge runs as they come, in any order, and return their records by uid and sample.
 
-    Args:
-        rollouts: The runs.
-        scorer: Judges answers where that is needed; see `needs_verdict`.
-        record: Makes the record of a run and its verdict.
-        extractor: Extracts short answers for rules to compare; see `needs_extraction`. None: rules compare
-            answers as they were given.
-        concurrency: Maximum number of runs that are judged at once.
-        progress: Called with each record.
-
-    Returns:
-        The records by uid and sample.
-
-    Raises:
-        Exception: The error of taking a run. Runs that were being judged are then cancelled.
+    A slow judge does not hold up the next run. The scorer judges answers where that is needed
+    (`needs_verdict`), and the extractor extracts short answers for rules to compare (`needs_extraction`);
+    without one, rules compare answers as they were given. `progress` is called with each record. Raises the
+    error of taking a run; those that were being judged are then cancelled.
     """
     records: dict[tuple[str, int], CaseRecord] = {}
     places = asyncio.Semaphore(concurrency)

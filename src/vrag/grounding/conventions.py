@@ -89,12 +89,8 @@ def separates(box: Box, size: Size, overlap: float) -> bool:
     """Return whether a box distinguishes all conventions: misread in another one, it overlaps little.
 
     A box on the diagonal of a square page is the same with x first and with y first, and on a page of
-    1000 pixels a side thousandths are pixels.
-
-    Args:
-        box: A box in pixels of the shown picture.
-        size: Size of the picture.
-        overlap: Maximum intersection over union of a misread box with the true one.
+    1000 pixels a side thousandths are pixels. The box is in pixels of the shown picture; `overlap` is the
+    maximum intersection over union of a misread box with the true one.
     """
     written = [(convention, convention.write(box, size)) for convention in CONVENTIONS]
     true = View.whole(size, size).convert(box, Space.UNIT)
@@ -111,17 +107,17 @@ def parse_box(reply: str) -> Numbers | None:
 
     Accepted are lists (`[1, 2, 3, 4]`, alone, in a tag or as `bbox_2d` in JSON), pairs of points
     (`<box>(1,2),(3,4)</box>`), named sides (`"x1": 1, …`), location tokens (`<loc0001>…`), and four bare
-    numbers. A think block is ignored.
-
-    Returns:
-        The numbers in the order of the reply, or with x first if the sides are named; never an inverted or
-        empty box.
+    numbers. A think block is ignored. The numbers are in the order of the reply, or with x first if the sides
+    are named; never an inverted or empty box.
     """
     text = reply[-MAX_REPLY_CHARS:].rpartition("</think>")[2]
     found = [match.groups() for form in (_LIST, _LOCATION) for match in form.finditer(text)]
-    found = found or _named(text) or _runs(text)
-    boxes = (_box([float(number) for number in numbers]) for numbers in reversed(found))
-    return next((box for box in boxes if box), None)
+    if not found and not (found := _named(text)):  # runs of exactly four numbers
+        runs = (tuple(re.findall(_NUMBER, match.group())) for match in _RUN.finditer(text))
+        found = [run for run in runs if len(run) == 4]
+    boxes = (Numbers(*map(float, numbers)) for numbers in reversed(found))
+    whole = (box for box in boxes if all(map(math.isfinite, box)))
+    return next((box for box in whole if box.a < box.c and box.b < box.d), None)
 
 
 def _named(text: str) -> list[tuple[str, ...]]:
@@ -131,15 +127,3 @@ def _named(text: str) -> list[tuple[str, ...]]:
         if all(values):
             return [tuple(found[-1] for found in values)]
     return []
-
-
-def _runs(text: str) -> list[tuple[str, ...]]:
-    """Return runs of exactly four numbers, separated only by commas, brackets and blanks."""
-    runs = (tuple(re.findall(_NUMBER, match.group())) for match in _RUN.finditer(text))
-    return [run for run in runs if len(run) == 4]
-
-
-def _box(numbers: list[float]) -> Numbers | None:
-    box = Numbers(*numbers)
-    inverted = box.a >= box.c or box.b >= box.d
-    return None if inverted or not all(map(math.isfinite, box)) else box

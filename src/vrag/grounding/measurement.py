@@ -80,6 +80,18 @@ class Scaled:
         alike = all(abs(reach - middle) <= SAME_EXTENT * middle for reach in reaches)
         return middle if alike else None
 
+    @property
+    def description(self) -> str:
+        """The scale in a sentence."""
+        order = "y" if self.y_first else "x"
+        if self.range is not None:
+            return f"The numbers run from 0 to about {self.range:.4g} on both sides, {order} first."
+        size, (wide, high) = next(iter(self.extents.items()))
+        return (
+            f"The numbers are pixels of a picture that was not sent, {order} first: about "
+            f"{wide:.0f}×{high:.0f} instead of {size.width}×{size.height}. The server resizes pictures."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -104,15 +116,17 @@ class Measurement:
 def measure(samples: Sequence[BoxSample], *, seed: int = 0) -> Measurement:
     """Determine the convention of the answers, or that it is undecided.
 
-    Args:
-        samples: Rectangles that distinguish the conventions (`separates`), on pages of several sizes.
-        seed: Random seed of the permutation test.
+    The rectangles distinguish the conventions (`separates`), on pages of several sizes; `seed` is that of the
+    permutation test.
     """
     answered = [sample for sample in samples if sample.numbers is not None]
     if not answered:
         return Measurement(len(samples), 0, (), 1.0, None, None, "No answer contains a box.")
     drawn = np.array([sample.unit.as_tuple() for sample in answered])
-    read = {each: _read(each, answered) for each in CONVENTIONS}
+    read = {
+        each: np.array([each.read(s.numbers, s.size).as_tuple() for s in answered if s.numbers])
+        for each in CONVENTIONS
+    }
     overlaps = {each: _overlaps(drawn, boxes) for each, boxes in read.items()}
     scores = [
         ConventionScore(
@@ -125,6 +139,11 @@ def measure(samples: Sequence[BoxSample], *, seed: int = 0) -> Measurement:
     scaled = _fit_scale(answered, len(samples), seed)
     if scaled is not None and scaled.overlap < scores[0].overlap + SCALE_LEAD:
         scaled = None
+    best, second = scores[:2]
+    reason = verdict.doubt or (
+        f"The overlap with the drawn rectangles is {best.overlap:.2f}; in the next best convention, "
+        f"{second.convention}, it is {second.overlap:.2f}."
+    )
     return Measurement(
         asked=len(samples),
         answered=len(answered),
@@ -132,7 +151,7 @@ def measure(samples: Sequence[BoxSample], *, seed: int = 0) -> Measurement:
         chance=verdict.chance,
         convention=None if verdict.doubt or scaled else scores[0].convention,
         scaled=scaled,
-        reason=_scale_text(scaled) if scaled else verdict.doubt or _lead_text(scores),
+        reason=scaled.description if scaled else reason,
     )
 
 
@@ -180,12 +199,6 @@ def _sign_test(first: Floats, second: Floats) -> float:
     """Return p that one of two equals wins as many comparisons as `first`, or more; ties are losses."""
     count, wins = len(first), int((first > second).sum())
     return sum(math.comb(count, number) for number in range(wins, count + 1)) / 2**count
-
-
-def _read(convention: Convention, answered: Sequence[BoxSample]) -> Floats:
-    """Read the answers in a convention: (n, 4), in fractions of their pages."""
-    boxes = [convention.read(sample.numbers, sample.size) for sample in answered if sample.numbers]
-    return np.array([box.as_tuple() for box in boxes])
 
 
 def _overlaps(drawn: Floats, answered: Floats) -> Floats:
@@ -238,22 +251,3 @@ class Fit(NamedTuple):
         scales = np.maximum(np.array(others), 1e-9)
         x, y = np.median(ratios, axis=0)
         return cls(numbers / np.tile(scales, 2), (float(x), float(y)))
-
-
-def _lead_text(scores: Sequence[ConventionScore]) -> str:
-    best, second = scores[:2]
-    return (
-        f"The overlap with the drawn rectangles is {best.overlap:.2f}; in the next best convention, "
-        f"{second.convention}, it is {second.overlap:.2f}."
-    )
-
-
-def _scale_text(scaled: Scaled) -> str:
-    order = "y" if scaled.y_first else "x"
-    if scaled.range is not None:
-        return f"The numbers run from 0 to about {scaled.range:.4g} on both sides, {order} first."
-    size, extent = next(iter(scaled.extents.items()))
-    return (
-        f"The numbers are pixels of a picture that was not sent, {order} first: about "
-        f"{extent[0]:.0f}×{extent[1]:.0f} instead of {size.width}×{size.height}. The server resizes pictures."
-    )

@@ -24,8 +24,7 @@ from vrag.atomic_io import write_whole
 from vrag.geometry import Space
 from vrag.grounding.conventions import Convention
 from vrag.grounding.measurement import measure
-from vrag.grounding.probe_pages import make_pages
-from vrag.grounding.questions import ask_pages, measured_factor
+from vrag.grounding.questions import ask_pages, make_pages, measured_factor
 from vrag.model_profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -90,12 +89,9 @@ class CoordinateProbe(BaseModel):
 
 
 async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> CoordinateProbe:
-    """Measure how a model writes boxes, with as few questions as possible.
+    """Measure how a model writes boxes, with as few questions as possible, in limited seconds.
 
-    Args:
-        policy: The model.
-        profile: The assumed profile: pages have sizes that it does not resize.
-        seconds: Time limit of the probe.
+    Pages have sizes that the assumed profile does not resize.
     """
     pages = make_pages(profile, each=_PAGES_EACH, rectangles=_RECTANGLES)
     answers: list[ProbeAnswer] = []
@@ -133,9 +129,7 @@ def _judge(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
 def measured_profile(probe: CoordinateProbe, suggested: Profile) -> Profile | None:
     """Return the profile that reads boxes as measured; None if undecided.
 
-    Args:
-        probe: The result of the probe.
-        suggested: The profile that the name or the server suggests: used if it fits.
+    The suggested one is that of the model's name or its server, and is used if it fits.
     """
     if (convention := probe.convention) is None:
         return None
@@ -151,14 +145,8 @@ def measured_profile(probe: CoordinateProbe, suggested: Profile) -> Profile | No
             return profile
     base = general[0] if general else suggested
     factor = probe.factor or base.factor
-    return replace(
-        base,
-        name="measured",
-        factor=factor,
-        boxes=convention.space,
-        y_first=convention.y_first,
-        model_types=(),
-    )
+    boxes, y_first = convention.space, convention.y_first
+    return replace(base, name="measured", factor=factor, boxes=boxes, y_first=y_first, model_types=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""Questions to a model about rectangles on synthetic pages, and the profiles that fit its answers."""
+"""Questions to a model about rectangles on synthetic pages, and the profiles that fit its answers.
+
+No two coordinate conventions agree on the rectangles of a page.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import random
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,9 +15,8 @@ from typing import TYPE_CHECKING
 from vrag.agent.policy import Message, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
 from vrag.errors import ModelError
-from vrag.geometry import Size, View
-from vrag.grounding.conventions import BoxSample, Convention, parse_box
-from vrag.grounding.probe_pages import draw
+from vrag.geometry import Box, Size, Space, View
+from vrag.grounding.conventions import BoxSample, Convention, parse_box, separates
 from vrag.model_profiles import PROFILES, profile_of
 
 if TYPE_CHECKING:
@@ -22,12 +25,91 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.policy import Policy
-    from vrag.grounding.probe_pages import ProbePage
     from vrag.model_profiles import Profile
 
 SLACK_TOKENS = 2
 """Tokens by which two prompts with the same words may differ, apart from their pictures."""
 CONCURRENCY = 4
+SIZES = (Size(448, 672), Size(672, 448), Size(448, 896), Size(896, 448))
+"""Page sizes: not square; multiples of 28 and of 32, so that no known family resizes them."""
+COLORS = {
+    "red": (214, 28, 28),
+    "green": (20, 140, 50),
+    "blue": (30, 70, 220),
+    "yellow": (245, 215, 20),
+    "purple": (130, 30, 160),
+    "black": (15, 15, 15),
+}
+SIDE_RANGE = (0.18, 0.42)
+"""Shortest and longest side of a rectangle, as a fraction of the page's side."""
+MIN_GAP = 0.02
+"""Minimum distance of rectangles from each other and from the border, as a fraction of the page's width."""
+CONFUSION = 0.25
+"""Maximum overlap of a rectangle with itself, written in one convention and read in another."""
+MAX_TRIES = 500
+"""Pages that are started before giving up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A rectangle of one colour."""
+
+    color: str
+    box: Box
+    """Its sides in pixels of the page, which is shown as it is; whole numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePage:
+    """A page to draw."""
+
+    size: Size
+    rectangles: tuple[Rectangle, ...]
+    """No two of one colour, none touching another."""
+
+
+def make_pages(profile: Profile, *, each: int = 2, rectangles: int = 3, seed: int = 0) -> list[ProbePage]:
+    """Make `each` pages of four sizes, portrait and landscape, which the model does not resize.
+
+    A page has at most as many rectangles as there are colours.
+    """
+    chance = random.Random(seed)
+    sizes = [profile.shown_size(size) for size in SIZES for _ in range(each)]
+    return [ProbePage(size, _scatter(size, rectangles, chance)) for size in sizes]
+
+
+def _scatter(size: Size, count: int, chance: random.Random) -> tuple[Rectangle, ...]:
+    """Place rectangles apart from each other; start the page again if there is no room for the next."""
+    colors = chance.sample(list(COLORS), count)
+    for _ in range(MAX_TRIES):
+        placed: list[Box] = []
+        for _ in range(count * 40):
+            sides: list[int] = []
+            starts: list[int] = []
+            for length in size:
+                side = round(length * chance.uniform(*SIDE_RANGE))
+                sides.append(side)
+                starts.append(chance.randint(round(length * MIN_GAP), round(length * (1 - MIN_GAP)) - side))
+            (x, y), (width, height) = starts, sides
+            box = Box(x, y, x + width, y + height, Space.SHOWN)
+            grown = box.grow(size.width * MIN_GAP)
+            apart = not any(grown.intersect(other).area for other in placed)
+            if apart and separates(box, size, CONFUSION):
+                placed.append(box)
+            if len(placed) == count:
+                return tuple(map(Rectangle, colors, placed))
+    raise ValueError(f"{count} rectangles do not fit on {size.width}×{size.height} pixels")
+
+
+def draw(page: ProbePage) -> Image:
+    """Draw the page."""
+    from PIL import Image as Images
+
+    picture = Images.new("RGB", page.size, "white")
+    for rectangle in page.rectangles:
+        left, top, right, bottom = (round(side) for side in rectangle.box.as_tuple())
+        picture.paste(COLORS[rectangle.color], (left, top, right, bottom))
+    return picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +127,18 @@ class ProbeAnswer:
 
 async def ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
     """Ask a model a question about pictures. Raises `ModelError` if there is no reply."""
-    shown = tuple(_picture(number, image) for number, image in enumerate(pictures, 1))
+    from vrag.agent.environment import picture_of
+
+    shown: list[Picture] = []
+    for number, image in enumerate(pictures, 1):
+        size = Size(*image.size)
+        shown.append(picture_of(image, f"probe-{number}", View.whole(size, size), number=number))
     history = [Message(Role.USER, (*shown, Text(text)))]
     async with aclosing(policy.reply(history)) as parts:
         async for part in parts:
             if isinstance(part, Reply):
                 return part
     raise ModelError(f"{policy.name} ended without a reply.")
-
-
-def _picture(number: int, image: Image) -> Picture:
-    from vrag.agent.environment import picture_of
-
-    size = Size(*image.size)
-    return picture_of(image, f"probe-{number}", View.whole(size, size), number=number)
 
 
 def factor_of(tokens: Mapping[Size, int]) -> int | None:
@@ -85,17 +165,10 @@ async def ask_pages(
     *,
     total: float = math.inf,
 ) -> list[ProbeAnswer]:
-    """Ask a model for rectangles on every page, a few at a time.
+    """Ask a model for rectangles on every page, a few at a time, in the order of pages and rectangles.
 
-    Args:
-        policy: The model.
-        pages: The pages.
-        seconds: Time limit per question.
-        numbers: Indexes of the rectangles to ask for on each page; None for all.
-        total: Time limit of all questions, in seconds; earlier replies are kept.
-
-    Returns:
-        Answers in the order of pages and rectangles. A question that fails is an answer without text.
+    `seconds` limit each question and `total` all of them; earlier replies are kept. `numbers` are indexes of
+    the rectangles to ask for on each page, None for all. A question that fails is an answer without text.
     """
     slots = asyncio.Semaphore(CONCURRENCY)
     clock = asyncio.get_running_loop().time

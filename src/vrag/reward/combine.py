@@ -107,11 +107,16 @@ class CompositeReward:
         if run.stop_reason in _BLAMELESS:
             parts = dict.fromkeys([*OWN_PARTS, *self.extras])
             return Reward(total=None, parts=parts, why=_describe_end(run))
-        closed = _why_closed(run) if self.gate else ""
+        closed = ""
+        if self.gate and answer_of(run) is None:
+            closed = _describe_end(run)
+        elif self.gate and not searched(run):
+            closed = "The run searched nothing."
         verdict, why = (_WRONG, closed) if closed else await self._judge_answer(case, run)
+        grade = verdict.score if verdict and self.graded else None
         parts: dict[str, float | None] = {
             "retrieval": retrieval_reward(case, run),
-            "answer": None if verdict is None else self._grade(verdict),
+            "answer": None if verdict is None else float(grade if grade is not None else verdict.correct),
             "pattern": pattern_reward(run, tolerated=self.tolerated),
         }
         for name, part in self.extras.items():
@@ -125,29 +130,24 @@ class CompositeReward:
         await self.judge.aclose()
 
     async def _judge_answer(self, case: Case, run: RunResult) -> tuple[Verdict | None, str]:
-        """Return the verdict, or why there is none; an answer that was not given is not judged."""
+        """Return the verdict, or why there is none; an answer that was not given is not judged.
+
+        It is judged by the reference answer; where that is wrong, by the alternatives, one by one.
+        """
         answer = answer_of(run)
         if answer is None:
             return _WRONG, _describe_end(run)
         if not case.reference_answer.strip():
             return None, f"The case {case.uid} has no reference answer."
+        verdicts: list[Verdict] = []
         try:
-            return await self._best_verdict(case, answer), ""
+            for reference in dict.fromkeys((case.reference_answer, *case.alternatives)):
+                verdicts.append(await self.judge.judge(case.query, reference, answer))
+                if verdicts[-1].correct:
+                    return verdicts[-1], ""
         except JudgeError as error:
             return None, str(error)
-
-    async def _best_verdict(self, case: Case, answer: str) -> Verdict:
-        """Judge by the reference answer; where that is wrong, by the alternatives, one by one."""
-        first = verdict = await self.judge.judge(case.query, case.reference_answer, answer)
-        for reference in dict.fromkeys(case.alternatives):
-            if verdict.correct:
-                return verdict
-            verdict = await self.judge.judge(case.query, reference, answer)
-        return verdict if verdict.correct else first
-
-    def _grade(self, verdict: Verdict) -> float:
-        graded = self.graded and verdict.score is not None
-        return float(verdict.score or 0.0) if graded else float(verdict.correct)
+        return verdicts[0], ""
 
     def _sum(self, parts: dict[str, float | None], verdict: Verdict | None, why: str) -> Reward:
         weights = self.weights.by_part
@@ -172,13 +172,6 @@ class OutcomeReward(CompositeReward):
 
     weights: Weights = field(default_factory=lambda: Weights(retrieval=0.0, answer=1.0, pattern=0.0))
     gate: bool = False
-
-
-def _why_closed(run: RunResult) -> str:
-    """Return the reason the gate is closed; empty where it is open."""
-    if answer_of(run) is None:
-        return _describe_end(run)
-    return "" if searched(run) else "The run searched nothing."
 
 
 def _describe_end(run: RunResult) -> str:

@@ -25,11 +25,8 @@ def retrieval_reward(case: Case, run: RunResult) -> float:
 
     VRAG-RL (arXiv 2505.22019, §3): DCG = Σ (2^s - 1) / log2(i + 1) over the stack of pages, s in {0, 1};
     the ideal has *all* gold pages in front, however few were shown. Evaluation of a search cuts the ideal
-    at k instead; see `vrag.metrics.ndcg`.
-
-    Args:
-        case: Its gold pages are those numbers in the document of that file name; without any it is 0.
-        run: Whose pages; see `pages_looked_at`.
+    at k instead; see `vrag.metrics.ndcg`. Gold pages are those numbers in the document of that file name;
+    without any the reward is 0.
     """
     return min(1.0, ndcg(pages_looked_at(run), gold_pages(case)))  # a sum of floats can end a hair above 1
 
@@ -62,12 +59,8 @@ def pattern_reward(run: RunResult, *, tolerated: AbstractSet[Flag] = frozenset()
     The same for both agents: it asks what was carried out, not what the text looks like. The reference
     (VRAG-RL) searches the whole transcript for tags, and takes those of its own error message for the
     model's. A run ends with its first answer, so that one is all it can have; a second one in the same
-    reply is dropped and flagged.
-
-    Args:
-        run: Of either agent.
-        tolerated: Flags of a reply that cost nothing. By default each of them costs all: text after the
-            action, which was dropped, and an action without a thought.
+    reply is dropped and flagged. Flags of a reply that are `tolerated` cost nothing. By default each of them
+    costs all: text after the action, which was dropped, and an action without a thought.
     """
     clean = all(step.invalid is None and not set(step.flags) - tolerated for step in run.steps)
     return float(clean and searched(run) and answer_of(run) is not None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrag.corpus.formats.images_to_pdf import timeless
+from vrag.corpus.formats.pdfium import timeless
 from vrag.geometry import Box
 
 if TYPE_CHECKING:

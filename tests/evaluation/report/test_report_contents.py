@@ -11,8 +11,7 @@ from vrag.agent.runs.run_store import RunStore
 from vrag.evaluation.prepare import PreparedPart
 from vrag.evaluation.record import CaseOutcome, EvidencePlace, Extraction
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
-from vrag.evaluation.report.labels import FAMILIES, families
-from vrag.evaluation.report.run_facts import facts_of, title_of
+from vrag.evaluation.report.labels import FAMILIES, facts_of, families, title_of
 from vrag.evaluation.result_store import Conditions
 from vrag.evaluation.statistics.summary import summarise
 from vrag.types import ItemKind

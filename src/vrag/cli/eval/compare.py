@@ -113,7 +113,7 @@ def _write(
 ) -> tuple[tuple[Path, ...], int]:
     """Write the comparison; return the files, and how many pictures did not fit."""
     from vrag.evaluation.report import comparison_page
-    from vrag.evaluation.report.run_facts import facts_of, title_of
+    from vrag.evaluation.report.labels import facts_of, title_of
 
     try:
         out.mkdir(parents=True, exist_ok=True)

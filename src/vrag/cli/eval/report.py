@@ -103,7 +103,7 @@ def write_report(
         thumbnails: Which pictures to include, and their total size; None for the default.
     """
     from vrag.evaluation.report import report_page
-    from vrag.evaluation.report.run_facts import facts_of, title_of, unfinished_of
+    from vrag.evaluation.report.labels import facts_of, title_of, unfinished_of
     from vrag.evaluation.statistics.summary import summarise
 
     conditions, records = evaluation.conditions, evaluation.records

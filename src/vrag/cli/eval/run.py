@@ -137,7 +137,7 @@ def run(
 def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: WrittenReport) -> None:
     """Print how far the work is, what failed, the measures, and where the runs are."""
     from vrag.evaluation.record import CaseOutcome
-    from vrag.evaluation.report.run_facts import judged_by_rules
+    from vrag.evaluation.report.labels import judged_by_rules
 
     folder = plain(str(job.out))
     if job.rollouts.stopped:

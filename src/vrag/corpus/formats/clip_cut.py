@@ -71,7 +71,11 @@ def encode_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], ou
             encoder = None
             for frame in decoded(container, stream, timeline, times):
                 image = _to_h264_frame(frame, stream)
-                encoder = encoder or _add_encoder(target, image, stream)
+                if encoder is None:
+                    encoder = target.add_stream("libx264", rate=stream.average_rate or 25)
+                    encoder.width, encoder.height, encoder.pix_fmt = image.width, image.height, "yuv420p"
+                    encoder.options = {"preset": "veryfast", "crf": "21", "threads": "1"}
+                    encoder.codec_context.time_base = stream.time_base
                 image.pts, image.time_base = frame.pts - start, stream.time_base
                 target.mux(encoder.encode(image))
             target.mux(encoder.encode(None) if encoder else [])
@@ -98,15 +102,6 @@ def _bounds(timeline: Timeline, span: tuple[int, int | None]) -> Bounds:
     start, end = span
     begin = None if start == timeline.first else start * timeline.tick
     return begin, None if end is None else end * timeline.tick
-
-
-def _add_encoder(target: Any, image: Any, stream: Any) -> Any:  # noqa: ANN401
-    """Add a stream of H.264 with the size of `image`."""
-    video = target.add_stream("libx264", rate=stream.average_rate or 25)
-    video.width, video.height, video.pix_fmt = image.width, image.height, "yuv420p"
-    video.options = {"preset": "veryfast", "crf": "21", "threads": "1"}
-    video.codec_context.time_base = stream.time_base
-    return video
 
 
 def _to_h264_frame(frame: Any, stream: Any) -> Any:  # noqa: ANN401

@@ -22,9 +22,10 @@ import warnings
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urljoin, urlsplit
 
+from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import FORMATS, open_picture, picture_item
 from vrag.corpus.formats.sections import html_page
 from vrag.corpus.formats.text import SEPARATOR, passage_item, passages, read_text
@@ -51,7 +52,7 @@ class _FigureContent(NamedTuple):
     """Its file, its bytes, or the reason why it cannot be read."""
 
 
-class HtmlFile:
+class HtmlFile(OpenFile):
     """An HTML file that was read.
 
     Raises:
@@ -60,8 +61,7 @@ class HtmlFile:
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
-        self._source = source
-        self._context = context
+        self._source, self._context = source, context
         sections, figures, base = html_page(read_text(source))
         self._passages = passages(sections, context.options)
         self._pictures: list[_FigureContent] = []
@@ -101,12 +101,6 @@ class HtmlFile:
         file = BytesIO(content) if isinstance(content, bytes) else content
         with open_picture(file, self._context.options.max_pixels) as image:
             return picture_item(image, self._source, self._context, ordinal, size)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def _find_content(reference: str, base: str, folder: Path) -> Path | bytes | str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import warnings
 from io import BytesIO
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import store_item_file
+from vrag.corpus.converter import OpenFile, store_item_file
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe, describe_head
 from vrag.errors import CorpusError, FileTooLargeError
@@ -35,7 +35,7 @@ MAX_PNG_GROWTH = 2.0
 """Size of a PNG over that of its source beyond which JPEG is taken."""
 
 
-class ImageFile:
+class ImageFile(OpenFile):
     """An open image file.
 
     Raises:
@@ -44,8 +44,7 @@ class ImageFile:
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
-        self._source = source
-        self._context = context
+        self._source, self._context = source, context
         self._image = open_picture(source.path, context.options.max_pixels)
         self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
 
@@ -57,10 +56,8 @@ class ImageFile:
             _check_size(self._image, self._context.options.max_pixels)
         return picture_item(self._image, self._source, self._context, ordinal, self._source.size / self.count)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the image."""
         self._image.close()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
 from vrag.corpus.formats.pdfium import SKIPPED, Pdf
 from vrag.corpus.ocr import WORD, read_picture
@@ -15,10 +16,9 @@ from vrag.types import Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.pdfium import Layer, PdfiumPage
+    from vrag.corpus.formats.pdfium import PdfiumPage
     from vrag.corpus.options import CorpusOptions
 
 
@@ -37,7 +37,7 @@ LIGATURES = str.maketrans(
 )
 
 
-class PdfFile:
+class PdfFile(OpenFile):
     """An open PDF file.
 
     Raises:
@@ -46,8 +46,7 @@ class PdfFile:
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
-        self._source = source
-        self._context = context
+        self._source, self._context = source, context
         with source.path.open("rb") as file:
             if b"%PDF-" not in file.read(SIGNATURE_BYTES):
                 raise CorpusError(f"This is not a PDF file: {describe(source.path)}.")
@@ -81,10 +80,8 @@ class PdfFile:
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the PDF file."""
         self._pdf.close()
 
 
@@ -116,8 +113,13 @@ def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
     words: list[Word] = []
     position = last = 0
     with page.layer() as layer:
-        characters = layer.characters()
-        for match, box in _words_in_view(characters, layer, page):
+        characters, frame = layer.characters(), page.frame
+        for match in WORD.finditer(characters):
+            bounds = layer.bounds(*match.span())
+            box = frame.to_unit(*bounds) if bounds else None
+            if box is None or not all(0 <= side < 1 for side in box.center):
+                continue
+            box = Box.unit(max(0.0, box.x1), max(0.0, box.y1), min(1.0, box.x2), min(1.0, box.y2))
             word = match[0].translate(LIGATURES)
             glue = _glue(characters, last, match) if parts else ""
             parts += (glue, word)
@@ -136,15 +138,3 @@ def _glue(characters: str, last: int, match: re.Match[str]) -> str:
     if "\n" in gap or "\r" in gap:
         return "\n"
     return " " if gap.strip(SKIPPED) else ""
-
-
-def _words_in_view(characters: str, layer: Layer, page: PdfiumPage) -> Iterator[tuple[re.Match[str], Box]]:
-    frame = page.frame
-    for match in WORD.finditer(characters):
-        bounds = layer.bounds(*match.span())
-        if bounds is None:
-            continue
-        box = frame.to_unit(*bounds)
-        x, y = box.center
-        if 0 <= x < 1 and 0 <= y < 1:
-            yield match, Box.unit(max(0.0, box.x1), max(0.0, box.y1), min(1.0, box.x2), min(1.0, box.y2))

@@ -171,7 +171,11 @@ class _Scanner:
         end = moment + (packet.duration or 0)
         self.last = max(self.last, end * packet.time_base)
         if packet.stream.type == "subtitle":
-            self.lines += ((moment * packet.time_base, text) for text in _texts(packet))
+            with suppress(pyav().error.FFmpegError, UnicodeDecodeError, ValueError):
+                for subtitle in packet.decode():
+                    text: bytes = getattr(subtitle, "dialogue", b"") or b""
+                    if words := " ".join(STYLE.sub(" ", text.decode("utf-8", "replace")).split()):
+                        self.lines.append((moment * packet.time_base, words))
         elif packet.stream is self.stream:
             self.pts.append(moment)
             self.keys.append(packet.is_keyframe)
@@ -204,15 +208,6 @@ class _Scanner:
 def moment_of(packet: Any) -> int | None:  # noqa: ANN401
     """Return the time of a packet in ticks of its stream; None when it has none."""
     return packet.dts if packet.pts is None else packet.pts
-
-
-def _texts(packet: Any) -> Iterator[str]:  # noqa: ANN401
-    """Yield the words of a packet of subtitles."""
-    with suppress(pyav().error.FFmpegError, UnicodeDecodeError, ValueError):
-        for subtitle in packet.decode():
-            text: bytes = getattr(subtitle, "dialogue", b"") or b""
-            if words := " ".join(STYLE.sub(" ", text.decode("utf-8", "replace")).split()):
-                yield words
 
 
 def cause(error: Exception) -> str:

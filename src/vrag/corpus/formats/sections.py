@@ -219,8 +219,13 @@ class _HtmlPage:
         elif tag in BLOCKS and tag not in {"br", "hr"}:
             self._pre -= tag == "pre"
             self._in_caption = self._in_caption and tag != "figcaption"
-            if tag == "figure":
-                self._add_caption()
+            if tag == "figure" and self._first_image is not None:  # else an inner figure has ended
+                caption = _join_words(self._caption)
+                for number in range(self._first_image, len(self.figures)):
+                    figure = self.figures[number]
+                    text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
+                    self.figures[number] = figure._replace(text=text)
+                self._first_image = None
             self._add("\n\n" if tag in PARAGRAPHS else "\n")
 
     def _add_image(self, attributes: dict[str, str | None]) -> None:
@@ -230,17 +235,6 @@ class _HtmlPage:
         text = " ".join((alternative or attributes.get("title") or "").split())
         if reference := (attributes.get("data-src") or attributes.get("src") or "").strip():
             self.figures.append(Figure(reference, text, self._outline.headings))
-
-    def _add_caption(self) -> None:
-        """Add the caption of a figure to every image in it."""
-        if self._first_image is None:  # an inner figure has ended
-            return
-        caption = _join_words(self._caption)
-        for number in range(self._first_image, len(self.figures)):
-            figure = self.figures[number]
-            text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
-            self.figures[number] = figure._replace(text=text)
-        self._first_image = None
 
     def _add(self, text: str) -> None:
         if self._heading is None:
@@ -265,16 +259,12 @@ def html_page(text: str) -> tuple[list[Section], list[Figure], str]:
     """Return sections and images of HTML, and the address that references are relative to, or ""."""
     page = _HtmlPage()
     page.read(text.replace(CELL_END, "\ufffd"))
-    sections = [Section(section.headings, _tidy(section.text)) for section in page.sections]
+    sections: list[Section] = []
+    for headings, section_text in page.sections:  # without empty cells at the ends of lines
+        lines = (re.sub(rf"[\s{CELL_END}]+$", "", line) for line in section_text.split("\n"))
+        tidy = "\n".join(line.replace(CELL_END, CELL).strip() for line in lines)
+        sections.append(Section(headings, re.sub(r"\n{3,}", "\n\n", tidy).strip()))
     return sections, page.figures, page.base
-
-
-def _tidy(text: str) -> str:
-    """Remove spaces and empty cells at the ends of lines, and all but one of several empty lines."""
-    lines = (
-        re.sub(rf"[\s{CELL_END}]+$", "", line).replace(CELL_END, CELL).strip() for line in text.split("\n")
-    )
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def json_sections(text: str) -> Iterator[Section]:

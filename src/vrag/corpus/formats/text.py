@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
+from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.sections import Section, json_lines, json_sections, markdown_sections, plain_sections
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, FileTooLargeError
@@ -39,7 +40,7 @@ class TextPassage(NamedTuple):
     text: str
 
 
-class TextFile:
+class TextFile(OpenFile):
     """A text file that was read. Invalid lines of JSON Lines fail together, as its last item.
 
     Raises:
@@ -70,12 +71,6 @@ class TextFile:
         if ordinal > len(self._passages):
             raise CorpusError(self._fault)
         return passage_item(self._passages[ordinal - 1], self._source, ordinal)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def read_text(source: SourceFile) -> str:
@@ -126,7 +121,7 @@ def cut(text: str, size: int) -> Iterator[str]:
     """
     start = 0
     while len(text) - start > size + size // 4:
-        end = _border(text, start + max(size // 2, 1), start + size)
+        end = _best_cut(text, start + max(size // 2, 1), start + size)
         if passage := text[start:end].strip():
             yield passage
         start = end
@@ -134,15 +129,12 @@ def cut(text: str, size: int) -> Iterator[str]:
         yield passage
 
 
-def _border(text: str, low: int, high: int) -> int:
+def _best_cut(text: str, low: int, high: int) -> int:
     """Return the best position to cut between `low` and `high`."""
     for mark in ("\n\n", "\n"):
         at = text.rfind(mark, low, high + 1)
         if at >= 0:
             return at + len(mark)
     sentences = [match.end() for match in SENTENCE_END.finditer(text, low - 1, high + 1)]
-    ends = [end for end in sentences if low <= end <= high]
-    if ends:
-        return ends[-1]
-    spaces = [at for at in range(high, low - 1, -1) if text[at].isspace()]
-    return spaces[0] if spaces else high
+    spaces = [at for at in range(low, high + 1) if text[at].isspace()]
+    return max((end for end in sentences if low <= end <= high), default=max(spaces, default=high))

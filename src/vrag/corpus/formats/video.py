@@ -14,9 +14,9 @@ import os
 import pickle
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import store_item_file
+from vrag.corpus.converter import OpenFile, store_item_file
 from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.image import MIN_SIDE, store_jpeg
 from vrag.corpus.formats.pyav import Timeline, decode, demuxer, frame_at, scan
@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import ConversionContext, SourceFile
     from vrag.corpus.options import CorpusOptions
-    from vrag.types import Word
-
-__all__ = [
-    "CONTAINERS",
-    "SUFFIXES",
-    "VideoFile",
-    "VideoFrame",
-    "cut_points",
-    "sample_evenly",
-    "sample_frames",
-]
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}
@@ -83,7 +72,7 @@ class ClipPlan:
     """File name suffix of the stored clips, with the dot."""
 
 
-class VideoFile:
+class VideoFile(OpenFile):
     """A video that was read through.
 
     A file that ends before it says it does has one item more, which cannot be made and says so.
@@ -95,8 +84,7 @@ class VideoFile:
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
-        self._source = source
-        self._context = context
+        self._source, self._context = source, context
         self._plan = _read_plan(source, context)
         self.count = len(self._plan.cuts) + bool(self._plan.timeline.broken)
 
@@ -119,7 +107,16 @@ class VideoFile:
             (self._context.items_dir / path).unlink(missing_ok=True)
             raise
         begin, over = timeline.seconds(start), timeline.seconds(timeline.end if end is None else end)
-        text, words, origin = self._read_text(begin, over, image)
+        keys = {pts for pts, key in zip(timeline.pts, timeline.keys, strict=True) if key}
+        key_frames: list[float] = []  # at most one a second
+        for seconds in map(timeline.seconds, sorted(keys)):
+            if begin <= seconds < over and (not key_frames or seconds - key_frames[-1] >= 1):
+                key_frames.append(seconds)
+        lines = (line.text for line in timeline.lines if begin <= line.start < over)
+        text, words, origin = "\n".join(lines), (), TextSource.FILE
+        if not text and self._context.options.ocr:
+            text, words = read_picture(image)
+            origin = TextSource.OCR
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
@@ -128,19 +125,11 @@ class VideoFile:
             ordinal=ordinal,
             text=text,
             words=words,
-            text_source=origin,
+            text_source=origin if text else TextSource.NONE,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
-            clip=Clip(path, begin, over, _key_frame_seconds(timeline, start, end)),
+            clip=Clip(path, begin, over, tuple(key_frames)),
         )
-
-    def _read_text(self, begin: float, over: float, image: Image) -> tuple[str, tuple[Word, ...], TextSource]:
-        """Return the subtitles of a clip; without any, the text in its image."""
-        subtitles = "\n".join(line.text for line in self._plan.timeline.lines if begin <= line.start < over)
-        if subtitles:
-            return subtitles, (), TextSource.FILE
-        text, words = read_picture(image) if self._context.options.ocr else ("", ())
-        return text, words, TextSource.OCR if text else TextSource.NONE
 
     def _store_clip(self, start: int, end: int | None, ordinal: int) -> str:
         """Store a clip in the container of its video, or in Matroska, which takes everything."""
@@ -154,12 +143,6 @@ class VideoFile:
                 if suffix == ".mkv":
                     raise
         raise AssertionError("one of the containers takes the clip or raises")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def _read_plan(source: SourceFile, context: ConversionContext) -> ClipPlan:
@@ -247,18 +230,6 @@ def _key_frames(timeline: Timeline) -> tuple[list[int], list[int]]:
     return np.unique(pts[keys]).tolist(), pts[closed].tolist()
 
 
-def _key_frame_seconds(timeline: Timeline, start: int, end: int | None) -> tuple[float, ...]:
-    """Return the times of a clip's key frames, in seconds of the video; at most one a second."""
-    over = timeline.end if end is None else end
-    keys = {pts for pts, key in zip(timeline.pts, timeline.keys, strict=True) if key and start <= pts < over}
-    chosen: list[float] = []
-    for pts in sorted(keys):
-        seconds = timeline.seconds(pts)
-        if not chosen or seconds - chosen[-1] >= 1:
-            chosen.append(seconds)
-    return tuple(chosen)
-
-
 def _representative_frame(path: Path) -> Image:
     """Return the key frame nearest to the middle of a clip that is not flat, or the one of most contrast.
 
@@ -313,7 +284,16 @@ def sample_frames(
     if not (0 < least <= most and fps > 0):
         raise ValueError(f"Not 0 < least ({least}) <= most ({most}), or not 0 < fps ({fps}).")
     timeline = scan(path)
-    return _decode_frames(path, timeline, _sample(timeline, fps, most, least), pixels)
+    shown = timeline.shown
+    asked = max(1, -int(-timeline.duration * fps // 1))
+    if least <= asked <= most:
+        wanted = {frame_at(timeline, shown, number / fps) for number in range(asked)}
+    else:
+        last, number = timeline.seconds(shown[-1]), min(max(asked, least), most)
+        wanted = {frame_at(timeline, shown, last * n / max(1, number - 1)) for n in range(number)}
+    if len(wanted) < min(least, len(shown)):  # some frames are shown for long
+        wanted = set(_spread(shown, min(least, len(shown))))
+    return _decode_frames(path, timeline, sorted(wanted), pixels)
 
 
 def sample_evenly(path: Path, fps: float, most: int, least: int) -> tuple[list[VideoFrame], float]:
@@ -350,18 +330,3 @@ def _decode_frames(path: Path, timeline: Timeline, wanted: list[int], pixels: in
     if not images:
         raise CorpusError("None of its frames can be decoded.")
     return [VideoFrame(images[pts], timeline.seconds(pts)) for pts in sorted(images)]
-
-
-def _sample(timeline: Timeline, fps: float, most: int, least: int) -> list[int]:
-    """Choose frames, in ticks."""
-    shown = timeline.shown
-    asked = max(1, -int(-timeline.duration * fps // 1))
-    if least <= asked <= most:
-        wanted = {frame_at(timeline, shown, number / fps) for number in range(asked)}
-    else:
-        last = timeline.seconds(shown[-1])
-        number = min(max(asked, least), most)
-        wanted = {frame_at(timeline, shown, last * n / max(1, number - 1)) for n in range(number)}
-    if len(wanted) < min(least, len(shown)):  # some frames are shown for long
-        wanted = set(_spread(shown, min(least, len(shown))))
-    return sorted(wanted)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.agent.events import ImageShown
     from vrag.agent.evidence import BoxSides
     from vrag.agent.runs.run_result import RunStep
     from vrag.agent.runs.run_store import RunStore, StoredRun
@@ -74,12 +73,16 @@ class StepSummary:
 
 def summarize_steps(run: RunResult) -> tuple[StepSummary, ...]:
     """Summarize the steps of a run; its last one answers, or abstains, if the run did."""
-    steps = [
-        StepSummary(
-            step.number, cut(step.thought or "", THOUGHT), tuple(_actions(step)), _seen_images(step.shown)
-        )
-        for step in run.steps
-    ]
+    steps: list[StepSummary] = []
+    for step in run.steps:
+        names: dict[str, None] = {}
+        for image in step.shown:
+            where = f"page {image.page}" if image.seconds is None else moment(image.seconds)
+            names[f"{image.document}, {where}{', closer' if image.crop else ''}"] = None
+        seen, more = list(names)[:_MAX_SEEN], len(names) - _MAX_SEEN
+        seen += [f"and {count(more, 'picture')} more"] if more > 0 else []
+        thought = cut(step.thought or "", THOUGHT)
+        steps.append(StepSummary(step.number, thought, tuple(_actions(step)), tuple(seen)))
     answer = answer_of(run)
     if steps and answer is not None:
         steps[-1] = replace(steps[-1], acts=(*steps[-1].acts, ("answer", cut(answer, THOUGHT))))
@@ -97,15 +100,6 @@ def _actions(step: RunStep) -> Iterator[tuple[str, str]]:
         yield "crop", place_text(step.crop)
     if step.invalid is not None:
         yield "fault", cut(step.invalid)
-
-
-def _seen_images(images: tuple[ImageShown, ...]) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    for image in images:
-        where = f"page {image.page}" if image.seconds is None else moment(image.seconds)
-        names[f"{image.document}, {where}{', closer' if image.crop else ''}"] = None
-    more = len(names) - _MAX_SEEN
-    return tuple(names) if more <= 0 else (*list(names)[:_MAX_SEEN], f"and {count(more, 'picture')} more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +260,10 @@ class ThumbnailSource:
         self._keep_evidence(record, run, stored)
         for image in (image for step in run.steps for image in step.shown):
             if not image.crop and image.seconds is None and _HASH.fullmatch(image.sha256):
-                size = _content_size(image) if has_memory else None
+                # Memory never enlarges pages, and puts small ones top left.
+                wide, high = image.region[2] - image.region[0], image.region[3] - image.region[1]
+                small = has_memory and 1 <= wide <= image.width and 1 <= high <= image.height
+                size = (round(wide), round(high)) if small else None
                 read = partial(opened, stored.file(image.sha256), size)
                 self._pages.setdefault((image.document, image.page), read)
         return summarize_steps(run)
@@ -371,10 +368,3 @@ def opened(path: Path, size: tuple[int, int] | None) -> Image:
     with Image.open(path, formats=("JPEG",)) as image:
         image.load()
         return image.copy() if size is None else image.crop((0, 0, size[0], size[1]))
-
-
-def _content_size(shown: ImageShown) -> tuple[int, int] | None:
-    """Return the size of a page in its image: memory never enlarges pages, and puts small ones top left."""
-    width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
-    fits = 1 <= width <= shown.width and 1 <= height <= shown.height
-    return (round(width), round(height)) if fits else None

@@ -1,16 +1,20 @@
-"""Labels of measures, groups and outcomes in a report, and the text of their values."""
+"""Texts of a report: labels of measures, groups and outcomes, their values, and the settings of a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
+from vrag.evaluation.blank_searcher import BLANK
 from vrag.evaluation.measures.run import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.evaluation.record import CaseOutcome
-from vrag.render.text_format import amount, money, seconds
+from vrag.render.text_format import amount, count, money, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from vrag.evaluation.prepare import PreparedPart
+    from vrag.evaluation.result_store import Conditions
     from vrag.evaluation.statistics.summary import Estimate
 
 MOODS = {
@@ -112,9 +116,15 @@ _LABELS = {
     "lvbench/official": "LVBench, as its script reads letters",
     "webqa/acc": "WebQA accuracy (approximation)",
 }
-
-
 SECONDS_TITLE = "Seconds, by rank"
+STRICT = "short answers alone are right"
+"""Caution about rules as a judge."""
+_OFFLINE = "extractive"
+"""Name of the policy that answers without a model."""
+_MAX_NAMED = 3
+"""Benchmarks in a title; more are counted."""
+_MAX_LISTED = 20
+"""Documents in a list; more are counted."""
 
 
 def label_of(name: str) -> str:
@@ -213,3 +223,94 @@ def p_text(p: float | None) -> str:
     if p is None:
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def title_of(parts: Sequence[PreparedPart]) -> str:
+    """Return the title of benchmarks that were asked together."""
+    if len(parts) == 1:
+        return parts[0].title
+    names = [part.title.partition(" (")[0] for part in parts]
+    if len(names) > _MAX_NAMED:
+        return f"{count(len(names), 'benchmark')}: {', '.join(names)}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "Evaluation"
+
+
+def facts_of(conditions: Conditions) -> dict[str, str]:
+    """Return the settings of a run by name, without those that are not set.
+
+    Conditions of former versions have fewer; values that are not as expected are left out.
+    """
+    made = conditions.made_with
+    limits, environment = (_mapping(made.get(name)) for name in ("limits", "environment"))
+    collection, deadline, policy = made.get("collection"), made.get("deadline"), made.get("policy")
+    has_deadline = isinstance(deadline, int | float) and not isinstance(deadline, bool)
+    shown = "white images, to tell looking from guessing" if str(collection).endswith(BLANK) else ""
+    judge = conditions.judge_identity or conditions.judge
+    parts = conditions.benchmarks
+    benchmarks = (
+        f"{part.name}{f':{part.split}' if part.split else ''}, {count(part.cases, 'question')}"
+        for part in parts
+    )
+    documents, searched = "", conditions.searched
+    if searched is not None:
+        documents = f"{searched.documents:,} searched"
+        if searched.absent:  # gold documents that were not searched
+            are, more = "is" if len(searched.absent) == 1 else "are", len(searched.absent) - _MAX_LISTED
+            names = ", ".join(searched.absent[:_MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+            documents += f"; {count(len(searched.absent), 'gold document')} {are} not: {names}"
+    facts: dict[str, object] = {
+        "benchmarks": "; ".join(benchmarks) if len(parts) > 1 else "",
+        "agent": made.get("agent"),
+        "model": "none: the offline policy, whatever the agent" if policy == _OFFLINE else policy,
+        "checkpoint": _digest(made.get("checkpoint")),
+        "profile": made.get("profile"),
+        "sampling": _listed(_mapping(made.get("sampling"))),
+        "judge": f"{judge} ({STRICT})" if judged_by_rules(conditions) else judge,
+        "short answers": conditions.extractor and f"extracted by {conditions.extractor}",
+        "runs of a question": conditions.samples,
+        "steps at most": limits.get("steps"),
+        "other limits": _listed({name: value for name, value in limits.items() if name != "steps"}),
+        "embedder": made.get("embedder"),
+        "ranking": made.get("ranking"),
+        "hits of a search": environment.get("hits"),
+        "deadline of a run": seconds(float(deadline or 0)) if has_deadline else "",
+        "documents": documents,
+        "pages shown": shown,
+        "collection": collection,
+        "questions": _digest(conditions.cases),
+        "licence": "; ".join(dict.fromkeys(part.licence for part in parts)),
+        "vrag": conditions.version,
+        "whole": "no: it was stopped before all questions were asked" if conditions.stopped else "yes",
+    }
+    return {name: str(value) for name, value in facts.items() if value not in (None, "")}
+
+
+def unfinished_of(conditions: Conditions, runs: int) -> str:
+    """Return in a sentence how far a stopped run came with its records; empty if it was finished.
+
+    Former versions did not keep the number of questions.
+    """
+    if not conditions.stopped:
+        return ""
+    if not conditions.asked:
+        return "Stopped before all questions were asked."
+    noun = "question" if conditions.samples == 1 else "run"
+    done = f"{runs:,} of {count(conditions.asked * conditions.samples, noun)}"
+    return f"{done}: it was stopped before the others were asked."
+
+
+def judged_by_rules(conditions: Conditions) -> bool:
+    """Return whether rules decided which answers are right, not a model."""
+    return (conditions.judge_identity or conditions.judge).startswith("rules")
+
+
+def _digest(value: object) -> str:
+    return f"SHA-256 {value[:16]}…" if isinstance(value, str) and value else ""
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -45,32 +45,23 @@ class Thumbnails:
     _numbers: dict[Hashable, int | None] = field(default_factory=dict["Hashable", "int | None"])
 
     def number(self, key: Hashable, read: Callable[[], Image | None]) -> int | None:
-        """Return the number of an image; None where there is none, or no room.
+        """Return the number of the image of a page or a frame; None where there is none, or no room.
 
-        Args:
-            key: Key of the page or the frame.
-            read: Returns the image; called once for each key.
+        `read` returns the image, and is called once for each key.
         """
-        if key not in self._numbers:
-            self._numbers[key] = self._left_out() if self.full else self._kept(read)
-        return self._numbers[key]
-
-    def _kept(self, read: Callable[[], Image | None]) -> int | None:
-        if not self.most_bytes:
-            return None
-        data = _jpeg(read, self.side, self.quality)
-        if data is None:
-            return None
-        address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
-        if self.bytes + len(address) > self.most_bytes:
-            self.full = True
-            return self._left_out()
-        self.bytes += len(address)
-        self.pictures.append(address)
-        return len(self.pictures) - 1
-
-    def _left_out(self) -> None:
-        self.left += 1
+        if key in self._numbers or not self.most_bytes:
+            return self._numbers.get(key)
+        number = None
+        if not self.full and (data := _jpeg(read, self.side, self.quality)):
+            address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+            self.full = self.bytes + len(address) > self.most_bytes
+            if not self.full:
+                number = len(self.pictures)
+                self.bytes += len(address)
+                self.pictures.append(address)
+        self.left += self.full
+        self._numbers[key] = number
+        return number
 
 
 def thumbnails_of(wanted: str) -> Thumbnails:

@@ -17,7 +17,7 @@ from vrag.evaluation.statistics.summary import GROUPS, grouped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from vrag.evaluation.record import CaseRecord, Subject
+    from vrag.evaluation.record import CaseRecord
 
     Make = Callable[[Sequence[Pair], str], "MetricComparison | None"]
 
@@ -136,7 +136,8 @@ class Cells:
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
         """For JSON: keys as lists."""
-        return {name: _listed(getattr(self, name)) for name in ("both", "only_a", "only_b", "neither")}
+        names = ("both", "only_a", "only_b", "neither")
+        return {name: [list(key) for key in getattr(self, name)] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,31 +195,25 @@ class Comparison:
         """For JSON; keys of questions are `[benchmark, uid, sample]`."""
         groups: dict[str, dict[str, Any]] = {}
         for group in self.groups:
-            groups.setdefault(group.kind, {})[group.label] = _by_name(group.contrasts)
+            groups.setdefault(group.kind, {})[group.label] = {
+                contrast.measure: contrast.as_dict() for contrast in group.contrasts
+            }
         return {
             "a": self.a,
             "b": self.b,
             "pairs": len(self.pairing.pairs),
-            "only_a": _listed(self.pairing.only_a),
-            "only_b": _listed(self.pairing.only_b),
-            "unjudged": _listed(both.key for both in self.pairing.unjudged),
+            "only_a": [list(key) for key in self.pairing.only_a],
+            "only_b": [list(key) for key in self.pairing.only_b],
+            "unjudged": [list(both.key) for both in self.pairing.unjudged],
             "bracket": self.bracket.as_dict() if self.bracket else None,
             "headline": self.headline.measure,
             "identical": self.identical,
-            "measures": _by_name(self.contrasts),
+            "measures": {contrast.measure: contrast.as_dict() for contrast in self.contrasts},
             "cells": self.cells.as_dict(),
             "groups": groups,
             "resamples": self.resamples,
             "seed": self.seed,
         }
-
-
-def _by_name(contrasts: Iterable[MetricComparison]) -> dict[str, dict[str, Any]]:
-    return {contrast.measure: contrast.as_dict() for contrast in contrasts}
-
-
-def _listed(keys: Iterable[Key]) -> list[list[str | int]]:
-    return [list(key) for key in keys]
 
 
 def compare(
@@ -256,16 +251,18 @@ def compare(
     wanted = dict.fromkeys(measures if measures is not None else (ACCURACY, *measured))
     contrasts = [contrast for contrast in (make(pairs, measure) for measure in wanted) if contrast]
     if not contrasts:
-        raise CaseError(
-            "The two runs have no measure in common.",
-            "Judge their answers, or name measures that both have.",
-        )
+        hint = "Judge their answers, or name measures that both have."
+        raise CaseError("The two runs have no measure in common.", hint)
+    cells: dict[tuple[float | None, float | None], list[Key]] = {}
+    for both in pairs:
+        cells.setdefault((value(both.a, ACCURACY), value(both.b, ACCURACY)), []).append(both.key)
+    outcomes = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
     return Comparison(
         a=names[0],
         b=names[1],
         pairing=pairing,
         contrasts=(contrasts[0], *_adjust(contrasts[1:])),
-        cells=_cells(pairs),
+        cells=Cells(*(tuple(cells.get(outcome, ())) for outcome in outcomes)),
         groups=_groups(pairs, by_group, make),
         bracket=_bracket(pairing, resamples=resamples, seed=seed),
         resamples=resamples,
@@ -292,15 +289,11 @@ def contrast(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> MetricComparison:
-    """Compare two runs in one measure. In the other order the result is the same with the signs turned.
+    """Compare two runs in one measure by the values of each question, at least one.
 
-    Args:
-        measure: Its name; what `measures.cost` counts has no limits, all else is between 0 and 1 unless its
-            differences say otherwise.
-        scored: The values of each question, at least one.
-        left_out: Number of questions without a value.
-        resamples: Number of draws for the interval.
-        seed: Seed of the draws, and of signs where they are drawn.
+    In the other order the result is the same with the signs turned. `COUNTS` have no limits, all else is
+    between 0 and 1 unless its differences say otherwise. The seed is that of the draws of documents, and of
+    signs where they are drawn.
     """
     differences = [pair.difference for pair in scored]
     documents = [document_of(pair.pair.subject) for pair in scored]
@@ -355,19 +348,14 @@ def _adjust(contrasts: Sequence[MetricComparison]) -> tuple[MetricComparison, ..
     )
 
 
-def _cells(pairs: Sequence[Pair]) -> Cells:
-    cells: dict[tuple[float | None, float | None], list[Key]] = {}
-    for both in pairs:
-        cells.setdefault((value(both.a, ACCURACY), value(both.b, ACCURACY)), []).append(both.key)
-    outcomes = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-    return Cells(*(tuple(cells.get(outcome, ())) for outcome in outcomes))
-
-
 def _groups(pairs: Sequence[Pair], measures: Sequence[str], make: Make) -> tuple[ComparedGroup, ...]:
     """Compare the groups of each kind of label, except kinds with one label for all; p corrected by kind."""
+
+    def labels_by(kind: str) -> Callable[[Pair], Iterable[str]]:
+        return lambda both: GROUPS[kind](both.subject)
+
     found: list[ComparedGroup] = []
-    kinds = {kind: _of_pair(labels) for kind, labels in GROUPS.items()}
-    for kind, groups in grouped(pairs, kinds).items():
+    for kind, groups in grouped(pairs, {kind: labels_by(kind) for kind in GROUPS}).items():
         if all(len(group) == len(pairs) for group in groups.values()):
             continue
         contrasts: dict[str, list[MetricComparison]] = {label: [] for label in groups}
@@ -378,10 +366,6 @@ def _groups(pairs: Sequence[Pair], measures: Sequence[str], make: Make) -> tuple
                 contrasts[label].append(contrast)
         found += [ComparedGroup(kind, label, tuple(each)) for label, each in contrasts.items() if each]
     return tuple(found)
-
-
-def _of_pair(labels: Callable[[Subject], Iterable[str]]) -> Callable[[Pair], Iterable[str]]:
-    return lambda both: labels(both.subject)
 
 
 def _bracket(pairing: Pairing, *, resamples: int, seed: int) -> Bracket | None:

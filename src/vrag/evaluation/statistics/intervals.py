@@ -59,7 +59,13 @@ def draws(
     for at, part in enumerate(parts):
         kinds, counts = np.unique(part, axis=0, return_counts=True)
         if len(kinds) <= max(_FEW_KINDS, len(part) // _DOCUMENTS_OF_A_KIND):
-            found[at] = _ratios(_of_kinds(kinds, counts, resamples, seed))[:, 0]
+            source, documents = np.random.default_rng(seed), int(counts.sum())
+            rows = max(1, MAX_DRAWN_NUMBERS // len(kinds))
+            sums = [
+                source.multinomial(documents, counts / documents, min(rows, resamples - start)) @ kinds
+                for start in range(0, resamples, rows)
+            ]
+            found[at] = _ratios(np.concatenate(sums))[:, 0]
         else:
             spread[at] = np.repeat(kinds, counts, axis=0)
             alike[len(part)].append(at)
@@ -68,20 +74,6 @@ def draws(
         drawn = [_ratios(often @ together) for often in _weights(documents, resamples, seed)]
         found |= zip(indices, np.concatenate(drawn).T, strict=True)
     return [found[at] for at in range(len(parts))]
-
-
-def _of_kinds(
-    kinds: NDArray[np.float64], counts: NDArray[np.int64], resamples: int, seed: int
-) -> NDArray[np.float64]:
-    """Return sums of draws, shape (resamples, 2), where `counts` documents each are of a kind."""
-    source, documents = np.random.default_rng(seed), int(counts.sum())
-    rows = max(1, MAX_DRAWN_NUMBERS // len(kinds))
-    return np.concatenate(
-        [
-            source.multinomial(documents, counts / documents, min(rows, resamples - at)) @ kinds
-            for at in range(0, resamples, rows)
-        ]
-    )
 
 
 def _weights(documents: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
@@ -195,10 +187,14 @@ def intervals(
     """
     varied = [at for at, sample in enumerate(samples) if sample.only is None and len(sample.parts) > 1]
     drawn = draws([samples[at].parts for at in varied], resamples=resamples, seed=seed)
-    found = {
-        at: _expanded(ratios, len(samples[at].parts), samples[at].limits)
-        for at, ratios in zip(varied, drawn, strict=True)
-    }
+    found: dict[int, Interval] = {}
+    for at, ratios in zip(varied, drawn, strict=True):
+        if len(ratios) < 2 or np.ptp(ratios) <= 1e-12 * max(1.0, float(np.abs(ratios).max())):
+            continue  # the draws do not differ
+        documents, (least, most) = len(samples[at].parts), samples[at].limits or (-math.inf, math.inf)
+        tail = NormalDist().cdf(-math.sqrt(documents / (documents - 1)) * student(documents - 1))
+        low, high = (float(side) for side in np.quantile(ratios, [tail, 1 - tail]))
+        found[at] = Interval(max(least, low), min(most, high), IntervalMethod.BOOTSTRAP, documents)
     return [found.get(at) or _undrawn(sample) for at, sample in enumerate(samples)]
 
 
@@ -287,18 +283,6 @@ def student(freedom: int) -> float:
         raise ValueError(f"{freedom} degrees of freedom")
     special: Any = importlib.import_module("scipy.special")  # it ships no types
     return float(special.stdtrit(freedom, (1 + LEVEL) / 2))
-
-
-def _expanded(
-    drawn: NDArray[np.float64], documents: int, limits: tuple[float, float] | None
-) -> Interval | None:
-    """Return the expanded percentile interval; None where the draws do not differ."""
-    if len(drawn) < 2 or np.ptp(drawn) <= 1e-12 * max(1.0, float(np.abs(drawn).max())):
-        return None
-    tail = NormalDist().cdf(-math.sqrt(documents / (documents - 1)) * student(documents - 1))
-    low, high = (float(side) for side in np.quantile(drawn, [tail, 1 - tail]))
-    least, most = limits or (-math.inf, math.inf)
-    return Interval(max(least, low), min(most, high), IntervalMethod.BOOTSTRAP, documents)
 
 
 def _undrawn(sample: ClusteredSample) -> Interval | None:

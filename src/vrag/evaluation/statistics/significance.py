@@ -90,7 +90,8 @@ def sign_flip(
     >>> sign_flip([0.0, 0.0]).p
     1.0
     """
-    sums = _summed(differences, units)
+    sums = np.array([math.fsum(cluster) for cluster in _clusters(differences, units)], np.float64)
+    sums = sums[np.abs(sums) > _ROUNDING * max(map(abs, differences), default=0.0)]
     sizes = np.sort(np.abs(sums))
     observed = abs(math.fsum(sums))
     if not len(sizes):
@@ -107,16 +108,10 @@ def sign_flip(
 
 
 def holm(values: Mapping[str, float]) -> dict[str, float]:
-    """Correct p values for the number of tests.
+    """Correct p values by name for the number of tests; in the given order, at most 1.
 
     Holm 1979, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics
     6:65: of k values, the least times k, the next times k - 1 and so on, and never less than the one before.
-
-    Args:
-        values: p by name.
-
-    Returns:
-        Corrected p by name, in the given order; at most 1.
 
     >>> holm({"f1": 0.04, "em": 0.01, "ndcg@5": 0.03})
     {'f1': 0.06, 'em': 0.03, 'ndcg@5': 0.06}
@@ -134,14 +129,8 @@ def detectable(differences: Sequence[float], units: Sequence[Hashable]) -> float
 
     (z.975 + z.80) standard errors, some 2.8; they are those of a mean over clusters, √(G/(G-1) Σ r²) / n,
     where r is what each of the G units adds to n times the mean (Miller 2024, arXiv 2411.00640). Raises
-    `ValueError` if the two are not equally long, or a difference is not finite.
-
-    Args:
-        differences: Of each question, shape (n,).
-        units: Documents or questions, shape (n,).
-
-    Returns:
-        None where it cannot be said: fewer than two units, or differences without noise.
+    `ValueError` if the two are not equally long, or a difference is not finite. None where it cannot be said:
+    fewer than two units (documents or questions), or differences without noise.
     """
     clusters = _clusters(differences, units)
     if len(clusters) < 2:
@@ -166,13 +155,6 @@ def _clusters(differences: Sequence[float], units: Sequence[Hashable] | None) ->
     for unit, difference in zip(units, differences, strict=True):
         found[unit].append(difference)
     return list(found.values())
-
-
-def _summed(differences: Sequence[float], units: Sequence[Hashable] | None) -> NDArray[np.float64]:
-    """Return the sums of the units that are not 0, but for rounding."""
-    sums = np.array([math.fsum(cluster) for cluster in _clusters(differences, units)], np.float64)
-    rounding = _ROUNDING * max(map(abs, differences), default=0.0)
-    return sums[np.abs(sums) > rounding]
 
 
 def _binomial(units: int, observed: int) -> float:

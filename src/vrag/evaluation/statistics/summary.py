@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -132,17 +133,16 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
       its answer counts and earns nothing, as the published "Fail to answer" does. The mean `mmlongbench` is
       what that benchmark calls accuracy.
 
-    Args:
-        records: In any order; samples of one question count each.
-        resamples: Number of draws for an interval.
-        seed: Seed of the draws.
+    Records are in any order; samples of one question count each.
     """
     rows = list(records)
-    kinds: dict[str, Callable[[CaseRecord], Iterable[str]]] = {
-        **{kind: _of_record(labels) for kind, labels in GROUPS.items()},
-        "answerable": lambda record: [ANSWERABLE[record.subject.answerable]],
-    }
-    indices = grouped(range(len(rows)), {kind: _at(rows, labels) for kind, labels in kinds.items()})
+
+    def labels_by(kind: str) -> Callable[[int], Iterable[str]]:
+        return lambda at: GROUPS[kind](rows[at].subject)
+
+    kinds = {kind: labels_by(kind) for kind in GROUPS}
+    kinds["answerable"] = lambda at: [ANSWERABLE[rows[at].subject.answerable]]
+    indices = grouped(range(len(rows)), kinds)
     everything = tuple(range(len(rows)))
     groups = {
         kind: {label: tuple(found) for label, found in labels.items()} for kind, labels in indices.items()
@@ -156,16 +156,6 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
         {kind: {label: values[group] for label, group in labels.items()} for kind, labels in groups.items()},
         Resampling(LEVEL, resamples, seed),
     )
-
-
-def _of_record(labels: Callable[[Subject], Iterable[str]]) -> Callable[[CaseRecord], Iterable[str]]:
-    return lambda record: labels(record.subject)
-
-
-def _at(
-    records: Sequence[CaseRecord], labels: Callable[[CaseRecord], Iterable[str]]
-) -> Callable[[int], Iterable[str]]:
-    return lambda at: labels(records[at])
 
 
 def grouped(
@@ -242,7 +232,9 @@ class _Columns:
     values: Mapping[str, NDArray[np.float64]]
     """Values by measure and record; NaN where one is missing or not a number. Those of the outcomes first."""
     f1: NDArray[np.float64]
-    """Numerator and denominator of MMLongBench-Doc's F1, shape (records, 2); NaN where it is missing."""
+    """Numerator and denominator of MMLongBench-Doc's F1, shape (records, 2); NaN where it is missing.
+
+    They are twice the score of an answerable question; and the number of such questions and attempts."""
 
     @classmethod
     def of(cls, records: Sequence[CaseRecord]) -> _Columns:
@@ -260,6 +252,10 @@ class _Columns:
             ],
             **{name: [record.measures.get(name) for record in records] for name in names},
         }
+        f1: list[tuple[float, float]] = []
+        for record in records:
+            score, answerable = record.measures.get("mmlongbench", math.nan), record.subject.answerable
+            f1.append((2 * score * answerable, answerable + (not record.declined) + 0 * score))
         arrays = {name: np.array(column, np.float64) for name, column in columns.items()}
         return cls(
             documents=_numbered(document_of(record.subject) for record in records),
@@ -267,7 +263,7 @@ class _Columns:
             values={
                 name: np.where(np.abs(column) < _MAX_VALUE, column, np.nan) for name, column in arrays.items()
             },
-            f1=np.array([_f1_part(record) for record in records], np.float64).reshape(-1, 2),
+            f1=np.array(f1, np.float64).reshape(-1, 2),
         )
 
     def samples(self, rows: NDArray[np.intp]) -> dict[str, tuple[int, ClusteredSample]]:
@@ -305,9 +301,3 @@ def _numbered(names: Iterable[Hashable]) -> NDArray[np.intp]:
     """Number names; equal ones have the same number."""
     known: dict[Hashable, int] = {}
     return np.fromiter((known.setdefault(name, len(known)) for name in names), np.intp)
-
-
-def _f1_part(record: CaseRecord) -> tuple[float, float]:
-    """Return twice the score of an answerable question; and the number of such questions and attempts."""
-    score, answerable = record.measures.get("mmlongbench", float("nan")), record.subject.answerable
-    return 2 * score * answerable, answerable + (not record.declined) + 0 * score

@@ -26,7 +26,7 @@ from vrag.corpus.converter import Converted, Failed, ItemCount
 from vrag.corpus.formats.image import open_picture
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.embedder import EmbedContent, Modality
-from vrag.embed.fingerprint import check_retired
+from vrag.embed.registry import check_retired
 from vrag.errors import CollectionError, CorpusError, FingerprintMismatch
 from vrag.index.build import AddReport, add_sources, remove
 from vrag.index.collection import Collection

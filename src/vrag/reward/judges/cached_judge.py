@@ -85,16 +85,21 @@ class VerdictCache(Generic[T]):
         self._values: FIFOCache[str, T] = FIFOCache(most)
         self._tasks: dict[_TaskKey, asyncio.Task[T]] = {}
         self._lock = threading.Lock()
-        if path is not None:
-            self._create(path)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._connect()) as file, file:
+                file.execute(table.create_sql)
+                file.execute(table.select_sql, ("",))
+        except (sqlite3.Error, OSError) as error:
+            raise JudgeError(
+                f"{table.name.capitalize()} cannot be cached in {path}: {error}.",
+                f"Delete the file, or name another; {table.name} are asked for again.",
+            ) from error
 
     async def value(self, content: tuple[str, ...], make: Callable[[], Awaitable[T]]) -> T:
-        """Return the cached value, or a new one.
-
-        Args:
-            content: All that it depends on.
-            make: Makes a new one; what it raises, this raises.
-        """
+        """Return the cached value of what it depends on, or a new one; what `make` raises, this raises."""
         # No two contents have one key: their borders count.
         key = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         with self._lock:
@@ -102,11 +107,17 @@ class VerdictCache(Generic[T]):
         if known is not None:
             return known
         task_key = asyncio.get_running_loop(), key
+
+        def forget(done: asyncio.Task[T]) -> None:
+            del self._tasks[task_key]
+            if not done.cancelled():
+                done.exception()  # nobody may be waiting for it any more
+
         task = self._tasks.get(task_key)
         if task is None:
             task = asyncio.create_task(self._make(key, make))
             self._tasks[task_key] = task
-            task.add_done_callback(lambda done: self._forget(task_key, done))
+            task.add_done_callback(forget)
         return await asyncio.shield(task)  # others may be waiting for it, whoever is cancelled
 
     async def _make(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
@@ -118,11 +129,6 @@ class VerdictCache(Generic[T]):
         with self._lock:
             self._values[key] = value
         return value
-
-    def _forget(self, task_key: _TaskKey, task: asyncio.Task[T]) -> None:
-        del self._tasks[task_key]
-        if not task.cancelled():
-            task.exception()  # nobody may be waiting for it any more
 
     def _read(self, key: str) -> T | None:
         try:
@@ -139,19 +145,6 @@ class VerdictCache(Generic[T]):
                 file.execute(self._table.insert_sql, (key, *self._table.row(value)))
         except sqlite3.Error as error:
             log.warning("One of the %s cannot be written to %s: %s.", self._table.name, self._path, error)
-
-    def _create(self, path: Path) -> None:
-        name = self._table.name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._connect()) as file, file:
-                file.execute(self._table.create_sql)
-                file.execute(self._table.select_sql, ("",))
-        except (sqlite3.Error, OSError) as error:
-            raise JudgeError(
-                f"{name.capitalize()} cannot be cached in {path}: {error}.",
-                f"Delete the file, or name another; {name} are asked for again.",
-            ) from error
 
     def _connect(self) -> sqlite3.Connection:
         """Open a short-lived connection: it serves any thread, and a killed process leaves none behind."""

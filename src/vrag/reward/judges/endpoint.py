@@ -84,9 +84,9 @@ class Dialogue:
             quote = ChatText(spoken(text[:MAX_REPLY_CHARACTERS]) or "…")
             again = ChatMessage("user", (ChatText(reminder),))
             messages = [first, ChatMessage("assistant", (quote,)), again]
-        name = self.model.name
         raise JudgeError(
-            f"The judge {name} gave no {self.subject} in {self.attempts} attempts: {text[-200:]!r}.",
+            f"The judge {self.model.name} gave no {self.subject} in {self.attempts} attempts: "
+            f"{text[-200:]!r}.",
             "Use a model that follows instructions, or allow it more tokens.",
         )
 

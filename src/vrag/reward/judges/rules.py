@@ -8,6 +8,7 @@ the numbers inside a text must agree, and nothing that a model wrote is ever eva
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 from contextlib import suppress
@@ -120,22 +121,12 @@ def _parse_list(text: str) -> list[str] | None:
 
 def _match_lists(given: list[str], expected: list[str], least: float) -> bool:
     """Check whether each element of one can be paired with an element of the other."""
-    if len(given) != len(expected):
-        return False
+    if len(given) != len(expected) or not given:
+        return not given and not expected
     fits = [[_compare(part, other, least).correct for part in given] for other in expected]
-    partners: dict[int, int] = {}
-
-    def pair(element: int, tried: set[int]) -> bool:
-        """Pair an element of the reference, moving others where need be (Kuhn's algorithm)."""
-        for place, fit in enumerate(fits[element]):
-            if fit and place not in tried:
-                tried.add(place)
-                if place not in partners or pair(partners[place], tried):
-                    partners[place] = element
-                    return True
-        return False
-
-    return all(pair(element, set()) for element in range(len(expected)))
+    optimize: Any = importlib.import_module("scipy.optimize")  # it ships no types
+    pairs: Any = zip(*optimize.linear_sum_assignment(fits, maximize=True), strict=True)
+    return all(fits[int(row)][int(column)] for row, column in pairs)
 
 
 def _abstains(text: str) -> bool:
