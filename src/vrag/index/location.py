@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from vrag.atomic_io import atomic_file
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
-from vrag.embed.fingerprint import check_same
+from vrag.embed.registry import check_same
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
 from vrag.index.table import Directory
 
