@@ -37,9 +37,6 @@ class Journal:
         path: The file; created when it is missing. Its folder has to exist.
         durable: Whether an entry is on the disk, and not only in the file, when `append` returns: the first
             outlives the machine, the second the process.
-
-    Raises:
-        OSError: If it cannot be opened.
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
@@ -115,9 +112,6 @@ def read_lines(path: Path, *, missing_ok: bool = False) -> list[bytes]:
     """Return the entries of a journal, without their line ends; it may be written meanwhile.
 
     With `missing_ok` a missing file has no entries.
-
-    Raises:
-        OSError: If it cannot be read.
     """
     try:
         return path.read_bytes().split(b"\n")[:-1]
@@ -128,20 +122,12 @@ def read_lines(path: Path, *, missing_ok: bool = False) -> list[bytes]:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Replace all entries of a journal that nobody has open, at once.
-
-    Raises:
-        OSError: If it cannot be written. The old entries are there then.
-    """
+    """Replace all entries of a journal that nobody has open, at once."""
     write_whole(path, b"".join(line + b"\n" for line in lines))
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file by `atomic_file`.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
+    """Write a file by `atomic_file`."""
     with atomic_file(path) as file:
         file.write(data)
 
@@ -156,9 +142,6 @@ def atomic_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
     Args:
         path: The file.
         durable: Whether it outlives the machine, and not only the process, when the block ends.
-
-    Raises:
-        OSError: If it cannot be written.
     """
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -180,9 +163,6 @@ def atomic_dir(target: Path) -> Generator[Path]:
 
     It is written beside, as `.<name>.partial`, which is removed if the block fails; what a killed process
     leaves of it is removed by the next one. Two processes must not write one target at once.
-
-    Raises:
-        OSError: If it cannot be written.
     """
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -198,11 +178,7 @@ def atomic_dir(target: Path) -> Generator[Path]:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file and put it on the disk; a kill may leave a part of it.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
+    """Write a file and put it on the disk; a kill may leave a part of it."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -210,11 +186,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Put a file or the names in a directory on the disk, where the system can.
-
-    Raises:
-        OSError: If they cannot be written.
-    """
+    """Put a file or the names in a directory on the disk, where the system can."""
     if os.name == "nt" and path.is_dir():
         return
     handle = os.open(path, os.O_RDONLY)
@@ -229,9 +201,6 @@ def replace_directory(written: Path, target: Path) -> None:
 
     `written` is complete, on the disk, and in the folder of the target. Meanwhile the former directory is
     `.<name>.former`. Two processes must not replace one target at once.
-
-    Raises:
-        OSError: If a rename is refused.
     """
     former = target.with_name(f".{target.name}.former")
     shutil.rmtree(former, ignore_errors=True)

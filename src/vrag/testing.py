@@ -96,32 +96,30 @@ class HashEmbedder:
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Embed contents."""
-        return [self._vector(_words(content)) for content in contents]
+        vectors: list[NDArray[np.float32]] = []
+        for content in contents:
+            words = content.text.casefold().split()
+            if content.image is not None:
+                thumbnail = content.image.resize((4, 4)).convert("RGB").tobytes()
+                words += [f"{place}:{value // 16}" for place, value in enumerate(thumbnail)]
+                words += [f"{content.image.width}×{content.image.height}"]
+            vectors.append(self._vector(words))
+        return vectors
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         """Embed queries."""
         return [self._vector(query.casefold().split()) for query in queries]
 
     def _vector(self, words: Sequence[str]) -> NDArray[np.float32]:
-        directions = np.stack([self._direction(word) for word in words or [""]])
+        directions: list[NDArray[np.float32]] = []
+        for word in words or [""]:
+            digest = hashlib.sha256(f"{self.seed} {word}".encode()).digest()
+            drawn = np.random.default_rng(int.from_bytes(digest[:8])).standard_normal(self.dimension)
+            directions.append((drawn / np.linalg.norm(drawn)).astype(np.float32))
         if self.kind is VectorKind.MULTI:
-            return directions
-        total = directions.sum(axis=0)
+            return np.stack(directions)
+        total = np.stack(directions).sum(axis=0)
         return total / np.float32(np.linalg.norm(total) or 1)
-
-    def _direction(self, word: str) -> NDArray[np.float32]:
-        digest = hashlib.sha256(f"{self.seed} {word}".encode()).digest()
-        drawn = np.random.default_rng(int.from_bytes(digest[:8])).standard_normal(self.dimension)
-        return (drawn / np.linalg.norm(drawn)).astype(np.float32)
-
-
-def _words(content: EmbedContent) -> list[str]:
-    words = content.text.casefold().split()
-    if content.image is not None:
-        thumbnail = content.image.resize((4, 4)).convert("RGB").tobytes()
-        words += [f"{place}:{value // 16}" for place, value in enumerate(thumbnail)]
-        words += [f"{content.image.width}×{content.image.height}"]
-    return words
 
 
 @dataclass(frozen=True, slots=True)

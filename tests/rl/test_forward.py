@@ -38,9 +38,9 @@ from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.local import LocalOptions, open_local
 from vrag.agent.policy import Reply
 from vrag.rl.generation import SamplingOptions, first_prompt, write
-from vrag.rl.logprobs import piles, score
 from vrag.rl.rows import Row, rows_of
 from vrag.rl.sft_dataset import vocabulary_of
+from vrag.rl.update import piles, score
 
 if TYPE_CHECKING:
     from vrag.agent.policy import EnclosedImage

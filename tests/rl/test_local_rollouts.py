@@ -29,8 +29,8 @@ from tiny_world import (
 from tiny_world import turns as by_turns
 
 from vrag.agent.methods.vimrag import Vimrag
+from vrag.rl import generation
 from vrag.rl.advantages import group_advantages
-from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.rows import DroppedRow, RunRows, rows_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.agent.runs.run_result import RunResult
-    from vrag.rl.generation import GenerationPrompt
+    from vrag.rl.generation import GeneratedReply, GenerationPrompt
     from vrag.rl.model import TrainableModel
     from vrag.types import Case
 
@@ -257,13 +257,13 @@ class TestRollouts:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Together: what is written at once does not depend on how long anything took."""
-        network, sizes, own = opened(), list[int](), BatchedGenerator._sample_batch  # pyright: ignore[reportPrivateUsage]
+        network, sizes, write = opened(), list[int](), generation.write
 
-        async def watched(scribe: BatchedGenerator, turns: Sequence[Any]) -> None:
-            sizes.append(len(turns))
-            await own(scribe, turns)
+        def watched(network: TrainableModel, prompts: Sequence[Any], *rest: Any) -> list[GeneratedReply]:
+            sizes.append(len(prompts))
+            return write(network, prompts, *rest)
 
-        monkeypatch.setattr(BatchedGenerator, "_sample_batch", watched)
+        monkeypatch.setattr(generation, "write", watched)
         force(monkeypatch, by_turns(SEARCH, ANSWER))
         stepped(tmp_path, monkeypatch, network=network, make=agents(network, steps=2, searcher=Slow()),
                 max_tokens=20)  # fmt: skip

@@ -27,9 +27,8 @@ from tiny_world import (
 from vrag.embed.device import Device
 from vrag.errors import ModelError
 from vrag.rl.generation import SamplingOptions, first_prompt, write
-from vrag.rl.logprobs import Scoring, score
 from vrag.rl.model import TrainableModel, autocast_of, open_network
-from vrag.rl.update import UpdateOptions, Updates
+from vrag.rl.update import Scoring, UpdateOptions, Updates, score
 
 if TYPE_CHECKING:
     from vrag.rl.rows import Row

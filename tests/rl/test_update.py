@@ -92,7 +92,7 @@ class TestImproving:
         made, files = rows(network)
         updates = Updates(network, UpdateOptions(lr=3e-4))
         taught = lesson(made, [1.0, -1.0, 1.0, -1.0])
-        from vrag.rl.logprobs import score
+        from vrag.rl.update import score
 
         with torch().no_grad():
             before = score(network, made, files).logprobs.sum(-1)
@@ -241,8 +241,8 @@ class TestSkipping:
         self, taught: TrainBatch, files: dict[str, bytes], options: LossOptions
     ) -> tuple[float, Any]:
         """Loss and gradients by one pass over all rows."""
-        from vrag.rl.logprobs import score
         from vrag.rl.losses import policy_loss, row_weights
+        from vrag.rl.update import score
 
         network = opened()
         Updates(network, UpdateOptions())

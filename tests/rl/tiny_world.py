@@ -34,10 +34,10 @@ from vrag.reward.reward import Reward
 from vrag.rl import batched_policy, generation
 from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.generation import SamplingOptions
-from vrag.rl.logprobs import score
 from vrag.rl.model import TrainableModel, open_network
 from vrag.rl.rows import Row
 from vrag.rl.tiny import TinyOptions, make_tiny
+from vrag.rl.update import score
 from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case

@@ -203,12 +203,9 @@ def seen_by(view: View, profile: Profile) -> View:
 
 
 def box_sides(box: Box, view: View, profile: Profile) -> Sides:
-    """Return a box as a family writes it, in whole numbers where its space counts pixels or thousandths.
+    """Return a box in `Space.ITEM` as a family writes it on a view that it sees.
 
-    Args:
-        box: In `Space.ITEM`.
-        view: The image on which it lies, as the family sees it.
-        profile: The family.
+    The numbers are whole where its space counts pixels or thousandths.
     """
     mapped = view.from_item(box, profile.boxes)
     return profile.sides(mapped if profile.boxes is Space.RELATIVE else mapped.round_out())
@@ -217,8 +214,7 @@ def box_sides(box: Box, view: View, profile: Profile) -> Sides:
 def feasible(sides: Sides, view: View, profile: Profile) -> Box:
     """Return the part of the page that a family's box covers, in item pixels.
 
-    Raises:
-        UnusableReplyError: If nothing of it can be enlarged.
+    Raises `UnusableReplyError` if nothing of it can be enlarged.
     """
     box = profile.box(sides)
     if fault := fault_of(view.cut(box)):
@@ -238,15 +234,13 @@ class ExpertView:
     """Data URLs of the images of a run, by hash: the same ones are shown turn after turn."""
 
     def conversation(self, history: Sequence[Message], system: str, request: str) -> list[ChatMessage]:
-        """Build the messages of the run so far.
+        """Build the messages of the run so far, with the request at the end.
 
-        Args:
-            history: From the environment: instruction and question first.
-            system: The expert's role, in place of the instruction.
-            request: The request at the end.
+        `system` is the expert's role, in place of the instruction with which `history` begins.
         """
         messages = [ChatMessage("system", (ChatText(system),))]
         pictures: list[Picture] = []
+        grammar = agent_prompt("answer_now.md")
         for number, message in enumerate(history):
             if message.role is Role.ASSISTANT:
                 messages.append(
@@ -255,16 +249,13 @@ class ExpertView:
                 continue
             parts = message.parts[1:] if number == 0 else message.parts
             pictures += (part for part in parts if isinstance(part, Picture))
-            messages.append(ChatMessage("user", self._convert_parts(parts)))
+            # Without the request to answer in the grammar of tags.
+            kept = (part for part in parts if not (isinstance(part, Text) and part.text == grammar))
+            texts = (ChatText(part.text) if isinstance(part, Text) else self._image(part) for part in kept)
+            messages.append(ChatMessage("user", _join(texts)))
         end = messages[-1]
         messages[-1] = ChatMessage(end.role, _join([*end.parts, ChatText(request)]))
         return messages
-
-    def _convert_parts(self, parts: Sequence[Text | Picture | EnclosedImage]) -> tuple[ChatPart, ...]:
-        """Convert a message of the environment, without the request to answer in the grammar of tags."""
-        grammar = agent_prompt("answer_now.md")
-        kept = (part for part in parts if not (isinstance(part, Text) and part.text == grammar))
-        return _join(ChatText(part.text) if isinstance(part, Text) else self._image(part) for part in kept)
 
     def _image(self, part: Picture | EnclosedImage) -> ChatImage:
         if part.sha256 not in self.urls:

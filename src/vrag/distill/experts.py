@@ -22,7 +22,6 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -35,7 +34,7 @@ from vrag.distill.expert_messages import UnusableReplyError
 from vrag.distill.sample_store import ExpertUsage
 from vrag.errors import ModelError, SettingsError
 from vrag.model_profiles import PROFILES, profile_named, profile_of
-from vrag.providers import DASHSCOPE, split_model
+from vrag.providers import DASHSCOPE, is_dashscope, split_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,14 +101,8 @@ async def consult(
     """Ask an expert and return what `read` finds in its reply.
 
     An unusable reply is shown to the expert again with its fault, `Expert.tries` times in all; only the
-    latest one is, so that the prompt does not grow.
-
-    Args:
-        expert: The expert to ask.
-        messages: The prompt.
-        read: Parses a reply; raises `UnusableReplyError` with a sentence for the expert.
-        usage: Of the expert; each reply is added, usable or not.
-        report: Called whenever a call or a reply failed, and the expert is asked again.
+    latest one is, so that the prompt does not grow. `read` raises `UnusableReplyError` with a sentence for
+    the expert. Each reply, usable or not, is added to `usage`; `report` is called before each further try.
 
     Raises:
         ContextTooLong: If the conversation is longer than the model can take.
@@ -214,27 +207,23 @@ def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
     Raises:
         SettingsError: If the file cannot be used, a key is missing, or the family of a model is not known.
     """
-    config = _read(path)
+    try:
+        values = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SettingsError(f"The experts {path} cannot be read: {reason}.") from error
+    try:
+        config = _ExpertsConfig.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise SettingsError(f"The experts {path} cannot be used: {place}: {fault['msg']}.") from error
     grounder = config.grounder
     return Experts(
         planner=_expert("planner", config.planner, environment),
         grounder=_expert("grounder", grounder, environment) if grounder else None,
         judge=_expert("judge", config.judge, environment),
     )
-
-
-def _read(path: Path | None) -> _ExpertsConfig:
-    try:
-        value = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
-        raise SettingsError(f"The experts {path} cannot be read: {reason}.") from error
-    try:
-        return _ExpertsConfig.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise SettingsError(f"The experts {path} cannot be used: {place}: {fault['msg']}.") from error
 
 
 def _with_provider(section: _Section) -> _Section:
@@ -275,8 +264,8 @@ def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Exp
 
 def _key(role: str, section: _Section, environment: Mapping[str, str]) -> tuple[str | None, str]:
     """The key, and its variable; none where the server asks for none."""
-    at_dashscope = (urlsplit(section.base_url).hostname or "").endswith(".aliyuncs.com")
-    names = [section.key_variable] if section.key_variable else list(_DASHSCOPE_KEYS if at_dashscope else ())
+    defaults = _DASHSCOPE_KEYS if is_dashscope(section.base_url) else ()
+    names = (section.key_variable,) if section.key_variable else defaults
     for name in names:
         if key := environment.get(name):
             return key, name

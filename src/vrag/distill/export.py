@@ -209,8 +209,7 @@ class _RunConversion:
     def reply(self, event: ModelCalled, cropped: ImageShown | None) -> str:
         """Convert a turn of the model, up to the end of its action, its box as the target writes it.
 
-        Raises:
-            SampleError: If it holds text that a trainer takes for an image or a token.
+        Raises `SampleError` if it holds text that a trainer takes for an image or a token.
         """
         text = event.reply[: event.executed]
         action = parse(text).action

@@ -71,8 +71,7 @@ class ExpertPolicy:
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
         """Ask the experts for the next turn; see `Policy.reply`. Failed and unusable replies are retries.
 
-        Raises:
-            ModelError: If an expert sends no usable reply.
+        Raises `ModelError` if an expert sends no usable reply.
         """
         prompts, completions = self._count_tokens()
         retries: asyncio.Queue[Retry | None] = asyncio.Queue()

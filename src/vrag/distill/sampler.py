@@ -135,17 +135,10 @@ async def sample_cases(
     writer: SampleWriter,
     report: Callable[[SamplingProgress], None] = lambda _: None,
 ) -> SamplingProgress:
-    """Sample every case that has no record.
+    """Sample every case that has no record; `report` is called whenever a case is over.
 
-    Args:
-        cases: The data set.
-        sampling: The options.
-        writer: Keeps the records.
-        report: Called whenever a case is over.
-
-    Raises:
-        SampleError: If a record is of another question, the disk refuses, or the experts fail case after
-            case. What was finished is kept.
+    Raises `SampleError` if a record is of another question, the disk refuses, or the experts fail case after
+    case. What was finished is kept.
     """
     _check_records(cases, writer)
     uids = {case.uid for case in cases}
@@ -238,9 +231,16 @@ class _Trial:
 
     async def _run(self) -> StoredRun | None:
         """Make one attempt; None where it failed."""
+        sampling = self.sampling
+        searcher = OracleSearcher(sampling.searcher, self.case) if sampling.oracle else sampling.searcher
+        options = EnvironmentOptions(hits=sampling.hits, documents=sampling.documents)
+        policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.usage)
+        limits = Limits(steps=sampling.steps, seconds=sampling.seconds)
+        environment = Environment(searcher, sampling.learner, options)
+        agent = Agent(policy, environment, VragMethod(repair=False), limits)
         with self.writer.store.runs.record() as recording:
             self.writer.start(self.case.uid, recording.id)
-            events = self._agent().arecord(self.case.query, recording)
+            events = agent.arecord(self.case.query, recording)
             try:
                 async with aclosing(events):
                     async for _ in events:
@@ -257,15 +257,6 @@ class _Trial:
             return run
         self.attempts.append(SampleAttempt(run=run.id, reason=_describe_failure(run)))
         return None
-
-    def _agent(self) -> Agent:
-        sampling = self.sampling
-        searcher = OracleSearcher(sampling.searcher, self.case) if sampling.oracle else sampling.searcher
-        options = EnvironmentOptions(hits=sampling.hits, documents=sampling.documents)
-        policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.usage)
-        limits = Limits(steps=sampling.steps, seconds=sampling.seconds)
-        environment = Environment(searcher, sampling.learner, options)
-        return Agent(policy, environment, VragMethod(repair=False), limits)
 
     async def _score_run(self, run: StoredRun) -> Sample:
         answer, reason = run.result.answer or ABSTENTION, ""

@@ -48,9 +48,13 @@ class RunTrace:
     def over_the_edge(self, profile: Profile) -> int | None:
         """Number of the first turn, from 1, whose box leaves its image, for the recorded family."""
         for number, (turn, image) in enumerate(zip(self.turns, self.cropped, strict=True), 1):
-            if isinstance(turn.action, Crop) and (
-                image is None or not _is_inside(turn.action, image, profile)
-            ):
+            if not isinstance(turn.action, Crop):
+                continue
+            if image is None:
+                return number
+            view, box = view_of(image), profile.box(turn.action.box)
+            whole = view.from_item(view.region, profile.boxes).grow(_SLACK)
+            if box.area <= 0 or box.intersect(whole) != box:
                 return number
         return None
 
@@ -84,13 +88,6 @@ def view_of(image: ImageShown, shown: Size | None = None) -> View:
     x1, y1, x2, y2 = image.box
     item = Size(round(region.width / max(x2 - x1, 1e-9)), round(region.height / max(y2 - y1, 1e-9)))
     return View(item, region, shown or Size(image.width, image.height))
-
-
-def _is_inside(crop: Crop, image: ImageShown, profile: Profile) -> bool:
-    view = view_of(image)
-    whole = view.from_item(view.region, profile.boxes)
-    box = profile.box(crop.box)
-    return box.area > 0 and box.intersect(whole.grow(_SLACK)) == box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +156,7 @@ class SampleSelection:
 def select_samples(store: SampleStore, options: SelectionOptions) -> SampleSelection:
     """Select among all records of a store. The same records and options give the same selection.
 
-    Raises:
-        SampleError: If a record is damaged.
+    Raises `SampleError` if a record is damaged.
     """
     fit: list[SelectedSample] = []
     dropped: list[DroppedSample] = []
@@ -191,8 +187,7 @@ def select_samples(store: SampleStore, options: SelectionOptions) -> SampleSelec
 def write_selection(store: SampleStore, selection: SampleSelection) -> None:
     """Write `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples.
 
-    Raises:
-        SampleError: If the disk refuses.
+    Raises `SampleError` if the disk refuses.
     """
     dropped = [{"uid": sample.uid, "reason": sample.reason} for sample in selection.dropped]
     report = json.dumps(selection.as_dict(), ensure_ascii=False, indent=2)
@@ -205,8 +200,7 @@ def write_selection(store: SampleStore, selection: SampleSelection) -> None:
 def read_selected(store: SampleStore) -> list[str]:
     """Read the ids of the selected runs.
 
-    Raises:
-        SampleError: If no selection was made, or the file is damaged.
+    Raises `SampleError` if no selection was made, or the file is damaged.
     """
     path = store.directory / "selected.jsonl"
     try:

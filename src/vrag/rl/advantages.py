@@ -74,16 +74,11 @@ def group_advantages(rewards: ArrayLike, groups: ArrayLike, *, scale: bool = Tru
     advantages = np.zeros_like(given)
     for group in range(int(of.max(initial=-1)) + 1):
         rows = np.flatnonzero((of == group) & ~np.isnan(given))
-        advantages[rows] = _within(given[rows], scale=scale)
+        if len(rows) < 2 or np.ptp(given[rows]) < SPREAD:
+            continue
+        centred = given[rows] - given[rows].mean()
+        advantages[rows] = centred / (given[rows].std(ddof=1) + SPREAD) if scale else centred
     return advantages
-
-
-def _within(rewards: NDArray[np.float64], *, scale: bool) -> NDArray[np.float64]:
-    """Compute the same within one group."""
-    if len(rewards) < 2 or np.ptp(rewards) < SPREAD:
-        return np.zeros_like(rewards)
-    centred = rewards - rewards.mean()
-    return centred / (rewards.std(ddof=1) + SPREAD) if scale else centred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

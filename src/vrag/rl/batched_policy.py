@@ -131,32 +131,32 @@ class BatchedGenerator:
         task.add_done_callback(self.tasks.discard)
 
     async def _sample_waiting(self) -> None:
+        """Sample all turns that wait, in batches of `most`."""
+        loop = asyncio.get_running_loop()
         turns = sorted(self.waiting, key=lambda turn: turn.key)
         self.waiting.clear()
         try:
-            for at in range(0, len(turns), self.most):
-                await self._sample_batch(turns[at : at + self.most])
+            for start in range(0, len(turns), self.most):
+                batch = turns[start : start + self.most]
+                prompts = [turn.prompt for turn in batch]
+                randoms = [np.random.default_rng(turn.key) for turn in batch]
+                outcomes: Sequence[GeneratedReply | Exception]
+                try:
+                    outcomes = await loop.run_in_executor(
+                        self.thread, write, self.network, prompts, self.sampling, randoms
+                    )
+                except Exception as error:  # noqa: BLE001 - raised where the replies are awaited
+                    self.fault, outcomes = error, [error] * len(batch)
+                for turn, outcome in zip(batch, outcomes, strict=True):
+                    if turn.result.done():
+                        continue
+                    if isinstance(outcome, Exception):
+                        turn.result.set_exception(outcome)
+                    else:
+                        turn.result.set_result(outcome)
         finally:
             self.sampling_batch = False
             self._start_batch()
-
-    async def _sample_batch(self, turns: Sequence[_PendingTurn]) -> None:
-        loop = asyncio.get_running_loop()
-        prompts = [turn.prompt for turn in turns]
-        randoms = [np.random.default_rng(turn.key) for turn in turns]
-        try:
-            replies = await loop.run_in_executor(
-                self.thread, write, self.network, prompts, self.sampling, randoms
-            )
-        except Exception as error:  # noqa: BLE001 - raised where the replies are awaited
-            self.fault = error
-            for turn in turns:
-                if not turn.result.done():
-                    turn.result.set_exception(error)
-            return
-        for turn, reply in zip(turns, replies, strict=True):
-            if not turn.result.done():
-                turn.result.set_result(reply)
 
 
 @dataclass(slots=True, eq=False)

@@ -59,13 +59,7 @@ _STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
 def write_directory(target: Path, write: Callable[[Path], None], hint: str) -> Path:
     """Write a folder as a whole, also where libraries write it; an existing one stays until it is complete.
 
-    Args:
-        target: The folder.
-        write: Writes its files to the path that it is given.
-        hint: Advice if the disk refuses.
-
-    Raises:
-        TrainingError: If the disk refuses.
+    Raises `TrainingError` with the hint if the disk refuses.
     """
     # Weights and optimizer are written by Rust and C++, whose errors are no `OSError`.
     refusals = (OSError, RuntimeError, library("safetensors").SafetensorError)
@@ -104,8 +98,7 @@ class Checkpoints:
     def held(self) -> Generator[None]:
         """Keep other processes away from the run.
 
-        Raises:
-            TrainingError: If one writes to it, or the disk refuses.
+        Raises `TrainingError` if one writes to it, or the disk refuses.
         """
         path = self.run.absolute()
         busy = TrainingError(
@@ -124,14 +117,9 @@ class Checkpoints:
     ) -> SavedCheckpoint | None:
         """Open a run; return the checkpoint to resume from, if there is one.
 
-        Args:
-            settings: Of the run, as JSON.
-            again: Delete an existing run first.
-            free: Names of settings that may change from one time to the next.
-
-        Raises:
-            TrainingError: If the folder holds a run with other settings, or something else, or the disk
-                refuses.
+        With `again` an existing run is deleted first. The settings in `free` may change from one time to the
+        next. Raises `TrainingError` if the folder holds a run with other settings, or something else, or the
+        disk refuses.
         """
         try:
             self._open(settings, again=again, free=free)
@@ -169,8 +157,7 @@ class Checkpoints:
     def restore(self, saved: SavedCheckpoint, updates: Updates) -> None:
         """Load the optimizer; the network is opened from the checkpoint's folder.
 
-        Raises:
-            TrainingError: If the state does not fit.
+        Raises `TrainingError` if the state does not fit.
         """
         try:
             state = library("torch").load(saved.folder / _OPTIMIZER, weights_only=True, map_location="cpu")
@@ -224,10 +211,8 @@ _WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 def repeatable(device: str, *, wanted: bool = True) -> Generator[None]:
     """Make operations on CUDA deterministic; on a CPU, or unless `wanted`, do nothing. Enter before any use.
 
-    It applies to the process: other models in it are slower as well.
-
-    Raises:
-        TrainingError: If an operation cannot be.
+    It applies to the process: other models in it are slower as well. Raises `TrainingError` if an operation
+    cannot be.
     """
     if not wanted or not device.startswith("cuda"):
         yield
@@ -252,15 +237,10 @@ def repeatable(device: str, *, wanted: bool = True) -> Generator[None]:
 
 
 def in_turn(things: Sequence[T], step: int, each: int, seed: tuple[int, ...]) -> list[T]:
-    """Select the things of a step: all in turn, in an order that is drawn again for each round.
+    """Select the things of a step, from 1: all in turn, in an order that is drawn again for each round.
 
-    It depends on nothing but the arguments, so that a resumed training takes what it would have taken.
-
-    Args:
-        things: All of them, at least one.
-        step: The step, from 1.
-        each: Number of things in a step; where there are fewer, some come twice.
-        seed: Of the order, together with the number of the round.
+    It depends on nothing but the arguments, so that a resumed training takes what it would have taken. Where
+    there are fewer than `each` things, some come twice in a step.
 
     >>> sorted(in_turn("abc", 1, 2, (0,)) + in_turn("abc", 2, 2, (0,))[:1])
     ['a', 'b', 'c']

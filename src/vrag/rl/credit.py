@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _ANSWERED = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
+"""Ends with an answer; abstaining is one."""
 _STRUCTURAL = frozenset({NodeKind.ROOT, NodeKind.ANSWER})
 
 
@@ -84,20 +85,11 @@ def _segment(events: Sequence[Event], known: set[str], case: Case) -> Segment:
     new = [node for node in graphs[-1].nodes if node.id not in known] if graphs else []
     known.update(node.id for node in new)
     hits = (hit for event in events if isinstance(event, SearchReturned) for hit in event.hits)
+    answered = (event.stop_reason in _ANSWERED for event in events if isinstance(event, AnswerGiven))
+    repaired = any(Flag.REPAIRED in event.flags for event in events if isinstance(event, ModelCalled))
     return Segment(
         node=next((node.id for node in new if node.kind not in _STRUCTURAL), None),
-        answers=any(node.kind is NodeKind.ANSWER for node in new) or any(map(_is_answer, events)),
+        answers=any(node.kind is NodeKind.ANSWER for node in new) or any(answered),
         found=any(is_gold(hit, case) for hit in hits),
-        invalid=any(map(_breaks_grammar, events)),
+        invalid=repaired or any(isinstance(event, InvalidAction) for event in events),
     )
-
-
-def _breaks_grammar(event: Event) -> bool:
-    """Check whether a reply was not carried out, or only after a repair."""
-    repaired = isinstance(event, ModelCalled) and Flag.REPAIRED in event.flags
-    return repaired or isinstance(event, InvalidAction)
-
-
-def _is_answer(event: Event) -> bool:
-    """Check whether the run ends here with an answer; abstaining is one."""
-    return isinstance(event, AnswerGiven) and event.stop_reason in _ANSWERED

@@ -10,11 +10,11 @@ import numpy as np
 from vrag.agent.policies.local_model import opening_of
 from vrag.agent.policy import EnclosedImage, FinishReason, Picture, Role
 from vrag.embed.device import library
-from vrag.errors import ContextTooLong, SettingsError
+from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.rl.rows import count_covering
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -106,14 +106,28 @@ def _extend(
     network: TrainableModel, begun: GenerationPrompt, added: str, text: str, history: Sequence[Message]
 ) -> GenerationPrompt:
     """Add text to a prompt, and its images."""
-    parts = [part for message in history for part in message.parts]
-    pictures = [part for part in parts if isinstance(part, Picture | EnclosedImage)]
-    new = [network.see(picture.sha256, picture.jpeg) for picture in pictures[len(begun.seen) :]]
-    ids: list[int] = list(begun.ids)
-    coming = iter(new)
-    for token in network.encode(added):
-        ids += [token] * (next(coming).tokens if token == network.image_token else 1)
-    return GenerationPrompt(text, tuple(ids), (*begun.seen, *new), tuple(history))
+    pictures = pictures_of(history)[len(begun.seen) :]
+    new = [network.see(picture.sha256, picture.jpeg) for picture in pictures]
+    ids = expand_images(network.encode(added), network.image_token, [image.tokens for image in new])
+    return GenerationPrompt(text, (*begun.ids, *ids), (*begun.seen, *new), tuple(history))
+
+
+def pictures_of(messages: Iterable[Message]) -> list[Picture | EnclosedImage]:
+    """List the images of messages, in order."""
+    parts = (part for message in messages for part in message.parts)
+    return [part for part in parts if isinstance(part, Picture | EnclosedImage)]
+
+
+def expand_images(ids: Sequence[int], placeholder: int, tokens: Sequence[int]) -> list[int]:
+    """Repeat the placeholder of each image as often as the image has tokens.
+
+    Raises `ModelError` if there are more or fewer placeholders than images.
+    """
+    places = ids.count(placeholder)
+    if places != len(tokens):
+        raise ModelError(f"The chat template has {places} places for {len(tokens)} pictures.")
+    counts = iter(tokens)
+    return [id for token in ids for id in [token] * (next(counts) if token == placeholder else 1)]
 
 
 def write(
@@ -127,14 +141,7 @@ def write(
     A reply depends on its prompt, its generator and, in the last bits of floating point, on the batch: the
     same batch gives the same replies. The room that one prompt leaves is no limit of others.
 
-    Args:
-        network: The model that samples.
-        prompts: One for each reply.
-        sampling: How tokens are drawn.
-        randoms: One random generator for each prompt.
-
-    Raises:
-        ContextTooLong: If a prompt leaves no room for a reply.
+    `randoms` has a generator for each prompt. Raises `ContextTooLong` if a prompt leaves no room for a reply.
     """
     most = [min(sampling.max_tokens, room_of(network, prompt)) for prompt in prompts]
     length = max(most)
@@ -148,10 +155,14 @@ def write(
         network.model.generate(
             **inputs, max_new_tokens=length, logits_processor=[sampler.choose], use_cache=True
         )
-    return [
-        _end_reply(network, prompt, ids[:room], logprobs[:room])
-        for prompt, room, ids, logprobs in zip(prompts, most, sampler.ids, sampler.logprobs, strict=True)
-    ]
+    ends, decode = network.checkpoint.ends, network.checkpoint.decode
+    replies: list[GeneratedReply] = []
+    for prompt, room, ids, logprobs in zip(prompts, most, sampler.ids, sampler.logprobs, strict=True):
+        count = next((at + 1 for at, token in enumerate(ids[:room]) if token in ends), len(ids[:room]))
+        text = opening_of(prompt.text) + decode(ids[:count])
+        finish = FinishReason.STOP if count and ids[count - 1] in ends else FinishReason.LENGTH
+        replies.append(GeneratedReply(text, tuple(ids[:count]), tuple(logprobs[:count]), finish))
+    return replies
 
 
 def room_of(network: TrainableModel, prompt: GenerationPrompt) -> int:
@@ -165,16 +176,6 @@ def room_of(network: TrainableModel, prompt: GenerationPrompt) -> int:
     return context - len(prompt.ids)
 
 
-def _end_reply(
-    network: TrainableModel, prompt: GenerationPrompt, ids: list[int], logprobs: list[float]
-) -> GeneratedReply:
-    ends = network.checkpoint.ends
-    end = next((at + 1 for at, token in enumerate(ids) if token in ends), len(ids))
-    text = opening_of(prompt.text) + network.checkpoint.decode(ids[:end])
-    finish = FinishReason.STOP if end and ids[end - 1] in ends else FinishReason.LENGTH
-    return GeneratedReply(text, tuple(ids[:end]), tuple(logprobs[:end]), finish)
-
-
 def inputs_of(
     network: TrainableModel,
     ids: Sequence[Sequence[int]],
@@ -184,11 +185,8 @@ def inputs_of(
 ) -> dict[str, Any]:
     """Build the tensors of a batch: ids, attention, kinds of tokens, images.
 
-    Args:
-        network: The model.
-        ids: Of each row; placeholders of images expanded.
-        seen: The images of each row.
-        left: Whether shorter rows are padded on the left, as for sampling, or on the right.
+    `ids` and `seen` are the tokens, with placeholders expanded, and the images of each row. Shorter rows are
+    padded on the left for sampling (`left`), otherwise on the right.
     """
     torch = library("torch")
     width = max(map(len, ids))

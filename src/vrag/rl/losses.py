@@ -169,7 +169,10 @@ def policy_loss(  # noqa: PLR0913 - an array each
         if settings.entropy:
             total = total - settings.entropy * (parts["entropy"] * scale).sum()
     parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(new - from_)}
-    return PolicyLoss(total, _statistics(parts, active))
+    tokens = int(active.sum())
+    sums = {name: float(_select(part.detach().float(), active).sum()) for name, part in parts.items()}
+    means = {name: value / max(tokens, 1) for name, value in sums.items()}
+    return PolicyLoss(total, means | {"tokens": float(tokens)})
 
 
 def _select(values: Tensor, active: Tensor) -> Tensor:
@@ -197,12 +200,3 @@ def _low_variance(difference: Tensor) -> Tensor:
     """exp(d) - d - 1, never negative."""
     cut = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     return cut.exp() - cut - 1
-
-
-def _statistics(parts: Mapping[str, Tensor], active: Tensor) -> dict[str, float]:
-    tokens = int(active.sum())
-    means = {
-        name: float(_select(part.detach().float(), active).sum()) / max(tokens, 1)
-        for name, part in parts.items()
-    }
-    return means | {"tokens": float(tokens)}

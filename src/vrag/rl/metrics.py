@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.atomic_io import Journal, read_lines, write_lines
 from vrag.errors import RunError
+from vrag.rollouts.resumable_store import report_disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -80,7 +81,7 @@ class MetricsFile:
         Raises:
             RunError: If a line that is whole is damaged, or the disk refuses.
         """
-        with _report_errors(path):
+        with report_disk_errors(path, RunError):
             path.parent.mkdir(parents=True, exist_ok=True)
             lines = read_lines(path, missing_ok=True)
             kept = [
@@ -106,7 +107,7 @@ class MetricsFile:
         """
         kept = {name: _finite(value) for name, value in values.items()}
         line = json.dumps({"step": step, **kept}, allow_nan=False)
-        with _report_errors(self.path):
+        with report_disk_errors(self.path, RunError):
             self._journal.append(line.encode())
 
 
@@ -176,14 +177,3 @@ def _finite(value: Any) -> float | None:  # noqa: ANN401 - numbers of several li
     if not math.isfinite(number) or abs(number) > MAX_VALUE:
         return None
     return int(value) if isinstance(value, Integral) else number
-
-
-@contextmanager
-def _report_errors(path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise RunError(
-            f"{path} cannot be written: {reason}.", "Free some disk space or fix the permissions."
-        ) from error

@@ -126,19 +126,13 @@ class TrainableModel:
 def open_network(
     folder: Path, *, device: str = "auto", dtype: str = "float32", autocast: Autocast = "off"
 ) -> TrainableModel:
-    """Load a checkpoint for training.
+    """Load a checkpoint of a Qwen-VL family for training.
 
-    Args:
-        folder: Of a Qwen-VL family, as transformers saves it.
-        device: `auto`, `cpu`, `cuda`, `cuda:1`.
-        dtype: Of the weights: `float32`, `bfloat16`, `float16`. In half precision small steps round away: a
-            weight of 0.1 in bfloat16 does not notice a change of 1e-4.
-        autocast: Precision of layers while weights stay float32.
+    `dtype` is that of the weights. In half precision small steps round away: a weight of 0.1 in bfloat16 does
+    not notice a change of 1e-4. `autocast` is the precision of layers while weights stay float32.
 
-    Raises:
-        TrainingError: If there is no such folder.
-        ModelError: If it cannot be loaded, or there is no such device or precision.
-        MissingExtra: Without torch and transformers.
+    Raises `TrainingError` if there is no such folder, `ModelError` if it cannot be loaded, or there is no
+    such device or precision.
     """
     if not folder.is_dir():
         raise TrainingError(f"There is no checkpoint {folder}.", "Make one: vrag train make-tiny.")

@@ -365,7 +365,7 @@ def _draw_panel(axes: Any, panel: Panel, extent: tuple[float, float]) -> None:  
     axes.set_xlim(*(extent if extent[0] < extent[1] else (extent[0] - 0.5, extent[0] + 0.5)))
     axes.locator_params(axis="x", integer=True, nbins=6)
     axes.locator_params(axis="y", nbins=4)
-    axes.yaxis.set_major_formatter(_format_tick)
+    axes.yaxis.set_major_formatter(lambda value, _position: short(value))
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
     title = axes.set_title(_clean(panel.title, 40), loc="left", pad=20, weight="bold", size=11)
@@ -384,10 +384,6 @@ def _draw_panel(axes: Any, panel: Panel, extent: tuple[float, float]) -> None:  
     for position, label, color in _end_labels(panel, low, high):
         style = {"va": "center", "color": f"C{color % COLORS}", "gid": f"last-{color}"}
         _text(axes, 1.02, position, label, transform=axes.transAxes, **style)
-
-
-def _format_tick(value: float, _position: int) -> str:
-    return short(value)
 
 
 def _draw_curve(axes: Any, curve: Curve, *, raw: bool) -> None:  # noqa: ANN401
@@ -431,17 +427,14 @@ def _end_labels(panel: Panel, low: float, high: float) -> Iterator[tuple[float, 
     if len(curves) > MAX_LABELLED:
         return
     curves.sort(key=lambda curve: curve.points[-1][1])
-    positions: list[float] = []
-    for curve in curves:
-        position = min(max((curve.points[-1][1] - low) / (high - low), 0.0), 1.0)
-        positions.append(max(position, positions[-1] + LABEL_GAP) if positions else position)
-    for number in reversed(range(len(positions))):
-        ceiling = 1.0 if number == len(positions) - 1 else positions[number + 1] - LABEL_GAP
-        positions[number] = min(positions[number], ceiling)
-    for curve, position in zip(curves, positions, strict=True):
+    lowest = 0.0
+    for number, curve in enumerate(curves):
         value = curve.points[-1][1]
-        percent = panel.unit.startswith("%")
-        yield position, f"{short(round(value, 1))}%" if percent else short(value), curve.color
+        lowest = max(lowest, min(max((value - low) / (high - low), 0.0), 1.0))
+        position = min(lowest, 1.0 - LABEL_GAP * (len(curves) - 1 - number))
+        text = f"{short(round(value, 1))}%" if panel.unit.startswith("%") else short(value)
+        yield position, text, curve.color
+        lowest += LABEL_GAP
 
 
 def _draw_legend(figure: Any, labels: Sequence[str], corner: tuple[float, float]) -> None:  # noqa: ANN401

@@ -193,7 +193,12 @@ def _count_kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
         raise _UnusableCallError("The policy does not report the log-probability of every token.")
     decode = vocabulary.decode
     whole = decode(call.ids)
-    executed = _executed_text(call, whole)
+    opened = _OPENED.match(call.reply)
+    starts = (0, opened.end()) if opened else (0,)
+    start = next((start for start in starts if whole.startswith(call.reply[start:])), None)
+    if start is None:
+        raise _UnusableCallError("The reply is not the text of its tokens.")
+    executed = call.reply[start : call.executed]  # text of its tokens, not of the prompt
     count = count_covering(call.ids, executed, decode)
     if executed.endswith("\ufffd"):
         while decode(call.ids[:count]) + decode(call.ids[count:]) != whole:
@@ -202,19 +207,6 @@ def _count_kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
     if not count + ended:
         raise _UnusableCallError("Nothing of the reply was carried out.")
     return count + ended
-
-
-def _executed_text(call: ModelCalled, decoded: str) -> str:
-    """The part of the reply that was carried out and is text of its tokens, not of the prompt.
-
-    Raises:
-        _UnusableCallError: If the reply is not the text of its tokens.
-    """
-    opened = _OPENED.match(call.reply)
-    for opening in ["", opened[0]] if opened else [""]:
-        if decoded.startswith(call.reply[len(opening) :]):
-            return call.reply[len(opening) : call.executed]
-    raise _UnusableCallError("The reply is not the text of its tokens.")
 
 
 def _list_images(sha256: str, files: Mapping[str, bytes]) -> list[str]:
@@ -231,6 +223,8 @@ def _list_images(sha256: str, files: Mapping[str, bytes]) -> list[str]:
 
 def _find_fault(partial: _PartialRow, files: Mapping[str, bytes], vocabulary: Vocabulary) -> str:
     """Return the reason a row cannot be trained on; empty when it can."""
+    from PIL import Image, UnidentifiedImageError
+
     sampled = {token for token, own in zip(partial.tokens, partial.own, strict=True) if own}
     if sampled & vocabulary.forbidden:
         return "The model sampled the placeholder of a picture."
@@ -238,8 +232,10 @@ def _find_fault(partial: _PartialRow, files: Mapping[str, bytes], vocabulary: Vo
     if len(placed) != len(partial.images):
         return f"There are {len(partial.images)} pictures and places for {len(placed)}."
     for number, (sha256, count) in enumerate(zip(partial.images, placed, strict=True), 1):
-        size = _read_size(files.get(f"{sha256}.jpg"))
-        if size is None:
+        try:
+            with Image.open(io.BytesIO(files.get(f"{sha256}.jpg", b"")), formats=("JPEG",)) as image:
+                size = Size(*image.size)
+        except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
             return f"Picture {number} is missing from the run."
         if count != vocabulary.features(size):
             return (
@@ -247,14 +243,3 @@ def _find_fault(partial: _PartialRow, files: Mapping[str, bytes], vocabulary: Vo
                 f"and {vocabulary.features(size)} features."
             )
     return ""
-
-
-def _read_size(jpeg: bytes | None) -> Size | None:
-    """The size of an image from the head of its file; None when there is none."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(jpeg or b""), formats=("JPEG",)) as image:
-            return Size(*image.size)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
-        return None

@@ -49,8 +49,7 @@ class SftDataset:
 def find_recordings(folders: Iterable[Path]) -> list[Path]:
     """Find the folders of all recorded runs in some folders, at any depth, in order.
 
-    Raises:
-        TrainingError: If there are none.
+    Raises `TrainingError` if there are none.
     """
     roots = list(folders)
     found = [
@@ -70,8 +69,7 @@ def find_recordings(folders: Iterable[Path]) -> list[Path]:
 def digest_of(runs: Iterable[Path]) -> str:
     """Hash the names and contents of runs, in their order, whatever folder they are in.
 
-    Raises:
-        TrainingError: If one cannot be read.
+    Raises `TrainingError` if one cannot be read.
     """
     digest = hashlib.sha256()
     for run in runs:
@@ -159,12 +157,7 @@ def sft_rows(network: TrainableModel, events: Sequence[Event], files: Mapping[st
     """Make the rows of a run that another policy made: a person, an expert, a script.
 
     Each reply up to the end of its action is encoded, with the end of a turn behind it. Its own tokens are
-    those that are learned.
-
-    Args:
-        network: The model that learns.
-        events: Of one run.
-        files: Those that the run names by hash.
+    those that are learned by `network`.
     """
     conversation = _TokenizedConversation(network, files)
     tokenized = [
@@ -212,15 +205,17 @@ class _TokenizedConversation:
         return event.model_copy(update=changes)
 
     def _read_message(self, sha256: str) -> Message:
-        if sha256 not in self._messages:
-            value: dict[str, Any] = json.loads(self._files[f"{sha256}.json"])
-            self._messages[sha256] = Message(Role(value["role"]), tuple(map(self._read_part, value["parts"])))
-        return self._messages[sha256]
-
-    def _read_part(self, part: Mapping[str, Any]) -> Text | EnclosedImage:
-        if "picture" not in part:
-            return Text(str(part["text"]))
-        sha256 = str(part["picture"])
-        jpeg = self._files[f"{sha256}.jpg"]
-        self._network.see(sha256, jpeg)  # raises if it is damaged
-        return EnclosedImage(sha256, Size(1, 1), jpeg, sha256)
+        if sha256 in self._messages:
+            return self._messages[sha256]
+        value: dict[str, Any] = json.loads(self._files[f"{sha256}.json"])
+        parts: list[Text | EnclosedImage] = []
+        for part in value["parts"]:
+            if "picture" in part:
+                picture = str(part["picture"])
+                jpeg = self._files[f"{picture}.jpg"]
+                self._network.see(picture, jpeg)  # raises if it is damaged
+                parts.append(EnclosedImage(picture, Size(1, 1), jpeg, picture))
+            else:
+                parts.append(Text(str(part["text"])))
+        self._messages[sha256] = message = Message(Role(value["role"]), tuple(parts))
+        return message

@@ -92,8 +92,7 @@ class BatchedSearcher(ForwardedItems):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first; see `Searcher.search`.
 
-        Raises:
-            SearchError: If a query is empty or `top_k` not within 1 to 1000.
+        Raises `SearchError` if a query is empty or `top_k` not within 1 to 1000.
         """
         pending = _PendingSearch(queries, top_k)
         with self._lock:

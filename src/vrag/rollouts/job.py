@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.agent import Agent
     from vrag.rollouts.rollout import Rollout, RolloutAttempt
-    from vrag.rollouts.rollout_store import RolloutEntry, RolloutStore
+    from vrag.rollouts.rollout_store import RolloutStore
 
 MIN_FAILURES, FAILURES_PER_WORKER = 8, 2
 """Failures in a row after which a job gives up: at least so many, and so many times the concurrency."""
@@ -78,8 +78,7 @@ class RolloutJob:
     async def rollouts(self, agent: Callable[[RolloutAttempt], Agent]) -> AsyncGenerator[Rollout, None]:
         """Make the missing rollouts as `roll_out` does, and yield each when it is safe on disk.
 
-        Raises:
-            RunError: If the disk refuses.
+        Raises `RunError` if the disk refuses.
         """
         self.start = time.monotonic()
         made = roll_out(self.missing, agent, concurrency=self.concurrency, seconds=self.seconds)
@@ -91,7 +90,13 @@ class RolloutJob:
                 except asyncio.CancelledError:  # what is being written is written
                     await asyncio.gather(keeping, return_exceptions=True)
                     raise
-                self._count(entry)
+                self.made += 1
+                self.steps += entry.steps
+                self.tokens += entry.tokens
+                self.failures_in_a_row = self.failures_in_a_row + 1 if entry.failure else 0
+                if entry.failure and entry.reason:
+                    self.failures[entry.reason] += 1
+                    self.examples[entry.reason] = entry.failure.partition(":")[2].strip()
                 yield rollout
                 if self.failures_in_a_row >= max(MIN_FAILURES, FAILURES_PER_WORKER * self.concurrency):
                     self.given_up = True
@@ -113,12 +118,3 @@ class RolloutJob:
         async with aclosing(self.rollouts(agent)) as rollouts:
             async for _ in rollouts:
                 progress()
-
-    def _count(self, entry: RolloutEntry) -> None:
-        self.made += 1
-        self.steps += entry.steps
-        self.tokens += entry.tokens
-        self.failures_in_a_row = self.failures_in_a_row + 1 if entry.failure else 0
-        if entry.failure and entry.reason:
-            self.failures[entry.reason] += 1
-            self.examples[entry.reason] = entry.failure.partition(":")[2].strip()

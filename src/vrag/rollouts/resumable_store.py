@@ -49,7 +49,16 @@ class RecordFile(Generic[M]):
         """Read all records; raise `error` if a line is damaged or the file cannot be read."""
         with report_disk_errors(self.path, self.error, "read"):
             lines = read_lines(self.path, missing_ok=True)
-        return [self._parse(line, number) for number, line in enumerate(lines, 1)]
+        records: list[M] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                records.append(self.model.model_validate_json(line))
+            except ValidationError as error:
+                raise self.error(
+                    f"Line {number} of {self.path} is damaged: {error.errors()[0]['msg']}.",
+                    "Remove the line, and its record is made again; or use another folder.",
+                ) from error
+        return records
 
     def open(self) -> Journal:
         """Open the file for `append`; there may be one writer at a time."""
@@ -65,15 +74,6 @@ class RecordFile(Generic[M]):
         """Replace all records at once while the file is not open."""
         with report_disk_errors(self.path, self.error):
             write_lines(self.path, (record.model_dump_json().encode() for record in records))
-
-    def _parse(self, line: bytes, number: int) -> M:
-        try:
-            return self.model.model_validate_json(line)
-        except ValidationError as error:
-            raise self.error(
-                f"Line {number} of {self.path} is damaged: {error.errors()[0]['msg']}.",
-                "Remove the line, and its record is made again; or use another folder.",
-            ) from error
 
 
 class ResumableStore(Generic[M]):

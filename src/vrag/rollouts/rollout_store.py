@@ -196,10 +196,8 @@ def open_rollout_store(folder: Path, made_with: Mapping[str, Any]) -> Generator[
 def read_entries(folder: Path) -> list[RolloutEntry]:
     """Read the attempts that are done, also while others are made; of one made again the last.
 
-    One whose run was deleted is not done.
-
-    Raises:
-        RunError: If the folder holds no rollouts, or a line is damaged.
+    One whose run was deleted is not done. Raises `RunError` if the folder holds no rollouts, or a line is
+    damaged.
     """
     if not (folder / MADE_WITH).is_file():
         raise RunError(f"{folder} holds no rollouts.", "Make some: vrag train rollout.")
@@ -209,14 +207,23 @@ def read_entries(folder: Path) -> list[RolloutEntry]:
 def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
     """Read the rollouts of a folder, one at a time; those of other cases are left out.
 
-    Raises:
-        RunError: If the folder holds no rollouts, or a run is damaged.
+    Raises `RunError` if the folder holds no rollouts, or a run is damaged.
     """
     store, known = RunStore(folder / RUNS), {case.uid: case for case in cases}
     for entry in read_entries(folder):
         if (case := known.get(entry.case)) is None:
             continue
-        events, files = ((), {}) if entry.run is None else _read_run(store, entry.run)
+        events: tuple[Event, ...] = ()
+        files: dict[str, bytes] = {}
+        if entry.run is not None:
+            try:
+                run = store.read(entry.run)
+                paths = sorted((run.directory / "files").iterdir())
+                events, files = run.events, {path.name: path.read_bytes() for path in paths}
+            except (RunError, OSError) as error:
+                reason = error.message if isinstance(error, RunError) else f"A run cannot be read: {error}."
+                hint = f"Delete {store.directory / entry.run}: the same command makes it again."
+                raise RunError(reason, hint) from error
         yield Rollout(
             attempt=RolloutAttempt(case=case, sample=entry.sample),
             events=events,
@@ -224,17 +231,6 @@ def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
             failure=entry.failure,
             seconds=entry.seconds,
         )
-
-
-def _read_run(store: RunStore, id: str) -> tuple[tuple[Event, ...], dict[str, bytes]]:
-    """The events of a run, and the files that they name."""
-    try:
-        run = store.read(id)
-        files = {path.name: path.read_bytes() for path in sorted((run.directory / "files").iterdir())}
-    except (RunError, OSError) as error:
-        message = error.message if isinstance(error, RunError) else f"A run cannot be read: {error}."
-        raise RunError(message, f"Delete {store.directory / id}: the same command makes it again.") from error
-    return run.events, files
 
 
 def _store(folder: Path) -> ResumableStore[RolloutEntry]:

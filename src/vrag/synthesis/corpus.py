@@ -88,8 +88,7 @@ class _PlannedDocument:
 def synthesize(options: SynthesisOptions) -> Corpus:
     """Make documents with a text layer, questions, gold pages and gold boxes.
 
-    Raises:
-        CaseError: If the options contradict each other, or there are too few words for so many pages.
+    Raises `CaseError` if the options contradict each other, or there are too few words for so many pages.
     """
     _check(options)
     plan = _plan(options)
@@ -155,9 +154,8 @@ def _check(options: SynthesisOptions) -> None:
 def write(corpus: Corpus, folder: Path) -> None:
     """Write a corpus; the documents of an earlier one are removed.
 
-    Raises:
-        CaseError: If the folder was not made here and is not empty, foreign documents are among its own, or
-            it cannot be written.
+    Raises `CaseError` if the folder was not made here and is not empty, foreign documents are among its own,
+    or it cannot be written.
     """
     documents = folder / "documents"
     try:
@@ -184,8 +182,7 @@ def _write_manifest(folder: Path, documents: AbstractSet[str]) -> None:
 def _former_documents(folder: Path) -> set[str]:
     """The documents of an earlier corpus in the folder; none where it is new.
 
-    Raises:
-        CaseError: If the folder was not made here, its manifest is damaged, or it has foreign documents.
+    Raises `CaseError` if the folder was not made here, its manifest is damaged, or it has foreign documents.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return set()

@@ -53,9 +53,8 @@ COLOURS: Mapping[str, Colour] = {
 def check_vocabulary(words: Words, colours: Mapping[str, Colour]) -> None:
     """Refuse words that would make a question ambiguous or give its answer away.
 
-    Raises:
-        CaseError: If a list is empty, or a word is not one lower-case ASCII word, occurs twice, or holds the
-            name of a colour.
+    Raises `CaseError` if a list is empty, or a word is not one lower-case ASCII word, occurs twice, or holds
+    the name of a colour.
     """
     every = (*words.first, *words.second, *colours)
     if not (words.first and words.second and colours):
@@ -124,16 +123,9 @@ def deal_names(
 
     Names are taken along the diagonals of the square first × second word, back and forth, so that each
     shares one word with another: for every page there is one that a search may confuse with it. Those held
-    out are made of words that occur in training.
+    out are made of words that occur in training. `train` and `held_out` are numbers of pages.
 
-    Args:
-        words: To make names of.
-        train: Pages to train on.
-        held_out: Pages held out.
-        random: Decides which words meet.
-
-    Raises:
-        CaseError: If there are too few words for so many pages, or too few pages to train on.
+    Raises `CaseError` if there are too few words for so many pages, or too few pages to train on.
     """
     most = min(len(words.first), len(words.second))
     if train + held_out > most * most:

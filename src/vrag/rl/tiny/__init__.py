@@ -98,7 +98,18 @@ def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SettingsError(f"{folder} is not empty.", "Use another folder, or empty it.")
     tokenizer = _tokenizer(["system", "user", "assistant", *words])
-    profile = _profile(options)
+    family = PROFILES[options.family]
+    linear, graph = _read_list("instructions.json")
+    profile = replace(
+        family,
+        name=f"tiny-{family.name}",
+        min_tokens=options.picture_tokens,
+        max_tokens=options.picture_tokens,
+        graph_tokens=options.picture_tokens,
+        instruction=linear,
+        graph_instruction=graph,
+        models=(),
+    )
 
     def write(partial: Path) -> None:
         with loading():
@@ -111,37 +122,18 @@ def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = 
     return profile
 
 
-def _profile(options: TinyOptions) -> Profile:
-    family = PROFILES[options.family]
-    linear, graph = _read_list("instructions.json")
-    return replace(
-        family,
-        name=f"tiny-{family.name}",
-        min_tokens=options.picture_tokens,
-        max_tokens=options.picture_tokens,
-        graph_tokens=options.picture_tokens,
-        instruction=linear,
-        graph_instruction=graph,
-        models=(),
-    )
-
-
-def _pieces() -> list[str]:
-    """Texts that are one token each, so that the fixed parts of turns are short.
-
-    Pieces of the grammar, the instructions, and the texts of prompts between their placeholders.
-    """
-    between = (piece for text in texts(without=_UNTAUGHT) for piece in _PLACES.split(text))
-    long = {piece for piece in between if len(piece) >= MIN_PIECE_CHARACTERS}
-    return [*_read_list("pieces.json"), *_read_list("instructions.json"), *sorted(long)]
-
-
 def _read_list(name: str) -> list[str]:
     return json.loads((files(__name__) / name).read_text(encoding="utf-8"))
 
 
 def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries are not typed
-    """Bytes, the words of the corpus, and pieces of the grammar whose text is the same byte for byte."""
+    """Bytes, the words of the corpus, and texts that are one token each, so that the fixed parts are short.
+
+    Those are pieces of the grammar, the instructions, and the texts of prompts between their placeholders.
+    """
+    between = (piece for text in texts(without=_UNTAUGHT) for piece in _PLACES.split(text))
+    long = {piece for piece in between if len(piece) >= MIN_PIECE_CHARACTERS}
+    pieces = [*_read_list("pieces.json"), *_read_list("instructions.json"), *sorted(long)]
     tk = library("tokenizers")
     bpe = tk.Tokenizer(tk.models.BPE())
     bpe.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -153,7 +145,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
         show_progress=False,
     )
     bpe.train_from_iterator(corpus, trainer)
-    bpe.add_tokens([tk.AddedToken(piece, special=False, normalized=False) for piece in _pieces()])
+    bpe.add_tokens([tk.AddedToken(piece, special=False, normalized=False) for piece in pieces])
     made = library("transformers").PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=_END, pad_token=_PAD, additional_special_tokens=list(_VISION)
     )

@@ -1,1 +1,1 @@
-"""Trainers: `local` and `supervised` in this process, `verl` on many GPUs."""
+"""Trainers: `local` in this process, `verl` on many GPUs."""

@@ -1,11 +1,11 @@
-"""Reinforcement learning in one process, on a CPU or one GPU: rollouts, rewards, credit, update.
+"""Training in one process, on a CPU or one GPU: by reinforcement, and supervised by recorded runs.
 
 Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
 training can be repeated bit by bit, and resumes from a checkpoint as if it had never stopped: randomness
 is seeded by run, step, case and sample, and batches are joined at a barrier. This holds on the same
 machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.checkpoints`. Without
 it, runs advance on their own; no rollout is lost or counted twice, but batches, and so last bits, differ
-from time to time.
+from time to time. Supervised batches are drawn by seed and step, and so always repeatable in this sense.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.rows import rows_of
 from vrag.rl.sft_dataset import vocabulary_of
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
-from vrag.rollouts.rollout import RolloutAttempt, roll_out
+from vrag.rollouts.rollout import attempts_of, roll_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from vrag.rl.metrics import MetricsFile
     from vrag.rl.model import TrainableModel
     from vrag.rl.rows import Row, RunRows
-    from vrag.rollouts.rollout import Rollout
+    from vrag.rollouts.rollout import Rollout, RolloutAttempt
     from vrag.types import Case
 
 
@@ -186,8 +186,7 @@ class LocalTrainer:
         The random numbers of an evaluation are the same at every step.
         """
         options = self.options
-        samples = range(options.evaluate_samples)
-        attempts = [RolloutAttempt(case=case, sample=sample) for case in cases for sample in samples]
+        attempts = attempts_of(cases, options.evaluate_samples)
         sampling = SamplingOptions(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
         scored = await self._score_rollouts(attempts, sampling, 0)
         return {f"eval/{name}": value for name, value in _mean_rewards(scored).items()}
@@ -208,10 +207,7 @@ class LocalTrainer:
         """Make rollouts, rewards, advantages, and an update."""
         began = time.perf_counter()
         options = self.options
-        samples = range(options.group)
-        attempts = [
-            RolloutAttempt(case=case, sample=sample) for case in self._draw(step) for sample in samples
-        ]
+        attempts = attempts_of(self._draw(step), options.group)
         sampling = SamplingOptions(temperature=options.temperature, max_tokens=options.max_tokens)
         scored = await self._score_rollouts(attempts, sampling, step)
         rolled = time.perf_counter()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from vrag.model_profiles import Profile
     from vrag.rl.trainers.verl.options import VerlOptions
     from vrag.rl.trainers.verl.policy import ChatTemplate
-    from vrag.rl.trainers.verl.rollout import Output
 
 log = logging.getLogger("vrag.rl")
 _PLACE = "verl.experimental.agent_loop.agent_loop"
@@ -47,11 +46,7 @@ def vimrag(**options: Any) -> Any:  # noqa: ANN401
 
 @cache
 def loop_class(agent: str) -> type[Any]:
-    """Make a subclass of verl's `AgentLoopBase`, whose `run` returns the outputs of one rollout.
-
-    Raises:
-        MissingExtra: Without verl.
-    """
+    """Make a subclass of verl's `AgentLoopBase`, whose `run` returns the outputs of one rollout."""
     place = library(_PLACE)
 
     class Loop(place.AgentLoopBase):
@@ -65,36 +60,25 @@ def loop_class(agent: str) -> type[Any]:
         async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[Any]:  # noqa: ANN401
             """Return the outputs of a rollout, one for each row, in order; none when it has no reward."""
             try:
-                outputs, metrics = await _roll_out(self, agent, sampling_params, row)
+                rollout = prepare_rollout(self, sampling_params, row)
+                options, counter, attempt = rollout.options, rollout.policy.counter, rollout.attempt
+                played = await play(attempt, agent, rollout.policy, options, rollout.profile)
+                step = int(row.get("global_steps", 0))
+                outputs, faults = outputs_of(played, rollout.template.vocabulary, options.ggpo, counter, step)
+                record(played, options.records, agent=agent, step=step, rows=len(outputs), faults=faults)
             except Exception:  # a fault of one rollout must not end its group
                 log.exception("A rollout of %s failed.", row.get("id", row.get("uid", "a question")))
                 return []
-            loop_metrics = place.AgentLoopMetrics(**metrics)
-            return [place.AgentLoopOutput(**vars(output), metrics=loop_metrics) for output in outputs]
+            if not outputs:
+                log.warning("A rollout of %s leaves its group: %s", attempt.case.uid, " ".join(faults))
+            metrics = place.AgentLoopMetrics(
+                generate_sequences=counter.seconds,
+                tool_calls=max(0.0, played.rollout.seconds - counter.seconds),
+                num_preempted=counter.preempted,
+            )
+            return [place.AgentLoopOutput(**vars(output), metrics=metrics) for output in outputs]
 
     return Loop
-
-
-async def _roll_out(
-    loop: Any,  # noqa: ANN401 - a loop of verl
-    agent: str,
-    sampling: dict[str, Any],
-    row: dict[str, Any],
-) -> tuple[list[Output], dict[str, Any]]:
-    """Return the outputs of a rollout, and verl's metrics of it, in seconds."""
-    rollout = prepare_rollout(loop, sampling, row)
-    options, counter = rollout.options, rollout.policy.counter
-    played = await play(rollout.attempt, agent, rollout.policy, options, rollout.profile)
-    step = int(row.get("global_steps", 0))
-    outputs, faults = outputs_of(played, rollout.template.vocabulary, options.ggpo, counter, step)
-    record(played, options.records, agent=agent, step=step, rows=len(outputs), faults=faults)
-    if not outputs:
-        log.warning("A rollout of %s leaves its group: %s", rollout.attempt.case.uid, " ".join(faults))
-    return outputs, {
-        "generate_sequences": counter.seconds,
-        "tool_calls": max(0.0, played.rollout.seconds - counter.seconds),
-        "num_preempted": counter.preempted,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +93,10 @@ class PreparedRollout:
 
 
 def prepare_rollout(loop: Any, sampling: dict[str, Any], row: dict[str, Any]) -> PreparedRollout:  # noqa: ANN401
-    """Build the case, the policy and the template of one rollout.
+    """Build the case, the policy and the template of one rollout of verl's loop from a row of the data.
 
-    Args:
-        loop: An agent loop of verl.
-        sampling: Sampling parameters of verl.
-        row: A row of the data.
-
-    Raises:
-        SettingsError: If the row lacks its question, or the model is of no known family.
-        ModelError: If the model has no vision tokens.
+    Raises `SettingsError` if the row lacks its question or the model is of no known family, `ModelError` if
+    the model has no vision tokens.
     """
     options = options_of(loop.config)
     profile = open_profile(options, loop.hf_model_type, str(loop.config.actor_rollout_ref.model.path))

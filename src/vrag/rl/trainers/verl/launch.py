@@ -41,12 +41,7 @@ class Launch:
         return [*command, "--config-name", self.configuration, *self.settings]
 
     def compose(self) -> Any:  # noqa: ANN401 - a DictConfig
-        """Compose the configuration with verl's own Hydra, as the command does.
-
-        Raises:
-            MissingExtra: Without verl.
-            Exception: Of Hydra, for a setting that no section has.
-        """
+        """Compose the configuration with verl's own Hydra, which raises for a setting that no section has."""
         library("verl")
         hydra = library("hydra")
         folder = str(shipped()[self.configuration].parent)
@@ -62,17 +57,9 @@ def prepare_launch(
     settings: tuple[str, ...] = (),
     overrides: tuple[str, ...] = (),
 ) -> Launch:
-    """Check the names and choose the attention implementation.
+    """Check the names and choose the attention implementation; raise `SettingsError` if a name is unknown.
 
-    Args:
-        configuration: One of `shipped`.
-        agent: One of `LOOPS`.
-        attention: One of `IMPLEMENTATIONS`, or `auto`: by what is installed, unless `overrides` name one.
-        settings: Of the files, the model, the servers.
-        overrides: Further settings of the user, which win.
-
-    Raises:
-        SettingsError: If a name is unknown.
+    `auto` goes by what is installed, unless `overrides`, the further settings of the user, name another one.
     """
     if configuration not in shipped():
         raise SettingsError(
@@ -93,8 +80,7 @@ def prepare_launch(
 def judge_settings(url: str, model: str) -> tuple[str, ...]:
     """Write the judge as settings of verl.
 
-    Raises:
-        SettingsError: If only its server or only its name is given: every rollout would fail.
+    Raises `SettingsError` if only its server or only its name is given: every rollout would fail.
     """
     if not url and not model:
         return ()
@@ -270,10 +256,9 @@ def least_memory(config: Any, parameters: int, vocabulary: int = VOCABULARY) -> 
 
 
 def count_parameters(model: str) -> tuple[int, int] | None:
-    """Count the weights and the vocabulary of a model; None if neither files nor the table tell.
+    """Count the weights and the vocabulary of a model: a folder, or a name of the hub that we configure.
 
-    Args:
-        model: A folder with a checkpoint, or a name of the hub that a configuration ships.
+    None if neither files nor the table tell.
     """
     folder = Path(model).expanduser()
     sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vrag.agent.policies.local_model import as_chat, opening_of
 from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Role, Sampled, Tokens
 from vrag.errors import ContextTooLong, ModelError
+from vrag.rl.generation import expand_images, pictures_of
 from vrag.rl.rows import Vocabulary, count_covering
 
 if TYPE_CHECKING:
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
 
 _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
 _TURNS = ("<|im_start|>",)
-
-
-class Tokenizer(Protocol):
-    """The used part of a tokenizer of transformers."""
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """Encode text; special tokens in it are recognized."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,24 +43,9 @@ class ChatTemplate:
     """Tokens that the model must not sample: marks of pictures and of turns."""
 
     def tokens(self, text: str, pictures: Sequence[Size]) -> list[int]:
-        """Encode a text, with as many placeholders for each picture as it has features.
-
-        Raises:
-            ModelError: If the text has another number of places for pictures.
-        """
-        given = iter(pictures)
-        ids: list[int] = []
-        places = 0
-        for token in self.encode(text):
-            if token != self.vocabulary.image:
-                ids.append(token)
-                continue
-            places += 1
-            if (size := next(given, None)) is not None:
-                ids += [token] * self.vocabulary.features(size)
-        if places != len(pictures):
-            raise ModelError(f"The chat template has {places} places for {len(pictures)} pictures.")
-        return ids
+        """Encode a text, with as many placeholders for each picture as it has features."""
+        counts = [self.vocabulary.features(size) for size in pictures]
+        return expand_images(self.encode(text), self.vocabulary.image, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +69,7 @@ class TokenConversation:
     _sampled: tuple[int, ...] = field(default=())
 
     def prompt(self, history: Sequence[Message]) -> TokenPrompt:
-        """Build the next prompt: an extension of the last one, or a new one where the context was rebuilt.
-
-        Raises:
-            ModelError: If the chat template cannot write it.
-        """
+        """Build the next prompt: an extension of the last one, or a new one where the context was rebuilt."""
         new = history[len(self._history) :]
         goes_on = (
             self._prompt is not None
@@ -104,7 +78,13 @@ class TokenConversation:
             and len(new) > 1
             and new[0].role is Role.ASSISTANT
         )
-        self._prompt = self._extend(new) if goes_on else self._start(history)
+        if goes_on:
+            self._prompt = self._extend(new)
+        else:
+            text = self._render(map(as_chat, history))
+            pictures = tuple(pictures_of(history))
+            ids = self.template.tokens(text, [picture.canvas for picture in pictures])
+            self._prompt = TokenPrompt(tuple(ids), pictures, opening_of(text))
         self._history, self._sampled = tuple(history), ()
         return self._prompt
 
@@ -114,12 +94,6 @@ class TokenConversation:
         self._sampled = tuple(ids)
         return self._prompt.opening + self.template.vocabulary.decode(ids)
 
-    def _start(self, history: Sequence[Message]) -> TokenPrompt:
-        text = self._render(map(as_chat, history))
-        pictures = _pictures(history)
-        ids = self.template.tokens(text, [picture.canvas for picture in pictures])
-        return TokenPrompt(tuple(ids), pictures, opening_of(text))
-
     def _extend(self, new: Sequence[Message]) -> TokenPrompt:
         assert self._prompt is not None
         reply, *messages = new
@@ -128,25 +102,18 @@ class TokenConversation:
         _, found, text = self._render([*base, *map(as_chat, messages)]).partition(mark)
         if not found:
             raise ModelError("The chat template leaves out the model's reply.")
-        pictures = _pictures(messages)
+        pictures = pictures_of(messages)
         added = self.template.tokens(text, [picture.canvas for picture in pictures])
-        kept = self._kept(len(reply.text))
+        # Tokens through the end of the action that ran, as `vrag.rl.rows` keeps them, without the opening.
+        vocabulary, ids = self.template.vocabulary, self._sampled
+        wanted = vocabulary.decode(ids)[: max(0, len(reply.text) - len(self._prompt.opening))]
+        count = count_covering(ids, wanted, vocabulary.decode)
+        kept = ids[: count + (count < len(ids) and ids[count] in vocabulary.ends)]
         if kept and added and kept[-1] == added[0]:
             added = added[1:]  # the model ended its turn itself, and the template ends it too
         return TokenPrompt(
             (*self._prompt.ids, *kept, *added), (*self._prompt.pictures, *pictures), opening_of(text)
         )
-
-    def _kept(self, executed: int) -> tuple[int, ...]:
-        """The sampled tokens through the end of the action that ran, as `vrag.rl.rows` keeps them.
-
-        `executed` counts characters of the reply that ran, with its beginning by the template.
-        """
-        assert self._prompt is not None
-        vocabulary, ids = self.template.vocabulary, self._sampled
-        wanted = vocabulary.decode(ids)[: max(0, executed - len(self._prompt.opening))]
-        count = count_covering(ids, wanted, vocabulary.decode)
-        return ids[: count + (count < len(ids) and ids[count] in vocabulary.ends)]
 
     def _render(self, messages: Any) -> str:  # noqa: ANN401 - an iterable of what chat templates take
         try:
@@ -161,16 +128,10 @@ def open_template(
     features: Callable[[Size], int],
     options: Mapping[str, Any] | None = None,
 ) -> ChatTemplate:
-    """Open the chat template of a model of transformers.
+    """Open the chat template of a model of transformers; raise `ModelError` if it has no vision tokens.
 
-    Args:
-        processor: Its processor; its chat template is the one that knows pictures.
-        tokenizer: Its tokenizer.
-        features: How many tokens a picture takes: `Profile.visual_tokens`.
-        options: Of the chat template: `data.apply_chat_template_kwargs`.
-
-    Raises:
-        ModelError: If the model has no vision tokens.
+    The template of the processor is the one that knows pictures, which take `features` tokens
+    (`Profile.visual_tokens`). `options` are those of the template: `data.apply_chat_template_kwargs`.
     """
     image = tokenizer.convert_tokens_to_ids("<|image_pad|>")
     if image is None or image == tokenizer.unk_token_id:
@@ -199,11 +160,6 @@ def open_template(
         ),
         banned=tuple(known.values()),
     )
-
-
-def _pictures(messages: Sequence[Message]) -> tuple[Picture | EnclosedImage, ...]:
-    parts = (part for message in messages for part in message.parts)
-    return tuple(part for part in parts if isinstance(part, Picture | EnclosedImage))
 
 
 _NEVER = -100.0
@@ -323,28 +279,9 @@ class RolloutPolicy:
         prompt = self._conversation.prompt(history)
         most = self._budget.left(len(prompt.ids))
         began = time.perf_counter()
-        output = await self._sample(prompt, most)
-        self.counter.add(output, time.perf_counter() - began)
-        if output.stop_reason in {"abort", "aborted"} or not output.token_ids:
-            raise ModelError(f"The rollout server aborted the reply ({output.stop_reason or 'no token'}).")
-        ids = tuple(map(int, output.token_ids))
-        text = self._conversation.add_reply(ids)
-        ended = ids[-1] in self._template.vocabulary.ends
-        yield Delta(text)
-        yield Reply(
-            text,
-            FinishReason.LENGTH if len(ids) >= most and not ended else FinishReason.STOP,
-            Tokens(prompt=len(prompt.ids), completion=len(ids)),
-            Sampled(prompt_ids=prompt.ids, ids=ids, logprobs=_logprobs(output.log_probs, len(ids))),
-        )
-
-    async def aclose(self) -> None:
-        """Do nothing: the servers are verl's."""
-
-    async def _sample(self, prompt: TokenPrompt, most: int) -> Any:  # noqa: ANN401
         images = await asyncio.to_thread(lambda: [picture.image for picture in prompt.pictures])
         try:
-            return await self._server.generate(
+            output = await self._server.generate(
                 request_id=self._session,
                 prompt_ids=list(prompt.ids),
                 sampling_params=self._parameters | {"max_tokens": most},
@@ -353,9 +290,22 @@ class RolloutPolicy:
             )
         except Exception as error:  # a remote actor raises whatever it likes
             raise ModelError(f"The rollout server failed: {type(error).__name__}: {error}.") from error
+        self.counter.add(output, time.perf_counter() - began)
+        if output.stop_reason in {"abort", "aborted"} or not output.token_ids:
+            raise ModelError(f"The rollout server aborted the reply ({output.stop_reason or 'no token'}).")
+        ids = tuple(map(int, output.token_ids))
+        text = self._conversation.add_reply(ids)
+        ended = ids[-1] in self._template.vocabulary.ends
+        logprobs = tuple(map(float, output.log_probs or ()))
+        if len(logprobs) != len(ids) or not all(map(math.isfinite, logprobs)):
+            logprobs = (0.0,) * len(ids)  # verl computes its own for the update anyway
+        yield Delta(text)
+        yield Reply(
+            text,
+            FinishReason.LENGTH if len(ids) >= most and not ended else FinishReason.STOP,
+            Tokens(prompt=len(prompt.ids), completion=len(ids)),
+            Sampled(prompt_ids=prompt.ids, ids=ids, logprobs=logprobs),
+        )
 
-
-def _logprobs(given: Sequence[float] | None, count: int) -> tuple[float, ...]:
-    """Those of the server, if it returns all of them; verl computes its own for the update anyway."""
-    known = tuple(map(float, given or ()))
-    return known if len(known) == count and all(map(math.isfinite, known)) else (0.0,) * count
+    async def aclose(self) -> None:
+        """Do nothing: the servers are verl's."""

@@ -66,8 +66,7 @@ class PlayedRollout:
 def case_of(row: Mapping[str, Any]) -> Case:
     """Read the case in a row of the parquet that `vrag data convert` writes.
 
-    Raises:
-        SettingsError: If it lacks the question or the reference.
+    Raises `SettingsError` if it lacks the question or the reference.
     """
     extra: Mapping[str, Any] = row.get("extra_info") or {}
     rewarded: Mapping[str, Any] = row.get("reward_model") or {}
@@ -89,13 +88,8 @@ def case_of(row: Mapping[str, Any]) -> Case:
 def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -> Profile:
     """Find the profile of the model: the named one, that of its checkpoint, or that of its family.
 
-    Args:
-        options: Name it, or leave it to the checkpoint.
-        model_type: Of the checkpoint.
-        path: Its folder; a name of the hub has no profile.
-
-    Raises:
-        SettingsError: If it is of no known family, or its own profile cannot be read.
+    `path` is the folder of the checkpoint; a name of the hub has no profile. Raises `SettingsError` if the
+    model is of no known family, or its own profile cannot be read.
     """
     if options.profile != "auto":
         return profile_named(options.profile)
@@ -114,8 +108,7 @@ def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -
 def open_searcher(options: VerlOptions) -> Searcher:
     """Open the search server for all rollouts of this process; searches are batched.
 
-    Raises:
-        SettingsError, ServerError: If it cannot be opened.
+    Raises `SettingsError` or `ServerError` if it cannot be opened.
     """
     from vrag.rollouts.batched_search import BatchedSearcher
     from vrag.search.client import SearchClient
@@ -130,8 +123,7 @@ def open_searcher(options: VerlOptions) -> Searcher:
 def open_scorer(agent: str, options: VerlOptions) -> Scorer:
     """Open the scorer of rollouts: the composite reward for VRAG, the outcome for VimRAG.
 
-    Raises:
-        SettingsError: If the judge lacks its server or model, or the weights do not sum to 1.
+    Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
     """
     from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
 
@@ -177,14 +169,9 @@ def _load(place: str) -> Any:  # noqa: ANN401 - of any type
 async def play(
     attempt: RolloutAttempt, agent: str, policy: Policy, options: VerlOptions, profile: Profile
 ) -> PlayedRollout:
-    """Run an agent on a case and score it. Never raises for faults of the run: they are recorded.
+    """Run `vrag` or `vimrag` on a case and score it. Never raises for faults of the run: they are recorded.
 
-    Args:
-        attempt: The case, and which of its rollouts it is.
-        agent: `vrag` or `vimrag`.
-        policy: Of this run alone.
-        options: How it acts.
-        profile: Family of the model.
+    The policy is of this run alone.
     """
     hits = options.hits or METHODS[agent].hits
     environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
@@ -256,12 +243,7 @@ def outputs_of(
 ) -> tuple[list[Output], list[str]]:
     """Make the outputs of one rollout, in order, and list why calls are not among them.
 
-    Args:
-        played: The rollout and its reward; without a reward there are no outputs.
-        vocabulary: Of the model that sampled.
-        options: The rules of the masks.
-        counter: Of its calls.
-        step: The training step, for replies whose server does not report the version of its weights.
+    `step` is the training step, for replies whose server does not report the version of its weights.
     """
     rollout, reward, run = played.rollout, played.reward, played.rollout.trajectory
     if reward.total is None:

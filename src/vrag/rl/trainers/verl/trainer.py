@@ -37,11 +37,7 @@ def register() -> None:
 
 
 def trainer_class() -> type[Any]:
-    """Make a subclass of verl's `PPOTrainerSync`.
-
-    Raises:
-        MissingExtra: Without verl.
-    """
+    """Make a subclass of verl's `PPOTrainerSync`."""
     base = library("verl.trainer.ppo.v1.trainer_sync").PPOTrainerSync
 
     class VragTrainer(base):
@@ -167,15 +163,10 @@ def batch_credit(
 
 
 def credited(batch: Any, options: VerlOptions, *, scale: bool = True) -> BatchCredit:  # noqa: ANN401
-    """Put our advantages for the rows of a batch into verl's queue.
+    """Put our advantages for the rows of a batch (a `KVBatchMeta`) into verl's queue.
 
     Where a row has no gradient, the log-probabilities of the reference become those of the policy before the
     step: the low-variance KL and its gradient are 0 there.
-
-    Args:
-        batch: A `KVBatchMeta`.
-        options: The kind of credit.
-        scale: Whether to divide by the deviation of the group.
     """
     queue = library("transfer_queue")
     columns = ["response_mask", "rm_scores", "extra_fields", "old_log_probs", "ref_log_prob"]
