@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Hit, Query
 
+log = logging.getLogger("vrag.distill")
+MAX_INTERRUPTIONS = 10
+"""Attempts of a case that may be interrupted; after that the case is at fault: it may exhaust the machine."""
+
 
 class OracleSearcher(ForwardedItems):
     """The searcher of one case: its gold pages come first among the hits.
@@ -63,11 +67,6 @@ class OracleSearcher(ForwardedItems):
         """Search; gold pages come first, others in the order found. See `Searcher.search`."""
         found = self._searcher.search(queries, top_k)
         return [sorted(hits, key=lambda hit: not is_gold(hit, self._case)) for hits in found]
-
-
-log = logging.getLogger("vrag.distill")
-MAX_INTERRUPTIONS = 10
-"""Attempts of a case that may be interrupted; after that the case is at fault: it may exhaust the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

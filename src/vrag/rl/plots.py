@@ -365,7 +365,7 @@ def _draw_panel(axes: Any, panel: Panel, extent: tuple[float, float]) -> None:  
     axes.set_xlim(*(extent if extent[0] < extent[1] else (extent[0] - 0.5, extent[0] + 0.5)))
     axes.locator_params(axis="x", integer=True, nbins=6)
     axes.locator_params(axis="y", nbins=4)
-    axes.yaxis.set_major_formatter(lambda value, _position: short(value))
+    axes.yaxis.set_major_formatter(_format_tick)
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
     title = axes.set_title(_clean(panel.title, 40), loc="left", pad=20, weight="bold", size=11)
@@ -384,6 +384,10 @@ def _draw_panel(axes: Any, panel: Panel, extent: tuple[float, float]) -> None:  
     for position, label, color in _end_labels(panel, low, high):
         style = {"va": "center", "color": f"C{color % COLORS}", "gid": f"last-{color}"}
         _text(axes, 1.02, position, label, transform=axes.transAxes, **style)
+
+
+def _format_tick(value: float, _position: int) -> str:
+    return short(value)
 
 
 def _draw_curve(axes: Any, curve: Curve, *, raw: bool) -> None:  # noqa: ANN401
