@@ -61,12 +61,9 @@ class Prices(BaseModel):
     """The price of prompt tokens that the server had cached; None charges them like other prompt tokens."""
 
     def cost(self, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:
-        """Return the cost of a call; None when prices or counts are not known.
+        """Return the cost of a call with so many tokens; None when prices or counts are not known.
 
-        Args:
-            prompt: Tokens of the prompt, cached ones included.
-            completion: Tokens of the reply.
-            cached: Tokens of the prompt that were cached.
+        The tokens of the prompt include the cached ones.
 
         >>> Prices(prompt=2.0, completion=8.0).cost(500_000, 1_000)
         1.008

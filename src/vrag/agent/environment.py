@@ -146,21 +146,13 @@ class Environment:
         """Draw and encode the part of an item that a view shows.
 
         Raises `SearchError` if there is no such item, or it has no picture, and `CollectionError` if it
-        cannot be opened.
-        """
-        return picture_of(self.drawn(item, view), item, view, number=number, crop=crop)
-
-    def drawn(self, item: str, view: View) -> Image:
-        """Draw the part of an item that a view shows.
-
-        Raises `SearchError` if there is no such item, or it has no picture, and `CollectionError` if it
         cannot be opened, or is of another size now.
         """
-        whole = view.region == View.whole(view.item, view.shown).region
-        image = self.searcher.image(item, least=view.shown if whole else None)
-        if not whole and image.size != view.item:
+        is_whole = view.region == View.whole(view.item, view.shown).region
+        image = self.searcher.image(item, least=view.shown if is_whole else None)
+        if not is_whole and image.size != view.item:
             raise CollectionError(f"The picture of {item} changed its size.")
-        return draw_view(image, view)
+        return picture_of(draw_view(image, view), item, view, number=number, crop=crop)
 
     def region(self, source: View, sides: tuple[float, float, float, float]) -> Box | str:
         """Return the region of a model's box in item pixels, or a sentence that says why there is none."""

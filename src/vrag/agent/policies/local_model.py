@@ -85,14 +85,16 @@ def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -
     tokenizer = processor.tokenizer
     if not processor.chat_template:
         raise ModelError(f"{folder} has no chat template.", "Download the model again.")
-    ends = _ends(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+    ends: set[int] = set()
+    for ids in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
+        ends.update([ids] if isinstance(ids, int) else ids or [])
     # Settings that a checkpoint recommends, such as a penalty of repetitions, would apply unnoticed.
     model.generation_config = type(model.generation_config)(
         eos_token_id=sorted(ends), pad_token_id=tokenizer.pad_token_id, do_sample=False
     )
     named = (getattr(model.config, token, None) for token in _VISION)
     banned = tuple(sorted({int(token) for token in named if token is not None} - ends))
-    return Checkpoint(folder, name, profile, device, model, processor, ends, banned)
+    return Checkpoint(folder, name, profile, device, model, processor, frozenset(ends), banned)
 
 
 def family_of(folder: Path) -> Profile:
@@ -131,12 +133,6 @@ def _load(folder: Path, device: Device) -> tuple[Any, Any]:
             if is_out_of_memory(error):
                 raise
             raise ModelError(f"{folder} cannot be loaded: {error}", "Download the model again.") from error
-
-
-def _ends(*named: int | list[int] | None) -> frozenset[int]:
-    """Return the tokens at which a turn ends."""
-    lists = [[ids] if isinstance(ids, int) else ids or [] for ids in named]
-    return frozenset(token for ids in lists for token in ids)
 
 
 def as_chat(message: Message) -> dict[str, Any]:

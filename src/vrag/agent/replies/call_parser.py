@@ -103,15 +103,8 @@ def read_call(
 ) -> Turn[Call]:
     """Parse any text like `parse_call`, and repair replies that break the grammar but are unambiguous.
 
-    It never raises.
-
-    Args:
-        reply: The text that the model wrote.
-        known: The nodes and labels that the reply may leave out.
-        tools: Names of the custom tools.
-        crop: Whether `add_crop_node` is offered.
-        last: Whether the model had to answer: then any readable answer counts.
-        cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
+    It never raises. The reply may leave out what is `known`. If it is the last, any readable answer counts;
+    if it was cut off at its token limit, what does not end is not completed.
 
     >>> said = "<tool_call>{'name': 'add_answer_node', 'arguments': {'answer': 48200}}</tool_call>"
     >>> read_call(said, KnownNodes(("root", "fares"))).action

@@ -52,16 +52,10 @@ class Arguments:
         repair: Callable[[object], T] | None = None,
         aliases: tuple[str, ...] = (),
     ) -> T:
-        """Return an argument that must be there.
+        """Return an argument that must be there, under its name or an alias that models write.
 
-        Args:
-            name: The name of the argument.
-            read: Reads it by the schema.
-            repair: Reads it where `read` refuses; without one, it is refused.
-            aliases: Other names under which models write it.
-
-        Raises:
-            ValueError: If it is missing or not as expected; the message names it.
+        It is read by the schema, or, where that refuses it, by `repair`. Raises `ValueError` if it is missing
+        or not as expected; the message names it.
         """
         key = self._find(name, aliases)
         if key is None:
