@@ -70,7 +70,7 @@ class Way:
     search: Callable[[str], str]
     answer: Callable[[str], str]
     extend: Callable[[str, str], str]
-    """Of the name of an action of others and its text."""
+    """Of the name of a custom tool and its text."""
 
     def script(self, query: str = "ferry passengers", answer: str = "48,200") -> tuple[str, str]:
         """One search, then the answer."""

@@ -1,4 +1,4 @@
-"""Runs with actions of others."""
+"""Runs with custom tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions of others are kept within their bounds, whatever they give or raise."""
+"""Custom tools are kept within their bounds, whatever they give or raise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_scripts import PROFILE, VRAG, WAYS, Watching, Way, of
-from extension_runs import both, run, shown
+from custom_tool_runs import both, run, shown
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
@@ -54,9 +54,9 @@ class Giving:
         return self.found  # pyright: ignore[reportReturnType] - some give what they must not
 
 
-def giving(way: Way, extension: ToolPlugin, searcher: MemorySearcher, **options: object) -> list[Event]:
+def giving(way: Way, tool: ToolPlugin, searcher: MemorySearcher, **options: object) -> list[Event]:
     chosen = EnvironmentOptions.model_validate({"hits": 3} | options)
-    where = Environment(searcher, PROFILE, chosen, {"giving": extension})
+    where = Environment(searcher, PROFILE, chosen, {"giving": tool})
     return run(way, where, way.extend("giving", "it"), way.answer("12"))[0]
 
 
@@ -64,11 +64,11 @@ def giving(way: Way, extension: ToolPlugin, searcher: MemorySearcher, **options:
 def test_it_cannot_show_documents_outside_the_filter(way: Way) -> None:
     searcher = MemorySearcher((*tiny_corpus().items, page("secret.pdf", 1, "salaries")))
     inside, outside = searcher.items[0], searcher.items[-1]
-    extension = Giving(ToolResult(items=(outside.id, inside.id)))
-    events = giving(way, extension, searcher, documents=[inside.document])
+    tool = Giving(ToolResult(items=(outside.id, inside.id)))
+    events = giving(way, tool, searcher, documents=[inside.document])
     assert [image.document for image in of(ImageShown, events)] == ["ferry.pdf"]
-    assert extension.given[0][1].documents == frozenset({inside.document})
-    everywhere = giving(way, extension, searcher)
+    assert tool.given[0][1].documents == frozenset({inside.document})
+    everywhere = giving(way, tool, searcher)
     assert [image.document for image in of(ImageShown, everywhere)] == ["secret.pdf", "ferry.pdf"]
 
 
@@ -139,11 +139,11 @@ def test_nothing_found_is_told(way: Way) -> None:
 
 @both
 def test_it_sees_what_was_shown_once_each_and_keeps_nothing_between_runs(way: Way) -> None:
-    extension = Giving(ToolResult(items=(tiny_corpus().items[2].id,)))
+    tool = Giving(ToolResult(items=(tiny_corpus().items[2].id,)))
     for _ in range(2):
-        giving(way, extension, tiny_corpus())
-    assert [context.shown for _, context in extension.given] == [(), ()]
-    assert [text for text, _ in extension.given] == ["it", "it"]
+        giving(way, tool, tiny_corpus())
+    assert [context.shown for _, context in tool.given] == [(), ()]
+    assert [text for text, _ in tool.given] == ["it", "it"]
 
 
 @both

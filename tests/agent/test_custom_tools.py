@@ -1,4 +1,4 @@
-"""Actions of others: packages of their own, in both agents; what cannot be used is an error that names it."""
+"""Custom tools: packages of their own, in both agents; what cannot be used is an error that names it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from agent_scripts import PROFILE, VRAG, WAYS, Way, call, of
-from extension_runs import both, run, shown
+from custom_tool_runs import both, run, shown
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
