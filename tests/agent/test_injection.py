@@ -458,7 +458,7 @@ class TestWhatTheModelIsMadeToSay:
 
 @dataclass(frozen=True)
 class Told:
-    """An action of others that tells what stands in a file it looks after: text like that of a document."""
+    """A custom tool that tells what stands in a file it looks after: text like that of a document."""
 
     text: str
     name: str = "lookup"

@@ -103,6 +103,6 @@ def test_crops_of_frames_are_not_offered() -> None:
 
 
 def test_where_nothing_was_found_no_search_is_blamed_for_it() -> None:
-    """An action of others may have found nothing."""
+    """A custom tool may have found nothing."""
     for name in ("nothing_found.md", "results_nothing.md"):
         assert "search" not in prompt(name).lower()

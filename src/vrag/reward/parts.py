@@ -74,7 +74,7 @@ def searched(run: RunResult) -> bool:
 def searches(step: RunStep) -> bool:
     """Check whether a search was carried out in this step.
 
-    An action of others has a query as well; what the graph refuses was announced before.
+    A custom tool has a query as well; what the graph refuses was announced before.
     """
     return step.query is not None and step.action is None and step.invalid is None
 
