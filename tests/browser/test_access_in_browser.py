@@ -30,7 +30,7 @@ def _sign_in(page: Page, token: str = TOKEN) -> None:
 def _signed_in(desk: Desk, visit: Opener, place: str = "") -> Visit:
     opened = visit(f"{desk.address}/{place}")
     _sign_in(opened.page)
-    expect(opened.page.locator("#rail")).to_be_visible()
+    expect(opened.page.locator("#sidebar")).to_be_visible()
     return opened
 
 
@@ -115,7 +115,7 @@ def test_a_link_to_a_step_leads_there_through_the_sign_in(guarded: Desk, visit: 
     expect(first.page.locator("#answer-text")).to_be_visible()
     (run,) = guarded.answers.store.ids()
     page = _signed_in(guarded, visit, f"#/runs/{run}?step=1").page
-    expect(page.locator("#player .player-told")).to_contain_text("Step 1 of")
+    expect(page.locator("#player .player-status")).to_contain_text("Step 1 of")
     expect(page.locator("#graph [data-node]")).to_have_count(2)
     expect(page.locator("#answer")).to_be_hidden()
     expect(page).to_have_url(re.compile(rf"#/runs/{run}\?step=1$"))

@@ -71,28 +71,28 @@ def test_a_follow_up_goes_to_the_model_of_its_run_while_it_is_offered(desk: Desk
 def test_a_run_has_room_beside_the_viewer(desk: Desk, visit: Opener, width: int) -> None:
     run = desk.run(PASSENGERS)
     page = visit(f"{desk.address}/#/runs/{run}", viewport={"width": width, "height": 800}).page
-    rail = page.locator("#rail")
-    expect(rail).to_be_visible()
+    sidebar = page.locator("#sidebar")
+    expect(sidebar).to_be_visible()
     page.locator("[data-citation='1']").first.click()
     check_page_shown(page)
     box = page.locator("#main").bounding_box()
     assert box is not None
     assert box["width"] >= 540
     if width < 1500:
-        expect(rail).to_be_hidden()
-        page.locator("#rail-open").click()  # whoever wants it has it
-        expect(rail).to_be_visible()
+        expect(sidebar).to_be_hidden()
+        page.locator("#sidebar-open").click()  # whoever wants it has it
+        expect(sidebar).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#viewer")).to_be_hidden()
-    expect(rail).to_be_visible()
+    expect(sidebar).to_be_visible()
 
 
-def test_a_rail_that_was_closed_stays_closed_after_the_viewer(desk: Desk, visit: Opener) -> None:
+def test_a_sidebar_that_was_closed_stays_closed_after_the_viewer(desk: Desk, visit: Opener) -> None:
     run = desk.run(PASSENGERS)
     page = visit(f"{desk.address}/#/runs/{run}").page
-    page.locator("#rail-close").click()
+    page.locator("#sidebar-close").click()
     page.locator("[data-citation='1']").first.click()
     check_page_shown(page)
     page.keyboard.press("Escape")
     expect(page.locator("#viewer")).to_be_hidden()
-    expect(page.locator("#rail")).to_be_hidden()
+    expect(page.locator("#sidebar")).to_be_hidden()

@@ -69,7 +69,7 @@ def test_a_replay_grows_the_graph_step_by_step(desk: Desk, visit: Opener) -> Non
     expect(nodes).to_have_count(3)
     page.locator("#replay").click()
     page.get_by_role("button", name="To the question").click()
-    told = page.locator(".player-told")
+    told = page.locator(".player-status")
     expect(told).to_have_text("The question")
     expect(page.locator("#answer")).to_be_hidden()
     last = int(page.get_by_role("slider", name="Step of the replay").get_attribute("max") or 0)

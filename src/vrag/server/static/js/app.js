@@ -27,7 +27,7 @@ async function start() {
 /** @param {any} offer @param {boolean} secured */
 function open(offer, secured) {
   const page = new Page(offer, secured);
-  delete root.dataset.door;
+  delete root.dataset.noShell;
   window.addEventListener(
     "vrag:signed-out",
     (event) => {
@@ -42,9 +42,9 @@ function open(offer, secured) {
 
 /** @param {boolean} expired */
 function showSignInPage(expired) {
-  root.dataset.door = "";
+  root.dataset.noShell = "";
   openSidebar(false, false);
-  for (const id of ["rail", "bar"]) document.getElementById(id)?.replaceChildren();
+  for (const id of ["sidebar", "toolbar"]) document.getElementById(id)?.replaceChildren();
   document.title = "Sign in · vrag";
   showSignIn(main, { signedIn: () => location.reload(), expired });
 }

@@ -5,7 +5,7 @@ import { counted } from "./run-options.js";
 import { h, icon, replace } from "./dom.js";
 import { uploadButton } from "./documents.js";
 import { kindOf, placed } from "./file-names.js";
-import { openDocument } from "./open-document.js";
+import { openDocument } from "./viewer/viewer.js";
 import { showNotice } from "./overlays.js";
 import { documentsHash } from "./router.js";
 

@@ -4,7 +4,7 @@ import { del, get, post, Problem } from "./api.js";
 import { counted } from "./run-options.js";
 import { announce, dialog, h, icon, iconButton, redraw, replace, showList, toast } from "./dom.js";
 import { kindOf, placed, typeOf } from "./file-names.js";
-import { openDocument } from "./open-document.js";
+import { openDocument } from "./viewer/viewer.js";
 import { showNotice } from "./overlays.js";
 import { bytes } from "./pictures.js";
 import { documentsHash, navigate } from "./router.js";
@@ -115,10 +115,10 @@ function tab(one, current) {
   );
 }
 
-/** @param {any} collection @param {any} limits @param {boolean} twins Whether files have the same content. @param {() => void} remove */
-function about(collection, limits, twins, remove) {
+/** @param {any} collection @param {any} limits @param {boolean} sameNames Whether files have the same content. @param {() => void} remove */
+function about(collection, limits, sameNames, remove) {
   if (!collection.readable) return []; // what stands in the place of its documents says so
-  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")}`, twins && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")}`, sameNames && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),

@@ -120,7 +120,7 @@ export function showHistory(list, { runs, words, current, more }, loadMore) {
 /** @param {string} words @param {boolean} more */
 function nothing(words, more) {
   const text = words ? `No run matches “${words}”${more ? " among those loaded" : ""}.` : "Your questions appear here.";
-  return h("p", { class: "rail-empty", dir: "auto", text });
+  return h("p", { class: "sidebar-empty", dir: "auto", text });
 }
 
 /** @param {Conversation} talk @param {string | null} current */

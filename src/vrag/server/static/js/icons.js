@@ -40,7 +40,7 @@ export const SHAPES = {
   moon: lines("M19.5 14.5A8 8 0 1 1 9.5 4.5a6.5 6.5 0 0 0 10 10z"),
   device: lines("M4 5h16v11H4z", "M9 20h6", "M12 16v4"),
   menu: lines("M4 7h16", "M4 12h16", "M4 17h16"),
-  rail: [["rect", { x: "3.5", y: "5", width: "17", height: "14", rx: "2.5" }], ...lines("M9.5 5v14")],
+  sidebar: [["rect", { x: "3.5", y: "5", width: "17", height: "14", rx: "2.5" }], ...lines("M9.5 5v14")],
   image: [...lines("M4 5h16v14H4z", "M4 16l4.5-4.5l4 4l2.5-2.5l5 5"), ["circle", { cx: "15.5", cy: "9", r: "1.3" }]],
   send: lines("M12 19V5.5", "M6 11l6-6l6 6"),
   sliders: lines("M4 8h8", "M17 8h3", "M4 16h3", "M12 16h8", "M14.5 5.8a2.2 2.2 0 1 1 0 4.4a2.2 2.2 0 0 1 0-4.4z", "M9.5 13.8a2.2 2.2 0 1 1 0 4.4a2.2 2.2 0 0 1 0-4.4z"),

@@ -91,7 +91,7 @@ export function toast(text, { kind = "note", hint = "", action } = {}) {
 
 /**
  * A notice in the flow of the page: what went wrong, what to do, and a way out.
- * @param {{title: string, hint?: string, icon?: string, actions?: Node[], id?: string, level?: "h1" | "h2"}} told
+ * @param {{title: string, hint?: string, icon?: string, actions?: Node[], id?: string, level?: "h1" | "h2"}} content
  *   `level`: of its heading; h1 where it is all that the page shows.
  */
 export function notice({ title, hint = "", icon: name = "warn", actions = [], id, level = "h2" }) {

@@ -18,7 +18,7 @@ import { Uploads } from "./uploads.js";
 
 export class Page {
   #main = element("main");
-  #bar = element("bar");
+  #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
   /** @type {{destroy: () => void, show?: (step: number | null) => void} | null} */
@@ -38,7 +38,7 @@ export class Page {
     this.offer = offer;
     this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.rail = buildSidebar(element("rail"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.sidebar = buildSidebar(element("sidebar"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -62,7 +62,7 @@ export class Page {
       return;
     }
     this.#leave();
-    this.rail.mark(route.name);
+    this.sidebar.mark(route.name);
     if (route.name === "run") this.#showRun(route.id, route.step);
     else if (route.name === "documents") this.#showDocuments(route.collection);
     else this.#showAsk();
@@ -79,7 +79,7 @@ export class Page {
 
   #showAsk() {
     document.title = "vrag";
-    showToolbar(this.#bar);
+    showToolbar(this.#toolbar);
     this.#box = composer({ offer: this.offer, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
@@ -88,7 +88,7 @@ export class Page {
   /** @param {string | null} name */
   async #showDocuments(name) {
     document.title = "Documents · vrag";
-    showToolbar(this.#bar);
+    showToolbar(this.#toolbar);
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
@@ -133,7 +133,7 @@ export class Page {
 
   /** @param {Problem} problem */
   #noRun(problem) {
-    showToolbar(this.#bar);
+    showToolbar(this.#toolbar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
     const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
@@ -147,17 +147,17 @@ export class Page {
   }
 
   #runsChanged() {
-    this.rail.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
+    this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
     const run = this.#current && this.runs.find(this.#current);
     if (!run) return;
     const turns = this.runs.turns(run.session);
-    showToolbar(this.#bar, { title: run.question, turns, current: run.id });
+    showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
   }
 
   #uploadsChanged() {
-    this.rail.uploads(this.uploads.active.length);
+    this.sidebar.uploads(this.uploads.active.length);
     this.#documents?.update();
   }
 

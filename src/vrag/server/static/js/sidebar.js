@@ -3,40 +3,41 @@
 import { del, Problem } from "./api.js";
 import { h, icon, iconButton, replace, toast } from "./dom.js";
 import { showHistory } from "./history.js";
-import { themeToggle } from "./theme-toggle.js";
 
 const KEPT = "vrag.rail";
+const KEPT_THEME = "vrag.theme";
+const THEMES = /** @type {const} */ ([["device", "As the device", "device"], ["light", "Light", "sun"], ["dark", "Dark", "moon"]]);
 const ROOM = window.matchMedia("(min-width: 1100px)");
 /** Room for the viewer as well. */
 const BOTH = window.matchMedia("(min-width: 1500px)");
 
 /**
- * @param {HTMLElement} rail
+ * @param {HTMLElement} sidebar
  * @param {{version: string, secured: boolean, loadMore: () => void}} how `secured`: there is a session to leave.
  */
-export function buildSidebar(rail, { version, secured, loadMore }) {
+export function buildSidebar(sidebar, { version, secured, loadMore }) {
   /** @typedef {Omit<Parameters<typeof showHistory>[1], "words"> & {fault: string}} Shown `fault`: why there are none. */
   /** @type {Shown} */
   let shown = { runs: [], current: null, more: false, fault: "" };
-  const list = h("div", { class: "rail-list", id: "past-runs", tabindex: "-1" });
+  const list = h("div", { class: "sidebar-list", id: "past-runs", tabindex: "-1" });
   const search = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search-runs", placeholder: "Search past runs", "aria-label": "Search past runs", autocomplete: "off" }));
   const uploading = h("span", { class: "uploading", hidden: true });
   const links = {
-    ask: h("a", { href: "#/", id: "new-question", class: "rail-link" }, icon("plus"), "New question", h("kbd", { "aria-hidden": true, text: "/" })),
-    documents: h("a", { href: "#/documents", id: "to-documents", class: "rail-link" }, icon("pages"), "Documents", uploading),
+    ask: h("a", { href: "#/", id: "new-question", class: "sidebar-link" }, icon("plus"), "New question", h("kbd", { "aria-hidden": true, text: "/" })),
+    documents: h("a", { href: "#/documents", id: "to-documents", class: "sidebar-link" }, icon("pages"), "Documents", uploading),
   };
   const draw = () => {
-    if (shown.fault && shown.runs.length === 0) replace(list, h("p", { class: "rail-empty", text: shown.fault }));
+    if (shown.fault && shown.runs.length === 0) replace(list, h("p", { class: "sidebar-empty", text: shown.fault }));
     else showHistory(list, { ...shown, words: search.value.trim() }, loadMore);
   };
   search.addEventListener("input", draw);
   replace(
-    rail,
-    h("div", { class: "rail-brand" }, h("a", { href: "#/", class: "brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("rail", "Hide the list of runs", { id: "rail-close", on: { click: () => openSidebar(false) } })),
-    h("div", { class: "rail-links" }, links.ask, links.documents),
-    h("div", { class: "rail-search" }, icon("search"), search),
+    sidebar,
+    h("div", { class: "sidebar-brand" }, h("a", { href: "#/", class: "brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("sidebar", "Hide the list of runs", { id: "sidebar-close", on: { click: () => openSidebar(false) } })),
+    h("div", { class: "sidebar-links" }, links.ask, links.documents),
+    h("div", { class: "sidebar-search" }, icon("search"), search),
     list,
-    h("div", { class: "rail-foot" }, themeToggle(), h("span", { class: "faint size-1 grow", text: `vrag ${version}` }), secured && iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } })),
+    h("div", { class: "sidebar-foot" }, themeToggle(), h("span", { class: "faint size-1 grow", text: `vrag ${version}` }), secured && iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } })),
   );
   drawer();
   return {
@@ -66,7 +67,7 @@ function drawer() {
   };
   for (const screen of [ROOM, BOTH]) screen.addEventListener("change", settle);
   window.addEventListener("vrag:viewer", settle);
-  document.getElementById("rail-shade")?.addEventListener("click", () => openSidebar(false));
+  document.getElementById("sidebar-shade")?.addEventListener("click", () => openSidebar(false));
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && element("column").inert && !document.querySelector("dialog[open]")) openSidebar(false);
   });
@@ -79,15 +80,15 @@ function drawer() {
  * @param {boolean} [byHand] Whether a person did it: then it is kept, and the focus moves.
  */
 export function openSidebar(open, byHand = true) {
-  const was = document.documentElement.dataset.rail === "open";
-  document.documentElement.dataset.rail = open ? "open" : "closed";
+  const was = document.documentElement.dataset.sidebar === "open";
+  document.documentElement.dataset.sidebar = open ? "open" : "closed";
   const modal = open && !ROOM.matches;
-  element("rail").inert = !open;
+  element("sidebar").inert = !open;
   element("column").inert = modal;
-  element("rail-shade").hidden = !modal;
+  element("sidebar-shade").hidden = !modal;
   if (!byHand || was === open) return;
   if (ROOM.matches) localStorage.setItem(KEPT, open ? "open" : "closed");
-  element(open ? "rail-close" : "rail-open").focus();
+  element(open ? "sidebar-close" : "sidebar-open").focus();
 }
 
 /** @param {string} id */
@@ -105,4 +106,25 @@ async function signOut() {
   }
   sessionStorage.clear(); // drafts of questions
   window.dispatchEvent(new CustomEvent("vrag:signed-out", { detail: { byHand: true } }));
+}
+
+/** Light, dark, or as the device is; theme.js applies the choice before the first paint. @returns {HTMLElement} */
+function themeToggle() {
+  const kept = document.documentElement.dataset.theme ?? "device";
+  const choose = (/** @type {string} */ name) => {
+    if (name === "device") {
+      delete document.documentElement.dataset.theme;
+      localStorage.removeItem(KEPT_THEME);
+    } else {
+      document.documentElement.dataset.theme = name;
+      localStorage.setItem(KEPT_THEME, name);
+    }
+  };
+  return h(
+    "div",
+    { class: "theme", role: "radiogroup", "aria-label": "Theme" },
+    THEMES.map(([name, label, sign]) =>
+      h("label", { title: label }, h("input", { type: "radio", name: "theme", value: name, checked: name === kept, "aria-label": label, on: { change: () => choose(name) } }), icon(sign)),
+    ),
+  );
 }

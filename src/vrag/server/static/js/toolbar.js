@@ -7,21 +7,21 @@ import { openSidebar } from "./sidebar.js";
 import { runHash } from "./router.js";
 
 /**
- * @param {HTMLElement} bar
+ * @param {HTMLElement} toolbar
  * @param {{title?: string, turns?: import("./history.js").Run[], current?: string}} [shown]
  */
-export function showToolbar(bar, { title = "", turns = [], current } = {}) {
-  const open = iconButton("rail", "Show the list of runs", { id: "rail-open", on: { click: () => openSidebar(true) } });
+export function showToolbar(toolbar, { title = "", turns = [], current } = {}) {
+  const open = iconButton("sidebar", "Show the list of runs", { id: "sidebar-open", on: { click: () => openSidebar(true) } });
   redraw(
-    bar,
+    toolbar,
     open,
     turns.length > 1
       ? h("nav", { class: "turns-nav", "aria-label": "Questions of this conversation" }, turns.map((run, at) => turn(run, at, run.id === current)))
-      : h("p", { class: "bar-title clip", dir: "auto", text: title }),
+      : h("p", { class: "toolbar-title clip", dir: "auto", text: title }),
     h("span", { class: "grow" }),
-    current && h("a", { href: "#/", id: "bar-new", class: "button quiet", title: "New question", "aria-label": "New question" }, icon("plus")),
-    current && h("button", { type: "button", id: "share", class: "quiet", on: { click: share } }, icon("link"), h("span", { class: "bar-word", text: "Copy link" })),
-    turns.length > 0 && h("button", { type: "button", id: "report", class: "quiet", on: { click: () => report(turns) } }, icon("report"), h("span", { class: "bar-word", text: "Report" })),
+    current && h("a", { href: "#/", id: "toolbar-new", class: "button quiet", title: "New question", "aria-label": "New question" }, icon("plus")),
+    current && h("button", { type: "button", id: "share", class: "quiet", on: { click: share } }, icon("link"), h("span", { class: "toolbar-label", text: "Copy link" })),
+    turns.length > 0 && h("button", { type: "button", id: "report", class: "quiet", on: { click: () => report(turns) } }, icon("report"), h("span", { class: "toolbar-label", text: "Report" })),
   );
 }
 

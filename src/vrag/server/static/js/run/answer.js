@@ -96,7 +96,7 @@ export class AnswerView {
 
 /** A long answer is set smaller: it is read, not seen. @param {string} text */
 function sizeOf(text) {
-  return text.length > LONG ? " long" : text.length > SHORT ? " told" : "";
+  return text.length > LONG ? " long" : text.length > SHORT ? " medium" : "";
 }
 
 /** How a run ended. @param {State} state @returns {import("./wording.js").Ending} */

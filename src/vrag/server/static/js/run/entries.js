@@ -78,12 +78,12 @@ function hits(entry, state, context) {
 }
 
 /**
- * Marks the hits that the agent was shown in this step; when it was shown all of them they are not told twice.
+ * Marks the hits that the agent was shown in this step; when it was shown all of them, they are hidden.
  * @param {HTMLElement} entries Of the step.
- * @param {readonly Entry[]} told
+ * @param {readonly Entry[]} stepEntries
  */
-export function markShown(entries, told) {
-  const shown = new Set(told.flatMap((one) => one.pictures ?? one.passages ?? []).map((/** @type {any} */ one) => one.item));
+export function markShown(entries, stepEntries) {
+  const shown = new Set(stepEntries.flatMap((one) => one.pictures ?? one.passages ?? []).map((/** @type {any} */ one) => one.item));
   for (const hit of /** @type {NodeListOf<HTMLElement>} */ (entries.querySelectorAll(".hits .thumb:not(.shown)"))) {
     if (!shown.has(hit.dataset.item)) continue;
     hit.classList.add("shown");
@@ -131,7 +131,7 @@ function shownPictures(pictures, state, context) {
   return h(
     "div",
     { class: "act looked" },
-    pages.length > 0 && h("div", { class: `plates n${Math.min(pages.length, 3)}` }, pages.map((shown) => pageFigure(shown, context))),
+    pages.length > 0 && h("div", { class: `figures n${Math.min(pages.length, 3)}` }, pages.map((shown) => pageFigure(shown, context))),
     byLabel(frames).map((group) => film(group, context)),
   );
 }

@@ -23,7 +23,7 @@ export class EvidencePanel {
   /** @param {RunContext} context */
   constructor(context) {
     this.#context = context;
-    this.element = h("section", { class: "sight", id: "sight", "aria-labelledby": "sight-title" });
+    this.element = h("section", { class: "evidence-panel", id: "evidence-panel", "aria-labelledby": "evidence-title" });
   }
 
   /** @param {State} state @param {boolean} over Whether nothing comes any more. */
@@ -40,7 +40,7 @@ export class EvidencePanel {
   /** @param {State} state @param {boolean} ended */
   #looking(state, ended) {
     const last = state.pictures.at(-1);
-    const title = h("h2", { class: "side-title", id: "sight-title", text: ended ? "What it looked at" : "In view" });
+    const title = h("h2", { class: "side-title", id: "evidence-title", text: ended ? "What it looked at" : "In view" });
     if (last === undefined) return [title, h("p", { class: "side-empty", text: ended ? "Nothing was looked at." : "What the agent looks at appears here." })];
     const source = last.crop ? sourceOf(state.pictures, last) : null;
     const box = source ? placed(last.box, source.box) : null;
@@ -68,7 +68,7 @@ export class EvidencePanel {
     const open = (/** @type {number} */ at) => () => this.#context.look({ ...places[at], places, at });
     const rest = [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))];
     return [
-      h("h2", { class: "side-title", id: "sight-title" }, answered ? "Evidence" : "Where it looked", h("span", { class: "faint", text: main.length })),
+      h("h2", { class: "side-title", id: "evidence-title" }, answered ? "Evidence" : "Where it looked", h("span", { class: "faint", text: main.length })),
       h("ol", { class: "evidence" }, main.map((one, index) => this.#card(one, state, open(index)))),
       rest.length > 0 && h("div", { class: "besides" }, h("h3", { class: "small-label", text: "Looked at, not used" }), h("div", { class: "strip wraps" }, rest)),
     ];
@@ -92,7 +92,7 @@ export class EvidencePanel {
     if (evidence.box === null && !shown) return null;
     if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, figure({ src: fileUrl(this.#context.run, shown.sha256), alt: "", width: shown.width, height: shown.height }))];
     const src = shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
-    return h("span", { class: "plate top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
+    return h("span", { class: "picture-frame top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
   }
 
   /** The page around the part that is meant. @param {any} evidence @param {State} state */

@@ -1,4 +1,4 @@
-/** Pictures with rectangles over them, as in print: plates, thumbnails, and where they come from. */
+/** Pictures with rectangles over them, as in print: figures, thumbnails, and where they come from. */
 
 import { h, icon } from "../dom.js";
 import { where } from "./wording.js";
@@ -65,7 +65,7 @@ export function rectangle(box, { label = "", kind = "mark", index = 0, content =
 export function figure({ src, alt, width, height, boxes = [], content = [1, 1], lazy = true }) {
   const ratio = width > 0 && height > 0 ? width / height : 1;
   const image = h("img", { src, alt, loading: lazy ? "lazy" : null, decoding: "async", draggable: "false" });
-  const element = h("span", { class: "plate", style: { "aspect-ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
+  const element = h("span", { class: "picture-frame", style: { "aspect-ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
   image.addEventListener("error", () => element.classList.add("absent"), { once: true });
   return element;
 }
@@ -81,7 +81,7 @@ const BAND = 1.5;
 export function band({ src, box, ratio }) {
   const image = /** @type {HTMLImageElement} */ (h("img", { src, alt: "", loading: "lazy", decoding: "async", draggable: "false" }));
   const page = h("span", { class: "band-page" }, image, rectangle(box));
-  const element = h("span", { class: "plate band" }, page);
+  const element = h("span", { class: "picture-frame band" }, page);
   const shape = (/** @type {number} */ wide) => {
     const high = 1 / wide; // of the page, in widths of it
     const seen = Math.min(high, Math.max(1 / BAND, (box[3] - box[1]) * high + 0.12));
@@ -103,7 +103,7 @@ export function band({ src, box, ratio }) {
 export function figureButton({ run, shown, boxes = [], open, label = described(shown), lazy = true }) {
   const image = figure({ src: fileUrl(run, shown.sha256), alt: "", width: shown.width, height: shown.height, boxes, content: contentOf(shown), lazy });
   const style = { "--ratio": String(shown.width / Math.max(1, shown.height)) };
-  return h("button", { type: "button", class: "plate-button", style, "aria-label": `${label}. Open`, title: label, on: { click: open } }, image);
+  return h("button", { type: "button", class: "figure-button", style, "aria-label": `${label}. Open`, title: label, on: { click: open } }, image);
 }
 
 /**

@@ -20,7 +20,7 @@ const [HEAD, QUERY, SUMMARY] = [16, 18, 15.5];
 
 /** The graph, drawn. */
 export class GraphView {
-  /** @type {Map<string, {element: SVGElement, told: string}>} */
+  /** @type {Map<string, {element: SVGElement, mark: string}>} */
   #nodes = new Map();
   /** @type {Map<string, SVGElement>} */
   #edges = new Map();
@@ -112,10 +112,10 @@ export class GraphView {
     nodes.forEach((node) => {
       const known = this.#nodes.get(node.id);
       const element = known?.element ?? this.#newNode(node.id, grown);
-      const told = JSON.stringify([node, memoOf(state, node.id)]);
-      if (known?.told !== told) this.#fill(element, node, state);
+      const mark = JSON.stringify([node, memoOf(state, node.id)]);
+      if (known?.mark !== mark) this.#fill(element, node, state);
       element.style.transform = `translate(${node.x}px, ${node.y}px)`;
-      this.#nodes.set(node.id, { element, told });
+      this.#nodes.set(node.id, { element, mark });
       if (!known) this.cards.append(element);
     });
   }

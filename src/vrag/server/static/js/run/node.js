@@ -106,7 +106,7 @@ export class NodePanel {
     if (node.memory.length === 0 && shown.length === 0 && passages.length === 0) return null;
     const rows = node.memory.length > 0 ? node.memory.map((/** @type {any} */ memo) => this.#memo(memo, node, state)) : each(shown).map((one) => this.#fresh(one));
     const texts = passages.map((one) =>
-      h("li", { class: "memo" }, thumb({ item: one.item, kind: "passage", label: `${one.label}: ${one.document}, passage ${one.page}`, open: () => this.#context.look({ item: one.item, document: one.document }) }), told(one.label || "Text", `${one.document}, passage ${one.page}`, "lives on in the summary")),
+      h("li", { class: "memo" }, thumb({ item: one.item, kind: "passage", label: `${one.label}: ${one.document}, passage ${one.page}`, open: () => this.#context.look({ item: one.item, document: one.document }) }), memoWords(one.label || "Text", `${one.document}, passage ${one.page}`, "lives on in the summary")),
     );
     return h("div", h("h4", { class: "small-label", text: node.memory.length > 0 ? "What it found, and what that is worth" : "What it found" }), h("ul", { class: "memos" }, rows, texts));
   }
@@ -121,7 +121,7 @@ export class NodePanel {
       "li",
       { class: `memo${memo.useful ? "" : " off"}` },
       this.#thumb(memo, shown),
-      told(`${memo.label}${at}`, shown ? described(shown) : "", worth(memo, kept, dropped), memo.useful && memo.reviewed ? stars(memo.priority) : null),
+      memoWords(`${memo.label}${at}`, shown ? described(shown) : "", worth(memo, kept, dropped), memo.useful && memo.reviewed ? stars(memo.priority) : null),
     );
   }
 
@@ -133,7 +133,7 @@ export class NodePanel {
 
   /** @param {import("./reducer.js").Shown} shown */
   #fresh(shown) {
-    return h("li", { class: "memo" }, this.#thumb({ item: shown.item, label: shown.label }, shown), told(shown.label, described(shown), `${amount(shown.visual_tokens)} visual tokens, not reviewed yet`));
+    return h("li", { class: "memo" }, this.#thumb({ item: shown.item, label: shown.label }, shown), memoWords(shown.label, described(shown), `${amount(shown.visual_tokens)} visual tokens, not reviewed yet`));
   }
 
   /** @param {any} node @param {State} state */
@@ -147,7 +147,7 @@ export class NodePanel {
 function summaryOf(node) {
   if (node.kind === "root" || node.kind === "answer") return null;
   if (node.summary === null) return h("p", { class: "faint", text: "Its results are being read." });
-  return h("p", { class: "node-told", dir: "auto", text: node.summary || "The answer was given from its results, without a summary." });
+  return h("p", { class: "node-text", dir: "auto", text: node.summary || "The answer was given from its results, without a summary." });
 }
 
 /** @param {any} memo @param {any} kept @param {any} dropped */
@@ -165,7 +165,7 @@ function stars(priority) {
 }
 
 /** @param {string} label @param {string} what @param {string} fact @param {Node | null} [more] */
-function told(label, what, fact, more = null) {
+function memoWords(label, what, fact, more = null) {
   return h("span", { class: "memo-words" }, h("span", h("strong", label), " ", more), h("span", { class: "soft", dir: "auto", text: what }), fact && h("span", { class: "faint", text: fact }));
 }
 

@@ -50,14 +50,14 @@ export class Layout {
     this.side = h("aside", { class: "run-side", id: "run-side", "aria-label": "What the run looks at" }, this.evidence.element);
     this.element = h("div", { class: "run", dataset: { state: "waiting" } }, this.main, splitter(this.side), this.side);
     this.shown = "steps";
-    this.#head = new IntersectionObserver(([entry]) => document.getElementById("bar")?.toggleAttribute("data-asked", entry.isIntersecting));
+    this.#head = new IntersectionObserver(([entry]) => document.getElementById("toolbar")?.toggleAttribute("data-question-visible", entry.isIntersecting));
     this.#head.observe(this.head);
     this.#narrow.addEventListener("change", this.#place);
   }
 
   destroy() {
     this.#head.disconnect();
-    document.getElementById("bar")?.removeAttribute("data-asked");
+    document.getElementById("toolbar")?.removeAttribute("data-question-visible");
     this.#narrow.removeEventListener("change", this.#place);
     this.player.close();
     this.bar.destroy();

@@ -28,7 +28,7 @@ export class Player {
     this.show = show;
     this.slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: "0", max: "0", step: "1", "aria-label": "Step of the replay", on: { input: () => this.#seek(this.slider.valueAsNumber) } }));
     this.marks = h("span", { class: "player-marks", "aria-hidden": true });
-    this.told = h("output", { class: "player-told", dir: "auto" });
+    this.status = h("output", { class: "player-status", dir: "auto" });
     this.playButton = iconButton("play", "Play", { id: "replay-play", on: { click: () => this.toggle() } });
     const link = () => copy(`${location.origin}${location.pathname}${runHash(run)}?step=${this.#at}`, "The link to this step was copied.");
     const speeds = SPEEDS.map((speed) => h("option", { value: speed, selected: speed === 1, text: `${speed}×` }));
@@ -45,7 +45,7 @@ export class Player {
         iconButton("forward", "To the end", { class: "player-last", on: { click: () => this.#seek(this.#moments.length) } }),
       ),
       h("span", { class: "player-track" }, this.marks, this.slider),
-      this.told,
+      this.status,
       h("div", { class: "player-tools" }, h("select", { "aria-label": "Speed", title: "Speed", on: { change: (/** @type {Event} */ event) => (this.#speed = Number(/** @type {HTMLSelectElement} */ (event.target).value)) } }, speeds),
       iconButton("link", "Copy the link to this step", { on: { click: link } }),
       iconButton("close", "End the replay", { id: "replay-close", on: { click: close } })),
@@ -121,11 +121,11 @@ export class Player {
   #go(position) {
     this.#at = Math.min(this.#moments.length, Math.max(0, position));
     const moment = this.#moments[this.#at - 1];
-    const told = moment ? `Step ${moment.number} of ${this.#moments.length}: ${moment.title}` : "The question";
+    const status = moment ? `Step ${moment.number} of ${this.#moments.length}: ${moment.title}` : "The question";
     this.slider.value = String(this.#at);
-    this.slider.setAttribute("aria-valuetext", told);
+    this.slider.setAttribute("aria-valuetext", status);
     this.slider.style.setProperty("--part", `${(this.#at / Math.max(1, this.#moments.length)) * 100}%`);
-    this.told.textContent = told;
+    this.status.textContent = status;
     this.show(this.#at);
   }
 

@@ -183,8 +183,8 @@ const ENDS = { length: ["cut off at its token limit"], unsaid: ["the server did 
 function outlineOf(step) {
   const refused = step.entries.some((one) => one.kind === "refused");
   for (const one of step.entries) {
-    const told = refused && one.picture === null ? "" : OUTLINES[one.kind]?.(one);
-    if (told) return told;
+    const outline = refused && one.picture === null ? "" : OUTLINES[one.kind]?.(one);
+    if (outline) return outline;
   }
   return "";
 }

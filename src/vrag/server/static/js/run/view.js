@@ -5,10 +5,10 @@ import { announce, h } from "../dom.js";
 import { showNotice } from "../overlays.js";
 import { runHash } from "../router.js";
 import { close as closeViewer, open as openViewer } from "../viewer/viewer.js";
+import { endingOf } from "./answer.js";
 import { Follower } from "./follower.js";
 import { showHead } from "./head.js";
 import { Layout } from "./page-layout.js";
-import { say } from "./status-text.js";
 import { RunState } from "./run-state.js";
 
 /** @typedef {import("./reducer.js").State} State */
@@ -210,4 +210,23 @@ class RunView {
     if (this.layout.player.active) this.#endReplay();
     else if (this.#live && !this.#over) this.layout.bar.stop();
   }
+}
+
+/**
+ * Tells screen readers what a run does and how it ends, never every word.
+ * @param {State} before
+ * @param {State} state
+ */
+function say(before, state) {
+  if (before.now === state.now) return;
+  const { kind, text, what } = state.now;
+  if (kind === "ended") return announce(endText(state));
+  if (kind === "thinking" || (kind === before.now.kind && before.steps.at(-1)?.number === state.steps.at(-1)?.number)) return;
+  announce(`${text} ${what}`.trim());
+}
+
+/** @param {State} state */
+function endText(state) {
+  const { name, said } = endingOf(state);
+  return state.answer?.text ? `${name}: ${state.answer.text}` : `${name}. ${state.failure?.message ?? said}`;
 }

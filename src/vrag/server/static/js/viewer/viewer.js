@@ -4,12 +4,11 @@
  */
 
 import { get, Problem } from "../api.js";
-import { announce, h, icon, iconButton, replace } from "../dom.js";
+import { announce, h, icon, iconButton, replace, toast } from "../dom.js";
 import { moment } from "../run/wording.js";
-import { clipElement } from "./clip.js";
 import { ViewerPage } from "./page.js";
 import { Pages } from "./pages.js";
-import { passageElement } from "./passage.js";
+import { clipElement, passageElement } from "./media.js";
 import { Zoom } from "./zoom.js";
 
 /**
@@ -276,3 +275,15 @@ const KEYS = {
   "-": (zoom) => zoom.smaller(),
   0: (zoom) => zoom.fit("page"),
 };
+
+/** Opens a document at its first page. @param {{id: string, name: string}} document */
+export async function openDocument({ id, name }) {
+  try {
+    const { items } = await get(`/documents/${encodeURIComponent(id)}`);
+    if (items.length > 0) open({ item: items[0].id, document: name });
+    else toast(`Nothing of ${name} can be shown.`);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
+  }
+}

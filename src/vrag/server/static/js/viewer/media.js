@@ -1,12 +1,15 @@
-/** A clip in the viewer: its film from the second that is meant; where the browser cannot play it, its picture. */
+/** Clips and passages in the viewer: a film from a second on, and a text with the words that were quoted marked. */
 
 import { h, icon } from "../dom.js";
 import { itemUrl } from "../run/figures.js";
 import { moment } from "../run/wording.js";
 
 const PICTURE_PIXELS = 1_600_000;
+/** Part of a text from which a quote is as good as the whole, and is not marked. */
+const WHOLE = 0.8;
 
 /**
+ * The film of a clip; where the browser cannot play it, its picture.
  * @param {any} info Of the item.
  * @param {number} [seconds] Of the video, where it is to begin; the beginning of the clip without.
  * @returns {HTMLElement}
@@ -28,4 +31,21 @@ function still(info, url, name) {
     h("p", { class: "soft", role: "status" }, "This browser cannot play the clip; here is one frame of it. "),
     h("p", h("a", { class: "button", href: url, download: "" }, icon("download"), "Download the clip")),
   ];
+}
+
+/**
+ * The text of a passage.
+ * @param {any} info Of the item.
+ * @param {string} quote
+ */
+export function passageElement(info, quote) {
+  const headings = info.heading ? h("p", { class: "passage-heading", dir: "auto", text: info.heading }) : null;
+  return h("article", { class: "passage", tabindex: "0", "aria-label": "Text of the passage" }, headings, h("p", { class: "passage-text", dir: "auto" }, marked(info.text, quote)));
+}
+
+/** @param {string} text @param {string} quote */
+function marked(text, quote) {
+  const at = quote ? text.indexOf(quote) : -1;
+  if (at < 0 || quote.length > WHOLE * text.length) return text;
+  return [text.slice(0, at), h("mark", { text: quote }), text.slice(at + quote.length)];
 }
