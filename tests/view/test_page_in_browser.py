@@ -3,91 +3,64 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shutil
-import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 from hostile import hostile, payload
 from PIL import Image
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 from sample_runs import Telling, vimrag_run, vrag_run
 
 from vrag.render.run_page import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 RUNS = pytest.mark.parametrize("run", [vrag_run, vimrag_run], ids=["vrag", "vimrag"])
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+ADDRESS = "http://vrag.test"
 
 
 class Site:
-    """A server of some pages, which writes down what it is asked for."""
+    """Pages as a browser shows them, with a record of every request; none leaves the browser."""
 
-    def __init__(self, browser: Path) -> None:
-        self.browser = browser
-        self.pages: dict[str, bytes] = {}
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.html = ""
         self.asked: list[str] = []
-        site = self
+        page.route("**/*", self._answer)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.asked.append(self.path)
-                data = site.pages.get(self.path)
-                self.send_response(404 if data is None else 200)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.end_headers()
-                self.wfile.write(data or b"")
+    def _answer(self, route: Route) -> None:
+        self.asked.append(route.request.url.removeprefix(ADDRESS))
+        if route.request.url == f"{ADDRESS}/run":
+            route.fulfill(body=self.html.encode(errors="replace"), content_type="text/html; charset=utf-8")
+        else:
+            route.fulfill(status=404)
 
-            def log_message(self, format: str, *args: object) -> None:
-                pass
+    def title(self, html: str) -> str:
+        """The title of a page when it has had time to run and fetch things."""
+        self.html = html
+        self.page.goto(f"{ADDRESS}/run", wait_until="load")
+        self.page.wait_for_timeout(300)
+        return self.page.title()
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
 
-    def open(self, path: str, *options: str) -> str:
-        """What a browser prints that opens a page of this site."""
-        assert CHROMIUM is not None
-        command = [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--no-first-run",
-        ]
-        command += [
-            f"--user-data-dir={self.browser}",
-            "--virtual-time-budget=1500",
-            *options,
-            self.address + path,
-        ]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=True)
-        return done.stdout.decode()
-
-    def title(self, path: str) -> str:
-        found = re.search(r"<title>(.*?)</title>", self.open(path, "--dump-dom"), re.DOTALL)
-        return found[1] if found else ""
+@pytest.fixture(scope="module")  # longer would leave its event loop to the tests of other folders
+def browser() -> Generator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Generator[Site]:
-    made = Site(tmp_path / "browser")
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.server.shutdown()
-        thread.join()
-        made.server.server_close()
+def site(browser: Browser) -> Generator[Site]:
+    with browser.new_page() as page:
+        yield Site(page)
 
 
 def html_of(told: Telling, attack: str = "") -> str:
@@ -100,45 +73,22 @@ def html_of(told: Telling, attack: str = "") -> str:
 def test_a_hostile_run_runs_nothing_and_fetches_nothing(
     run: Callable[[], Telling], site: Site, *, guarded: bool
 ) -> None:
-    html = html_of(run(), payload(f"{site.address}/leak"))
-    site.pages["/run"] = (html if guarded else POLICY.sub("", html, count=1)).encode()
-    assert site.title("/run") not in {"", "PWNED"}
+    html = html_of(run(), payload(f"{ADDRESS}/leak"))
+    assert site.title(html if guarded else POLICY.sub("", html, count=1)) not in {"", "PWNED"}
     assert site.asked == ["/run"]
 
 
 def test_the_same_attacks_succeed_on_a_page_that_does_not_escape(site: Site) -> None:
-    site.pages["/naive"] = f"<title>x</title><body>{payload(f'{site.address}/leak')}".encode(errors="replace")
-    site.open("/naive", "--dump-dom")
+    site.title(f"<title>x</title><body>{payload(f'{ADDRESS}/leak')}")
     assert {path.split("?")[-1] for path in site.asked} >= {"script", "img", "css"}
 
 
 def test_the_policy_alone_stops_the_same_attacks(site: Site) -> None:
     meta = POLICY.search(html_of(vrag_run()))
     assert meta is not None
-    attack = payload(f"{site.address}/leak").split("<meta")[0]
-    site.pages["/naive"] = f"<title>x</title>{meta[0]}<link rel=icon href=data:,><body>{attack}".encode(
-        errors="replace"
-    )
-    assert site.title("/naive") == "x"
-    assert site.asked == ["/naive"]
-
-
-MEASURE = """<!doctype html><title>-</title><body style="margin:0">
-<iframe src="/run" style="border:0;width:{width}px;height:900px"></iframe><script>
-onload = () => {{
-  const page = frames[0].document, root = page.documentElement;
-  const boxes = [...page.querySelectorAll("button .picture")].filter(p => p.checkVisibility());
-  const button = page.querySelector("figure button");
-  button.click();
-  const large = page.querySelector(":popover-open");
-  document.title = JSON.stringify([
-    root.scrollWidth, boxes.length, boxes.filter(b => b.getBoundingClientRect().width < 20).length,
-    large !== null && large.getBoundingClientRect().height > 200,
-    frames[0].performance.getEntriesByType("resource").filter(e => !e.name.startsWith("data:")).length,
-    button.tabIndex,
-  ]);
-}};
-</script>"""
+    attack = payload(f"{ADDRESS}/leak").split("<meta")[0]
+    assert site.title(f"<title>x</title>{meta[0]}<link rel=icon href=data:,><body>{attack}") == "x"
+    assert site.asked == ["/run"]
 
 
 @RUNS
@@ -146,12 +96,20 @@ onload = () => {{
 def test_a_page_is_as_wide_as_its_window_and_enlarges_its_pictures(
     run: Callable[[], Telling], width: int, site: Site
 ) -> None:
-    site.pages["/run"] = html_of(run()).encode()
-    site.pages["/"] = MEASURE.format(width=width).encode()
-    wide, pictures, tiny, opens, fetched, tab = json.loads(site.title("/"))
-    assert wide == width
-    assert pictures >= 5
-    assert (tiny, opens, fetched, tab) == (0, True, 0, 0)
+    site.page.set_viewport_size({"width": width, "height": 900})
+    site.title(html_of(run()))
+    assert site.page.evaluate("document.documentElement.scrollWidth") == width
+    pictures = site.page.locator("button .picture").filter(visible=True).all()
+    widths = [box["width"] for picture in pictures if (box := picture.bounding_box())]
+    assert len(widths) >= 5
+    assert min(widths) >= 20
+    button = site.page.locator("figure button").first
+    button.focus()
+    button.press("Enter")
+    large = site.page.locator(":popover-open").bounding_box()
+    assert large is not None
+    assert large["height"] > 200
+    assert site.asked == ["/run"]
 
 
 def coloured(shot: Image.Image, colour: tuple[int, int, int]) -> int:
@@ -161,16 +119,16 @@ def coloured(shot: Image.Image, colour: tuple[int, int, int]) -> int:
     return sum(n for n, seen in counts if max(abs(a - b) for a, b in zip(seen, colour, strict=True)) < 12)  # type: ignore[arg-type]
 
 
-def shot(site: Site, html: str, tmp_path: Path) -> Image.Image:
-    site.pages["/run"] = html.encode()
-    site.open("/run", f"--screenshot={tmp_path / 'shot.png'}", "--window-size=1280,2600")
-    return Image.open(io.BytesIO((tmp_path / "shot.png").read_bytes()))
+def shot(site: Site, html: str) -> Image.Image:
+    site.page.set_viewport_size({"width": 1280, "height": 2600})
+    site.title(html)
+    return Image.open(io.BytesIO(site.page.screenshot()))
 
 
-def test_pictures_and_the_rectangles_over_them_are_drawn(site: Site, tmp_path: Path) -> None:
+def test_pictures_and_the_rectangles_over_them_are_drawn(site: Site) -> None:
     told = vrag_run()
-    whole = shot(site, html_of(told), tmp_path)
-    without = shot(site, render(told.events, lambda _: None).html, tmp_path)
+    whole = shot(site, html_of(told))
+    without = shot(site, render(told.events, lambda _: None).html)
     bars, mark = (217, 122, 43), (240, 78, 35)
     assert coloured(whole, bars) > 20_000
     assert coloured(without, bars) < 100
