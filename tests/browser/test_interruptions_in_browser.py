@@ -131,7 +131,7 @@ def test_a_killed_server_is_waited_for_and_its_run_is_told_as_cut_off(place: Pat
         expect(page.locator("#away")).to_contain_text("The server does not answer")
     with _process(place, urlsplit(address).port or 0):
         expect(page.locator("#answer")).to_have_attribute("data-reason", "interrupted", timeout=40_000)
-        expect(page.locator("#answer")).to_contain_text("cut off")
+        expect(page.locator("#answer")).to_contain_text("was interrupted")
         expect(page.locator("#lost")).to_be_hidden()
         expect(page.locator("#away")).to_be_hidden()
         expect(page.locator("#stop")).to_be_hidden()

@@ -191,7 +191,7 @@ def test_a_run_that_was_cut_off_is_told_and_so_are_pictures_that_are_gone(
     gone = damaged(answering, runs[0], "feed-2")
     shutil.rmtree(gone / FILES)
     text = report(client, "feed-1").text
-    assert "has no end" in text
+    assert "was interrupted" in text
     assert "not among the files of the run" in report(client, "feed-2").text
 
 

@@ -130,7 +130,7 @@ class TestWhatIsTold:
             assert "The agent found no answer in the documents" in text
             assert "Where the agent looked" in text
             assert "The server is gone." in text
-            assert "This run has no end" in text
+            assert "This run was interrupted" in text
             assert "Who pays?" in text
             assert (
                 "5 questions, 2 answered, 2 without an answer, 1 interrupted, 1 not asked to the end" in text

@@ -59,14 +59,14 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     if isinstance(result.end, RunFailed):
         text, note = result.end.message, f"The run ended with a {result.end.boundary}."
     elif result.end is None:
-        state = "it still goes on" if under_way else "it was cut off when its process ended"
-        text = f"This run has no end: {state}."
+        state = "is still running" if under_way else "was interrupted when its process ended"
+        text = f"This run {state}."
     elif result.answer is not None:
         text, note = result.answer, QUOTED if offline else ""
     elif reason is StopReason.ABSTAINED and offline:
         (name, mood), text, note = NOTHING_QUOTED, UNQUOTED, A_MODEL
     elif reason is StopReason.ABSTAINED:
-        text = "The agent found no answer in the documents that it can stand behind."
+        text = "The agent found no answer in the documents that it can support."
     else:
         text = "The run ended before the agent answered."
     return OutcomeText(name, mood, text, note)

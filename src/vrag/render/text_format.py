@@ -25,7 +25,7 @@ STOPS = {
     StopReason.CANCELLED: ("Stopped", "fair"),
     StopReason.MODEL_ERROR: ("Model failed", "bad"),
     StopReason.SEARCH_ERROR: ("Search failed", "bad"),
-    StopReason.FAULT: ("Broke off", "bad"),
+    StopReason.FAULT: ("Internal error", "bad"),
 }
 """Name and mood of each stop reason; the mood is `good`, `calm`, `fair` or `bad`."""
 INTERRUPTED = ("Interrupted", "fair")

@@ -34,7 +34,7 @@ _LOOKED = "\n\n**Looked at**\n\n"
 _MAX_SOURCES = 8
 """Sources that are listed; `vrag.evidence` and the page of the run have all."""
 _NO_ANSWER = {
-    StopReason.ABSTAINED: "I found no answer in the documents that I can stand behind.",
+    StopReason.ABSTAINED: "I found no answer in the documents that I can support.",
     StopReason.OUT_OF_STEPS: "I reached the limit of steps before I had an answer.",
     StopReason.OUT_OF_TOKENS: "I ran out of tokens before I had an answer.",
     StopReason.OUT_OF_BUDGET: "I used up what this question may cost before I had an answer.",

@@ -1,4 +1,4 @@
-/** What the names of files tell, in words and signs. */
+/** The names of files in words and signs. */
 
 /** @param {{name: string, folder: string | null}} one @returns {string} Its name, and its folder where others have this name. */
 export function placed({ name, folder }) {

@@ -83,7 +83,7 @@ const ENDS = {
   out_of_budget: ["abstained", "Budget spent"],
   model_error: ["failed", "The model failed"],
   search_error: ["failed", "The search failed"],
-  fault: ["failed", "Broke off"],
+  fault: ["failed", "Internal error"],
 };
 
 /**

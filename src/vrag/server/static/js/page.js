@@ -199,7 +199,7 @@ export class Page {
   /** @param {File[]} files @param {string | null} collection */
   #take(files, collection) {
     if (!collection) {
-      toast("This server takes no uploads here.", { kind: "danger", hint: "None of its collections can be written to." });
+      toast("This server does not accept uploads.", { kind: "danger", hint: "None of its collections is writable." });
       return;
     }
     this.uploads.add(files, collection);

@@ -18,9 +18,9 @@ export class PastRuns {
   #stopped = false;
   #lost = false;
 
-  /** Whether there are older ones. */
+  /** True if there are older ones. */
   more = false;
-  /** Why the server cannot tell of them; empty where it can. */
+  /** The reason the server cannot list them; empty where it can. */
   fault = "";
 
   /** @param {{changed: () => void, away: (away: boolean) => void}} calls `away` tells whether the server answers. */

@@ -5,7 +5,7 @@ import { h, icon, iconButton, replace } from "./dom.js";
 const TYPES = ["image/jpeg", "image/png", "image/webp"];
 
 /**
- * Whether a drag or a clipboard carries files.
+ * True if a drag or a clipboard carries files.
  * @param {DataTransfer | null} data
  */
 export const carriesFiles = (data) => data?.types.includes("Files") ?? false;

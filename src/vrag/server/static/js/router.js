@@ -1,4 +1,4 @@
-/** Where in the page one is: a path after `#`, so that every place has an address without asking the server. */
+/** The place in the page: a path after `#`, so that every place has an address without asking the server. */
 
 /**
  * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null}

@@ -44,7 +44,7 @@ export function selectOptions(offer, kept) {
 }
 
 /**
- * What a follow-up is asked with, in the place of what was kept: what the run was that it follows. A model that is
+ * The options of a follow-up, instead of the stored ones: those of the run that it follows. A model that is
  * offered no more gives way to the usual one; what is not known of a run stays as it was kept.
  * @param {any} offer
  * @param {{agent: string, model: string, collection: string | null}} run

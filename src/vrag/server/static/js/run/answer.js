@@ -1,4 +1,4 @@
-/** How a run ended: the answer with its citations, or why there is none and what can be done. */
+/** The end of a run: the answer with its citations, or the reason there is none and what can be done. */
 
 import { announce, h, icon, replace, toast } from "../dom.js";
 import { prose } from "./prose.js";
@@ -99,7 +99,7 @@ function sizeOf(text) {
   return text.length > LONG ? " long" : text.length > SHORT ? " medium" : "";
 }
 
-/** How a run ended. @param {State} state @returns {import("./wording.js").Ending} */
+/** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
   if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return UNQUOTED;

@@ -14,9 +14,9 @@ const MARGIN = 20;
 export class Canvas {
   #size = { width: 0, height: 0 };
   #view = { x: 0, y: 0, scale: 1 };
-  /** How the view follows the drawing: so that it can be read, so that all is seen, or as the reader left it. @type {"readable" | "whole" | "free"} */
+  /** The way the view follows the drawing: so that it can be read, so that all is seen, or as the reader left it. @type {"readable" | "whole" | "free"} */
   #mode = "readable";
-  /** Where the drawing begins: what is seen first where it is larger than the frame. */
+  /** The part of the drawing that is seen first where it is larger than the frame. */
   #begins = { x: 0, y: 0, width: 0, height: 0 };
   /** @type {Map<number, {x: number, y: number}>} */
   #fingers = new Map();
@@ -48,7 +48,7 @@ export class Canvas {
     this.#watch.disconnect();
   }
 
-  /** Whether the pointer that is just released had dragged: then its click means nothing. */
+  /** True if the pointer that is just released had dragged: then its click means nothing. */
   get dragged() {
     return this.#moved > 4;
   }

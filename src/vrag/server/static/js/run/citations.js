@@ -1,4 +1,4 @@
-/** What an answer rests on, numbered; and what was looked at besides. Pure. */
+/** The evidence of an answer, numbered; and the other pages that were looked at. Pure. */
 
 import { isWhole } from "./figures.js";
 import { where } from "./wording.js";
@@ -49,7 +49,7 @@ function unusedOf(state, items) {
   return [...unused.values()];
 }
 
-/** Where a piece of evidence is, in words. @param {any} evidence */
+/** The place of a piece of evidence, in words. @param {any} evidence */
 export function placeOf(evidence) {
   const place = where({ kind: evidence.kind, page: evidence.page, seconds: evidence.seconds });
   return evidence.kind === "page" && !isWhole(evidence.box) ? `part of ${place}` : place;

@@ -1,4 +1,4 @@
-/** What a run has cost so far: steps, time, tokens, money. The time goes on by itself while the run does. */
+/** The cost of a run so far: steps, time, tokens, money. The time goes on by itself while the run does. */
 
 import { h } from "../dom.js";
 import { amount, money, seconds } from "./wording.js";

@@ -1,4 +1,4 @@
-/** What happened within a step, as elements: hits, pictures, crops beside their page, refusals, memory. */
+/** The entries of a step, as elements: hits, pictures, crops beside their page, refusals, memory. */
 
 import { h, icon } from "../dom.js";
 import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
@@ -8,7 +8,7 @@ import { amount, count, moment, seconds, where } from "./wording.js";
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Shown} Shown */
 /**
- * What entries can ask of the page around them.
+ * The page around the entries, as they call it.
  * @typedef {object} RunContext
  * @property {string} run Id of the run.
  * @property {(place: Place) => void} look Opens the page viewer.
@@ -107,7 +107,7 @@ function hitThumb(hit, context) {
   });
 }
 
-/** What is missing of what was found, and why. @param {string} strong @param {string[]} reasons */
+/** Results that could not be shown, and the reasons. @param {string} strong @param {string[]} reasons */
 function lacking(strong, reasons) {
   return reasons.length > 0 && note("lacking", "warn", strong, "", h("ul", reasons.map((reason) => h("li", { dir: "auto", text: reason }))));
 }

@@ -14,7 +14,7 @@ import { amount, where } from "./wording.js";
 /** Pixels of the picture of a page that was not shown to the agent as a whole. */
 const PAGE_PIXELS = 500_000;
 
-/** What the agent looks at, or where its answer was seen. */
+/** The page that the agent looks at, or the evidence of its answer. */
 export class EvidencePanel {
   #context;
   /** @type {unknown[]} */
@@ -119,7 +119,7 @@ export class EvidencePanel {
   }
 }
 
-/** Whether a picture has a margin that is not of its page. @param {Shown} shown */
+/** True if a picture has a margin that is not of its page. @param {Shown} shown */
 function padded({ region, width, height }) {
   return Math.abs((region[2] - region[0]) / Math.max(1, region[3] - region[1]) / (width / Math.max(1, height)) - 1) > 0.02;
 }

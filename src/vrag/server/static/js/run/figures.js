@@ -17,11 +17,11 @@ export const fileUrl = (run, sha256) => `/runs/${encodeURIComponent(run)}/files/
 /** Address of the picture of an item. @param {string} item @param {number} [pixels] At most. */
 export const itemUrl = (item, pixels = THUMB_PIXELS) => `/items/${encodeURIComponent(item)}/image?max_pixels=${pixels}`;
 
-/** Whether a box is as good as its whole page. @param {Sides | null} box */
+/** True if a box is as good as its whole page. @param {Sides | null} box */
 export const isWhole = (box) => box === null || Math.min(box[2] - box[0], box[3] - box[1]) >= WHOLE;
 
 /**
- * Where a box of a page lies on a picture of a part of that page, in fractions of the picture; null when it is
+ * The place of a box of a page on a picture of a part of that page, in fractions of the picture; null when it is
  * not on it, or is the whole of it.
  * @param {Sides} box In fractions of the page.
  * @param {Sides} outer The part of the page that the picture shows, in the same.
@@ -121,7 +121,7 @@ export function thumb({ item, kind, label, caption = "", open, class: more = "",
   );
 }
 
-/** What a picture is: `report.pdf, page 3, enlarged`. @param {Shown} shown */
+/** A picture in words: `report.pdf, page 3, enlarged`. @param {Shown} shown */
 export function described(shown) {
   return `${shown.document}, ${where(shown)}${shown.crop ? ", enlarged" : ""}`;
 }

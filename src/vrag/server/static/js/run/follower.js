@@ -41,12 +41,12 @@ export class Follower {
     this.#offer();
   }
 
-  /** Whether the reader is at the end of the run. */
+  /** True if the reader is at the end of the run. */
   get following() {
     return this.#following;
   }
 
-  /** What scrolls: the column on a wide screen, the whole view on a narrow one. */
+  /** The element that scrolls: the column on a wide screen, the whole view on a narrow one. */
   get #scroller() {
     return getComputedStyle(this.layout.main).overflowY === "auto" ? this.layout.main : this.root;
   }

@@ -1,4 +1,4 @@
-/** What a run was asked: the conversation before it, the question, the pictures that came with it. */
+/** The question of a run: the conversation before it, the question, the pictures that came with it. */
 
 import { h, replace } from "../dom.js";
 import { fileUrl } from "./figures.js";

@@ -1,4 +1,4 @@
-/** What a node of the graph saw: its question, what came of it, and what is remembered of it, at the moment shown. */
+/** The panel of a node of the graph: its question, its results and what is remembered of them, at the moment shown. */
 
 import { h, iconButton, replace } from "../dom.js";
 import { lookAt, seenAt } from "./entries.js";

@@ -1,4 +1,4 @@
-/** The parts of a run's view and where they stand: question, bar, graph, steps and answer; beside them what it looks at. */
+/** The parts of a run's view and their places: question, run bar, graph, steps and answer; beside them what it looks at. */
 
 import { h, icon } from "../dom.js";
 import { AnswerView } from "./answer.js";
@@ -88,7 +88,7 @@ export class Layout {
   }
 
   /**
-   * What a run looks like that has ended: the answer first, its steps in a line each.
+   * Shows a run that has ended: the answer first, its steps in a line each.
    * @param {State} state
    */
   settle(state) {

@@ -53,7 +53,7 @@ export class Player {
     this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
 
-  /** Whether it is open. */
+  /** True if it is open. */
   get active() {
     return !this.element.hidden;
   }

@@ -1,5 +1,5 @@
 /**
- * What every event changes: a state of a run and an event give the next state. Pure; no part of the page is touched.
+ * The changes of every event: a state of a run and an event give the next state. Pure; no part of the page is touched.
  *
  * A state is a value, and shares with the one before it whatever did not change: a view knows by identity
  * what to draw again. Events of kinds that are not known are passed over.
@@ -56,7 +56,7 @@ export const EMPTY = Object.freeze({
 });
 
 /**
- * What was when these events had happened.
+ * The state after these events.
  * @param {Iterable<any>} events
  * @returns {State}
  */
@@ -200,7 +200,7 @@ function added(state, event, one, more = {}) {
   return inStep(state, event, (step) => ({ ...more, entries: [...step.entries, one] }));
 }
 
-/** What ends a step: no search of it is waited for any more. @param {State} state @param {any} event @param {Entry} one */
+/** The end of a step: no search of it is waited for any more. @param {State} state @param {any} event @param {Entry} one */
 function ended(state, event, one) {
   return inStep(state, event, (step) => ({
     thinking: false,

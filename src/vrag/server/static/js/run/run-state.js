@@ -1,4 +1,4 @@
-/** A run as people read it: its events in order, and what was at any of them. */
+/** A run as people read it: its events in order, and the state at any of them. */
 
 import { EMPTY, apply } from "./reducer.js";
 
@@ -68,7 +68,7 @@ export class RunState {
 }
 
 /**
- * What a step was, in a word, and its kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`.
+ * The title of a step, in a word, and its kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`.
  * @param {Step} step
  * @returns {{kind: string, title: string}}
  */
@@ -93,7 +93,7 @@ const TITLES = {
 };
 
 /**
- * Why the run ended; null while it goes on.
+ * The reason the run ended; null while it goes on.
  * @param {State} state
  * @returns {string | null}
  */

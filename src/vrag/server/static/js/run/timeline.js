@@ -49,7 +49,7 @@ export class Timeline {
     for (const [number, view] of this.#views) view.open = open(number);
   }
 
-  /** Whether every step is open. */
+  /** True if every step is open. */
   get unfolded() {
     return [...this.#views.values()].every((view) => view.open);
   }

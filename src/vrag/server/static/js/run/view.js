@@ -37,7 +37,7 @@ class RunView {
   #frame = 0;
   /** "running", "finished" or "interrupted"; empty until the server has said. */
   #state = "";
-  /** Whether it was under way when the page came to it. */
+  /** True if it was under way when it was opened. */
   #live = false;
   #over = false;
   #gone = false;
@@ -72,7 +72,7 @@ class RunView {
     }
   }
 
-  /** What is known of a run before it has told anything: it can be read, and stopped. @param {any} summary */
+  /** Shows the known facts of a run before its first event: it can be read, and stopped. @param {any} summary */
   #greet({ question, agent, model, collection, started }) {
     showHead(this.layout.head, { question, ts: started, settings: { agent, policy: model, environment: { collection } } }, this.how.id);
     this.#draw();

@@ -58,7 +58,7 @@ export function money(value) {
 }
 
 /**
- * Where something is in its document: `page 3`, `passage 2`, `at 0:12`.
+ * The place of something in its document: `page 3`, `passage 2`, `at 0:12`.
  * @param {{kind?: string, page: number, seconds?: number | [number, number] | null}} place
  */
 export function where({ kind = "page", page, seconds: at = null }) {
@@ -84,7 +84,7 @@ export const METHODS = { vrag: "VRAG", vimrag: "VimRAG", rag: "RAG", react: "ReA
 export const OFFLINE = "extractive";
 
 /**
- * How a run ended: what it is called, how good that is, what it means, and what can be done.
+ * The end of a run: its name, how good it is, what it means, and what can be done.
  * @typedef {{name: string, mood: "ok" | "calm" | "fair" | "bad", said: string, hint: string}} Ending
  * @type {Record<string, Ending>}
  */
@@ -93,7 +93,7 @@ export const ENDINGS = {
   abstained: {
     name: "No answer in the documents",
     mood: "calm",
-    said: "The agent found no answer in the documents that it can stand behind.",
+    said: "The agent found no answer in the documents that it can support.",
     hint: "Ask in the words that the documents use, name the document, or add the one that holds the answer.",
   },
   out_of_steps: {
@@ -118,40 +118,40 @@ export const ENDINGS = {
     name: "Stopped",
     mood: "fair",
     said: "The run was stopped before there was an answer.",
-    hint: "What it had seen is kept here. Ask again to begin anew.",
+    hint: "Its steps are kept. Ask again to start over.",
   },
   model_error: {
     name: "Model failed",
     mood: "bad",
     said: "The model failed or could not be reached.",
-    hint: "Try again in a moment. If it stays so, check the model's server, or choose another model.",
+    hint: "Try again in a moment. If the problem persists, check the model server, or choose another model.",
   },
   search_error: {
     name: "Search failed",
     mood: "bad",
     said: "The search or the collection failed.",
-    hint: "Try again. If it stays so, check the collection: vrag doctor says what is wrong with it.",
+    hint: "Try again. If the problem persists, check the collection with vrag doctor.",
   },
   fault: {
-    name: "Broke off",
+    name: "Internal error",
     mood: "bad",
-    said: "The server failed, or the disk on which it records runs.",
-    hint: "Ask again. If it stays so, the server's log says what is wrong.",
+    said: "The server failed, or could not write the run to its disk.",
+    hint: "Ask again. If the problem persists, read the server log.",
   },
 };
 
-/** A run in which the offline policy abstained: what it cannot say may well stand in the documents. @type {Ending} */
+/** A run in which the offline policy abstained: the answer may still be in the documents. @type {Ending} */
 export const UNQUOTED = {
   name: "Nothing to quote",
   mood: "calm",
   said: "The offline policy found no words to quote as the answer: it cannot look, count or calculate.",
-  hint: "A model could: choose one beside the question, or start the server with --model. What comes nearest is shown here.",
+  hint: "A model could: choose one beside the question, or start the server with --model. The closest places are shown here.",
 };
 
 /** A run whose process ended before it did. @type {Ending} */
 export const CUT_OFF = {
   name: "Interrupted",
   mood: "fair",
-  said: "This run was cut off: the server ended before the run did.",
-  hint: "What it had seen is kept here. Ask again to begin anew.",
+  said: "This run was interrupted: the server stopped before the run had ended.",
+  hint: "Its steps are kept. Ask again to start over.",
 };
