@@ -368,9 +368,5 @@ _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 def event_from_json(line: str | bytes) -> Event:
-    """Read one event.
-
-    Raises:
-        pydantic.ValidationError: If it is not an event of this schema.
-    """
+    """Read one event; raise `pydantic.ValidationError` if it is not an event of this schema."""
     return _ADAPTER.validate_json(line)

@@ -150,11 +150,7 @@ class Episode(ABC):
 
     @abstractmethod
     def _act(self, action: Any, log: EventLog, *, ask: bool) -> ActionOutcome:  # noqa: ANN401 - of either grammar
-        """Carry out an action.
-
-        Raises:
-            ActionRejected: If it cannot be carried out.
-        """
+        """Carry out an action; raise `ActionRejected` if it cannot be carried out."""
 
     @abstractmethod
     def _refusal(self, reason: str) -> str:
@@ -236,8 +232,7 @@ class Method(ABC):
     def begin(self, environment: Environment, question: str | Question) -> Episode:
         """Begin a run: nothing is searched or shown but what came with the question. May block.
 
-        Raises:
-            ValueError: If the question is empty.
+        Raises `ValueError` if the question is empty.
         """
 
 
@@ -250,10 +245,7 @@ def question_parts(question: Question, environment: Environment) -> tuple[Part, 
     """Return the parts of a question: earlier questions and answers, its pictures, and last its text.
 
     Earlier answers may quote documents, so they are sanitized like these. May block: pictures are drawn at
-    the size of the model's family.
-
-    Raises:
-        CorpusError: If a picture cannot be drawn.
+    the size of the model's family. Raises `CorpusError` if a picture cannot be drawn.
     """
     parts: list[Part] = []
     if question.history:

@@ -103,8 +103,7 @@ class Question:
     def of(cls, question: str | Question) -> Question:
         """Return the question without blanks around it and with a history of limited length.
 
-        Raises:
-            ValueError: If it is empty.
+        Raises `ValueError` if it is empty.
         """
         asked = cls(question) if isinstance(question, str) else question
         text = encodable(asked.text.strip())

@@ -12,13 +12,7 @@ from typing import ClassVar
 
 from vrag.agent.actions import Action, ActionRejected, Answer, Crop, Search, Turn, UseTool, parse
 from vrag.agent.environment import Environment
-from vrag.agent.events import (
-    ActionRequested,
-    ActionReturned,
-    CropRequested,
-    SearchRequested,
-    SearchReturned,
-)
+from vrag.agent.events import ActionRequested, ActionReturned, CropRequested, SearchRequested, SearchReturned
 from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence
 from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_drop, question_parts
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Shown, Text

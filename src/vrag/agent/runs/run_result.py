@@ -129,11 +129,7 @@ class RunResult:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunResult:
-        """Fold the events of one run.
-
-        Raises:
-            RunError: If they do not begin with the start of a run.
-        """
+        """Fold the events of one run; raise `RunError` if they do not begin with the start of a run."""
         result = cls()
         for event in events:
             result = result.plus(event)

@@ -90,8 +90,7 @@ class StoredRun:
     def read_question(self) -> Question:
         """Return the question as it was asked, with its history and its pictures.
 
-        Raises:
-            RunError: If a picture that came with it is missing from the files of the run, or is damaged.
+        Raises `RunError` if a picture that came with it is missing from the files of the run, or is damaged.
         """
         started = self.started
         images = tuple(self._read_image(sha256) for sha256 in started.attached)
@@ -101,9 +100,7 @@ class StoredRun:
         """Return a question that follows on this run, finished or not.
 
         It is given only the earlier questions and answers: pictures of earlier questions do not come again.
-
-        Raises:
-            ValueError: If there is no text.
+        Raises `ValueError` if there is no text.
         """
         session = self.started.session or self.id
         return Question.of(Question(text, self.conversation, tuple(images), session))
@@ -163,11 +160,7 @@ class RunStore:
 
     @contextmanager
     def record(self) -> Generator[RunLog]:
-        """Open a new run, named by the time it began.
-
-        Raises:
-            RunError: If the directory cannot be written.
-        """
+        """Open a new run, named by the time it began; raise `RunError` if the directory cannot be written."""
         self.check_place()
         now = time.time()
         begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
@@ -184,8 +177,7 @@ class RunStore:
     def ids(self) -> list[str]:
         """Return the ids of all runs, the newest first.
 
-        Raises:
-            RunError: If the collection that has them is gone.
+        Raises `RunError` if the collection that has them is gone.
         """
         self.check_place()
         if not self.directory.is_dir():
@@ -195,8 +187,7 @@ class RunStore:
     def read(self, run: str) -> StoredRun:
         """Read a run by its id or by the unambiguous beginning of one; `last` is the newest.
 
-        Raises:
-            RunError: If there is no such run or its file is damaged.
+        Raises `RunError` if there is no such run or its file is damaged.
         """
         directory = self.directory / self._resolve(run)
         lines = _read_lines(directory)
@@ -208,8 +199,7 @@ class RunStore:
     def settled(self, run: str) -> tuple[StoredRun, RunState]:
         """Read a run and its state consistently; the run is named as for `read`.
 
-        Raises:
-            RunError: If there is no such run or its file is damaged.
+        Raises `RunError` if there is no such run or its file is damaged.
         """
         stored = self.read(run)
         state = self.state(stored.id, ended=stored.has_end)
@@ -221,8 +211,7 @@ class RunStore:
     def outline(self, run: str) -> RunResult:
         """Return the result of a run without its steps, for lists; the run is named by its whole id.
 
-        Raises:
-            RunError: If there is no such run or its file is damaged.
+        Raises `RunError` if there is no such run or its file is damaged.
         """
         directory = self.directory / self._resolve(run)
         lines = _read_lines(directory)
@@ -240,8 +229,7 @@ class RunStore:
     def started(self, run: str) -> RunStarted:
         """Return how a run began, by its whole id.
 
-        Raises:
-            RunError: If there is no such run, or it has not begun.
+        Raises `RunError` if there is no such run, or it has not begun.
         """
         directory = self.directory / self._resolve(run)
         with (directory / EVENTS).open("rb") as file:
@@ -259,8 +247,7 @@ class RunStore:
     def length(self, run: str) -> int:
         """Return the size of the events of a run in bytes, by its whole id.
 
-        Raises:
-            OSError: If there is no such run.
+        Raises `OSError` if there is no such run.
         """
         return (self.directory / run / EVENTS).stat().st_size
 
@@ -287,11 +274,7 @@ class RunStore:
         return RunError(f"The run {run} is empty: it ended before its first event.")
 
     def check_place(self) -> None:
-        """Check that the collection with the runs exists.
-
-        Raises:
-            RunError: If it is gone.
-        """
+        """Check that the collection with the runs exists; raise `RunError` if it is gone."""
         if self.within is not None and not self.within.is_dir():
             raise RunError(f"The collection {self.within} is gone.", "Move it back.")
 
