@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from vrag.atomic_io import atomic_file
 from vrag.errors import CaseError
 from vrag.geometry import Box
 from vrag.types import AnswerFormat, Case, GoldPage, Region
@@ -46,39 +46,32 @@ _ALWAYS = frozenset({"file_name", "reference_page", "source_type", "query_type"}
 def write_cases(path: Path, cases: Iterable[Case]) -> int:
     """Write a data set to a JSON file, one case a line as they come; whole or not at all.
 
-    Returns:
-        The number of cases.
-
-    Raises:
-        CaseError: If the file cannot be written.
+    Returns the number of cases. Raises `CaseError` if the file cannot be written.
     """
     count = 0
-    with written_whole(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        file.write('{"examples": [')
+    with written_whole(path) as file:
+        file.write(b'{"examples": [')
         for count, case in enumerate(cases, 1):
-            file.write(f"{',' if count > 1 else ''}\n{json.dumps(row_of(case), ensure_ascii=False)}")
-        file.write("\n]}\n")
+            row = json.dumps(row_of(case), ensure_ascii=False)
+            file.write(f"{',' if count > 1 else ''}\n{row}".encode())
+        file.write(b"\n]}\n")
     return count
 
 
 @contextmanager
-def written_whole(path: Path) -> Generator[Path]:
-    """Give a temporary path to write; it takes its name at the end, and is removed if something fails.
+def written_whole(path: Path) -> Generator[BinaryIO]:
+    """Open a file to write; it takes its name at the end, and is removed if something fails.
 
     Raises `CaseError` if it cannot be written.
     """
-    unfinished = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
     try:
-        yield unfinished
-        unfinished.replace(path)
+        with atomic_file(path, durable=False) as file:
+            yield file
     except OSError as error:
         hint = f"Make the folder {path.parent} first." if not path.parent.exists() else ""
         raise CaseError(f"{path} cannot be written: {error.strerror or error}.", hint) from error
     except UnicodeEncodeError as error:
         raise CaseError(f"{path} cannot be written: {error.object!r:.80} is not text in UTF-8.") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 def case_of(row: Mapping[str, Any], where: str) -> Case:

@@ -159,28 +159,16 @@ def parquet_schema() -> ArrowSchema:
 
 
 def write_parquet(path: Path, cases: Iterable[tuple[str, Case]], options: ParquetOptions) -> int:
-    """Write cases as they come; the file is complete or not there at all.
+    """Write cases as they come, and return their number; the file is complete or not there at all.
 
-    Args:
-        path: The file; an existing one is replaced.
-        cases: Each with its data source, the name by which trainers group rows.
-        options: Content that all rows have in common.
-
-    Returns:
-        The number of cases.
-
-    Raises:
-        CaseError: If the file cannot be written.
+    Each case comes with its data source, the name by which trainers group rows. An existing file is replaced.
+    Raises `CaseError` if it cannot be written.
     """
     pa: Any = importlib.import_module("pyarrow")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     count = 0
     schema = parquet_schema()
-    with (
-        written_whole(path) as unfinished,
-        unfinished.open("wb") as file,
-        parquet.ParquetWriter(file, schema) as writer,
-    ):
+    with written_whole(path) as file, parquet.ParquetWriter(file, schema) as writer:
         left = iter(cases)
         while group := list(islice(left, options.row_group)):
             rows = [_row(case, source, count + at, options) for at, (source, case) in enumerate(group)]

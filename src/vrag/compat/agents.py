@@ -97,7 +97,13 @@ class VRAG:
             ModelError, SearchError: If the model or the search fails.
         """
         steps = self._steps(question)
-        return steps if self.generator else _returned(steps)[1]
+        if self.generator:
+            return steps
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                return stop.value[1]
 
     def _steps(self, question: str) -> Generator[Step, None, Step]:
         agent = with_steps(self._agent, self.max_steps + 1)
@@ -197,14 +203,6 @@ def _answer_step(event: AnswerGiven, tag: str) -> Step:
         return "answer", event.text, tag
     abstained = event.stop_reason is StopReason.ABSTAINED
     return ("answer", _text_of(tag), tag) if abstained else ("answer", "", "")
-
-
-def _returned(steps: Generator[Step, None, Step]) -> Step:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return stop.value
 
 
 class _Pictures:

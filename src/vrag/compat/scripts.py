@@ -57,7 +57,12 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
         SystemExit: If a directory is not there.
     """
     corpus = _corpus()
-    found = [_named_index(name) for name in corpus_path]
+    found: list[str] = []
+    for name in corpus_path:
+        directory = name if "://" in name else str(_clone() / name)
+        if "://" not in name and not Path(directory).is_dir():
+            raise SystemExit(f"{directory} is not a directory. Correct corpus_path in {sys.argv[0]}.")
+        found.append(directory)
     found = found or [str(path.parent) for path in sorted(corpus.glob(f"*/{FILE_NAME}"))]
     if not found:
         print(f"There is no index in {corpus}: serving the sample documents.", file=sys.stderr)  # noqa: T201
@@ -111,16 +116,6 @@ def _corpus() -> Path:
     if not corpus.is_dir():
         raise SystemExit(f"{corpus} is not a directory. Create it, or run the script in a clone that has it.")
     return corpus
-
-
-def _named_index(name: str) -> str:
-    """Return the address of an index in an argument of the script."""
-    if "://" in name:
-        return name
-    directory = _clone() / name
-    if not directory.is_dir():
-        raise SystemExit(f"{directory} is not a directory. Correct corpus_path in {sys.argv[0]}.")
-    return str(directory)
 
 
 def _exec_command(*command: str) -> NoReturn:

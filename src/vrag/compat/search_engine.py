@@ -200,7 +200,9 @@ class SearchEngine:
         """Open the collection in a directory, or import the reference's index there."""
         if CollectionHeader.read(directory) is not None:
             return Collection.open(directory)
-        state = _state(directory)
+        found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in INDEX_PATTERNS)
+        files = sorted((path, path.stat()) for path in found)
+        state = "\n".join(f"{path.name} {file.st_size} {file.st_mtime_ns}" for path, file in files)
         if not state:
             raise CollectionError(
                 f"There is no index in {directory}.", "Make one: SearchEngine(model).build_index(…)"
@@ -240,12 +242,3 @@ def _spec(model: str) -> str:
 
 def _cache() -> Path:
     return user_cache_path("vrag", appauthor=False)
-
-
-def _state(directory: Path) -> str:
-    """Return names, sizes and times of the files of an index of the reference; "" without files."""
-    found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in INDEX_PATTERNS)
-    return "\n".join(
-        f"{path.name} {status.st_size} {status.st_mtime_ns}"
-        for path, status in sorted((path, path.stat()) for path in found)
-    )

@@ -363,26 +363,20 @@ class _EventTranslator:
                 self.query = part.query
                 return {"event": "search", "query": part.query, "node_id": part.node}
             case SearchReturned():
-                return self._searched(part)
+                results = self.received[self.query].model_dump(mode="json", exclude_none=True)
+                self.found.append(results)
+                return {"event": "search_done", "results": results, "left_out": list(part.damaged)}
             case MemoryUpdated():
-                return self._memorized(part)
+                self.trajectory.append(self._conversation())
+                summary = self.graph.node(part.node).summary
+                dropped = [f"{entry.node}, {entry.label}: {entry.reason}" for entry in part.dropped]
+                return {"event": "memorize", "summary": summary, "left_out": [*part.reports, *dropped]}
             case AnswerGiven():
                 return self._ended(part)
             case RunFailed():
                 return {"event": "error", "content": part.message}
             case _:
                 return None
-
-    def _searched(self, event: SearchReturned) -> dict[str, Any]:
-        results = self.received[self.query].model_dump(mode="json", exclude_none=True)
-        self.found.append(results)
-        return {"event": "search_done", "results": results, "left_out": list(event.damaged)}
-
-    def _memorized(self, event: MemoryUpdated) -> dict[str, Any]:
-        self.trajectory.append(self._conversation())
-        summary = self.graph.node(event.node).summary
-        dropped = [f"{entry.node}, {entry.label}: {entry.reason}" for entry in event.dropped]
-        return {"event": "memorize", "summary": summary, "left_out": [*event.reports, *dropped]}
 
     def _ended(self, event: AnswerGiven) -> dict[str, Any]:
         if event.text is None and event.stop_reason is StopReason.OUT_OF_STEPS:
@@ -405,20 +399,19 @@ class _EventTranslator:
     def _conversation(self) -> list[dict[str, Any]]:
         """Return the messages of the last call, and its reply."""
         assert self.call is not None
-        messages = [self._message(json.loads(self.files[f"{name}.json"])) for name in self.call.messages]
+        messages: list[dict[str, Any]] = []
+        for name in self.call.messages:
+            message, parts = json.loads(self.files[f"{name}.json"]), list[dict[str, Any]]()
+            for part in message["parts"]:
+                if "text" in part:
+                    parts.append({"type": "text", "text": part["text"]})
+                else:
+                    jpeg = base64.b64encode(self.files[f"{part['picture']}.jpg"]).decode()
+                    parts.append({"type": "image", "image": f"data:image/jpeg;base64,{jpeg}"})
+            is_user = message["role"] == "user"
+            content = parts if is_user else "\n".join(part["text"] for part in parts)
+            messages.append({"role": message["role"], "content": content})
         return [*messages, {"role": "assistant", "content": self.call.reply}]
-
-    def _message(self, message: dict[str, Any]) -> dict[str, Any]:
-        parts = [self._content(part) for part in message["parts"]]
-        if message["role"] == "user":
-            return {"role": "user", "content": parts}
-        return {"role": message["role"], "content": "\n".join(part["text"] for part in parts)}
-
-    def _content(self, part: dict[str, Any]) -> dict[str, Any]:
-        if "text" in part:
-            return {"type": "text", "text": part["text"]}
-        jpeg = base64.b64encode(self.files[f"{part['picture']}.jpg"]).decode()
-        return {"type": "image", "image": f"data:image/jpeg;base64,{jpeg}"}
 
 
 def _node(node: Node) -> dict[str, Any]:

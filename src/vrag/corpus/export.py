@@ -67,17 +67,9 @@ def export_pages(
 ) -> Iterator[Exported | ExportProblem]:
     """Write every page of PDF files, office documents and images as a JPEG file, in parallel.
 
-    Args:
-        paths: Files and folders, searched at any depth.
-        out: The folder to write to; created if needed.
-        options: Resolution and limits.
-        overwrite: Whether existing files are replaced; otherwise they are a problem.
-
-    Yields:
-        Files as they are written, and problems; pages in any order.
-
-    Raises:
-        CollectionError: If the folder cannot be written.
+    Folders are searched at any depth; the one to write to is created if needed. Existing files are a problem
+    unless they are to be replaced. Files are yielded as they are written, and problems; pages in any order.
+    Raises `CollectionError` if the folder cannot be written.
     """
     pages = {suffix: CONVERTERS[suffix] for suffix in (".pdf", *OFFICE, *IMAGE)}
     yield from _Export(out, pages, "It has no pages.", overwrite=overwrite).run(paths, options)

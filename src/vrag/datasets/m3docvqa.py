@@ -63,12 +63,7 @@ class M3DocVQA(Benchmark):
     measures = ("m3docvqa/f1", "m3docvqa/em", "document_recall@10")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
-        """Find questions and PDFs.
-
-        Args:
-            folder: Where they are; the PDFs in `pdfs_dev/`, or in `pdfs_dev.zip`.
-            split: `dev` or `train`; None for the first that is present.
-        """
+        """Find questions and PDFs, in `pdfs_dev/` or in `pdfs_dev.zip`, of `dev` or `train`."""
         chosen, paths = choose_split(folder, SPLITS, split, self.hub)
         name = f"pdfs_{chosen}"
         pdfs: Sequence[Path | Member] = find_all(folder, f"{name}/*.pdf")

@@ -92,11 +92,8 @@ def published_measures(case: Case, answer: str | None) -> dict[str, float]:
     """Score an answer by the rules that fit any answer, and by the rule of its benchmark.
 
     MMLongBench-Doc's rule goes by formats of answers, so it measures other questions with a format as well;
-    but none of a benchmark with a rule of its own, of which only some questions have a format.
-
-    Args:
-        case: The question with its right answers.
-        answer: The short answer; None where there was none.
+    but none of a benchmark with a rule of its own, of which only some questions have a format. The answer is
+    None where there was none.
     """
     formatted = case.answer_format is not AnswerFormat.UNKNOWN and case.benchmark not in RULES
     names = dict.fromkeys(("squad", "anls", "mmlongbench" if formatted else "", case.benchmark))
@@ -108,12 +105,7 @@ def published_measures(case: Case, answer: str | None) -> dict[str, float]:
 
 
 def read_cases(path: Path, source: str | None = None) -> list[Case]:
-    """Read all cases of a file; see `open_cases`.
-
-    Raises:
-        CaseError: If the file cannot be read, is empty, or a row of it is not a case.
-        SettingsError: If there is no such source.
-    """
+    """Read all cases of a file, or raise the error of the first row that is not one; see `open_cases`."""
     return list(open_cases(path, source)[1])
 
 

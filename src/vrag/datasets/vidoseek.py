@@ -62,11 +62,9 @@ class ViDoSeek(DatasetSource, Benchmark):
     measures = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
-        """Find questions and PDFs.
+        """Find questions and PDFs of `vidoseek`, or of `slidevqa_refined`, which comes with it.
 
-        Args:
-            folder: The download, or a data folder of the authors' code.
-            split: `vidoseek`, or `slidevqa_refined`, which comes with it.
+        The folder is the download, or a data folder of the authors' code.
         """
         wanted = one_split(split, *SPLITS)
         paths = find_all(folder, *SPLITS[wanted])

@@ -100,10 +100,7 @@ class Batches:
     """A runner of functions over batches, which halves the batch whenever memory does not suffice.
 
     The size that worked is remembered for later calls; it does not grow again, since what
-    filled the memory once will do so again.
-
-    Args:
-        size: Number of inputs in the first batch.
+    filled the memory once will do so again. `size` is the number of inputs in the first batch.
     """
 
     def __init__(self, size: int) -> None:

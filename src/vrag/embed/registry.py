@@ -45,14 +45,9 @@ class EmbedderFactory(Protocol):
     """A function that opens an embedder: the target of an entry point of the group `vrag.embedders`."""
 
     def __call__(self, argument: str, options: EmbedOptions, /) -> Embedder:
-        """Open the embedder.
+        """Open the embedder of an argument, the part of the name after the colon.
 
-        Args:
-            argument: The part of the name after the colon.
-            options: Device, precision, batch and the rest.
-
-        Raises:
-            EmbedError: If it cannot be opened.
+        Raises `EmbedError` if it cannot be opened.
         """
         ...
 
@@ -204,11 +199,8 @@ def check_retired(built_with: EmbedderInfo) -> None:
 class DeferredEmbedder:
     """The embedder of a collection, opened at the first item or query.
 
-    So nothing has to be loaded to find that there is nothing to add.
-
-    Args:
-        info: What the collection keeps of it.
-        open_embedder: Opens it.
+    So nothing has to be loaded to find that there is nothing to add. `info` is what the collection keeps of
+    it.
     """
 
     def __init__(self, info: EmbedderInfo, open_embedder: Callable[[], Embedder]) -> None:

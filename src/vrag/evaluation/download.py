@@ -52,13 +52,9 @@ def fetch(benchmark: Benchmark) -> Path:
 
     Where the hub cannot be reached, or must not be (`HF_HUB_OFFLINE`), files of an earlier fetch are used.
 
-    Returns:
-        A snapshot: the name of the folder is the revision.
-
-    Raises:
-        CaseError: If the hub does not have them, restricts access or cannot be reached, or they cannot be
-            written.
-        MissingExtra: If the hub's client is not installed.
+    The folder is a snapshot: its name is the revision. Raises `CaseError` if the hub does not have the files,
+    restricts access or cannot be reached, or they cannot be written; `MissingExtra` if the hub's client is
+    not installed.
     """
     repo = hub_repository(benchmark)
     hub = library("huggingface_hub")

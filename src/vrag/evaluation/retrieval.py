@@ -147,13 +147,9 @@ def evaluate_retrieval(
     the first clip that overlaps it. All other hits take up places and are never gold. Raises `SearchError` if
     a question cannot be searched for.
 
-    Args:
-        cases: The questions.
-        searcher: The search to measure.
-        documents: The documents to search in. Empty if unknown, as with a server: all are searched then,
-            and have the names by which they are found.
-        locate: Returns the regions of hits, which have no boxes of their own; without it, no regions are
-            measured. See `vrag.evaluation.retrieval`.
+    The documents are those to search in. Without any, as with a server, all are searched, and have the names
+    by which they are found. `locate` returns the regions of hits, which have no boxes of their own; without
+    it, no regions are measured.
     """
     names = DocumentNames.of(documents)
     golds = [(case, Gold.of(case, names)) for case in cases]
@@ -245,12 +241,8 @@ class WordLocator:
     """Regions where the words of a question come together on the pages found.
 
     Some 30 ms a question on one core. A page without words is one region, the whole page, and has the place
-    among regions that it has among pages.
-
-    Args:
-        searcher: The searcher that found the hits.
-        pages: Number of hits with regions.
-        most: Maximum number of regions.
+    among regions that it has among pages. The searcher is the one that found the hits; `pages` of them have
+    regions, `most` at most.
     """
 
     def __init__(self, searcher: Searcher, pages: int = PAGES, most: int = MAX_REGIONS) -> None:
@@ -281,13 +273,8 @@ class MatchLocator:
 
     Regions of several pages are compared by MaxSim over the patches within them (Khattab and Zaharia 2020,
     ColBERT): the mean over the question's tokens of the best patch there. `vrag.embed.similarity_map` says
-    what the regions of a page are; its scores are of one page alone.
-
-    Args:
-        searcher: The searcher that found the hits.
-        matcher: The embedder, best the one that the pages were found by.
-        pages: Number of hits with regions.
-        most: Maximum number of regions.
+    what the regions of a page are; its scores are of one page alone. The embedder is best the one that the
+    pages were found by; other arguments are as of `WordLocator`.
     """
 
     def __init__(

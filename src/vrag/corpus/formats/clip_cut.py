@@ -30,15 +30,8 @@ def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out:
     """Copy a part of a video with its sound to a file of its own, without encoding it again.
 
     Every packet goes into the clip in which it is shown or heard, so that adjacent clips neither lose nor
-    double anything.
-
-    Args:
-        path: The video.
-        timeline: Of the video.
-        span: From one key frame to before another, in ticks; None for the end. The clip of the first frame
-            also takes the packets before it.
-        out: The file to write.
-        kind: FFmpeg's name of the container.
+    double anything. A span goes from one key frame to before another, in ticks, with None for the end; the
+    clip of the first frame also takes the packets before it. `kind` is FFmpeg's name of the container.
 
     Raises:
         CorpusError: If the container does not take these streams, or they are damaged.

@@ -41,12 +41,9 @@ def interval_drawing(estimate: Estimate, text: str) -> Markup:
 
 
 def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup:
-    """Draw a difference as a dot left or right of none, its interval as a line.
+    """Draw a difference as a dot left or right of none, its interval as a line; `text` is the same in words.
 
-    Args:
-        row: The difference.
-        reach: The value at either end of the drawing, above 0.
-        text: The same in words.
+    The value at either end of the drawing is `reach`, above 0.
     """
     ends = (row.interval.low, row.interval.high) if row.interval else (row.difference, row.difference)
     low, middle, high = (_place(0.5 + 0.5 * value / reach) for value in (ends[0], row.difference, ends[1]))

@@ -44,14 +44,9 @@ def draws(
     neither the order of questions nor names of documents nor what else is measured changes an interval, but
     for rounding.
 
-    Args:
-        parts: For each measure a numerator and a denominator for each document, shape (G, 2); G of its own,
-            at least 1. For a mean, sum and count.
-        resamples: Number of draws.
-        seed: Seed of the draws.
-
-    Returns:
-        For each measure, shape (resamples,); 0 where the documents of a draw have no denominator.
+    Each measure has a numerator and a denominator for each document, shape (G, 2), with G of its own, at
+    least 1; for a mean, sum and count. Its result has shape (resamples,), with 0 where the documents of a
+    draw have no denominator.
     """
     found: dict[int, NDArray[np.float64]] = {}
     alike: defaultdict[int, list[int]] = defaultdict(list)
