@@ -75,6 +75,8 @@ def demonstrate(
     failures = [entry.failure for entry in entries if entry.failure is not None]
     if job.stopped:
         warn(f"Stopped. {RESUME_NOTE}")
+    if job.given_up:
+        warn(f"Given up: the last {job.failures_in_a_row} runs failed.")
     if as_json:
         print_json({"folder": str(out), "runs": len(entries), "new": job.made, "failed": len(failures)})
     else:
