@@ -56,7 +56,8 @@ ITEM_CACHE_SIZE = 64
 class Collection:
     """Documents and items on disk or published. Opened by `open`, `create` or `open_or_create`.
 
-    May be shared by threads, and its directory by processes.
+    May be shared by threads, and its directory by processes. All that reads raises `CollectionError` if it
+    cannot be read.
     """
 
     def __init__(self, location: CollectionLocation, header: CollectionHeader) -> None:
@@ -90,7 +91,7 @@ class Collection:
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
 
-            location = RemoteCollection.at(str(directory))
+            location = RemoteCollection(str(directory))
             return cls(location, location.header())
         path = _local_path(directory)
         header = CollectionHeader.read(path)
@@ -177,11 +178,7 @@ class Collection:
         return self.directory if isinstance(self.location, LocalLocation) else None
 
     def check_present(self) -> None:
-        """Check that it is still where it was opened.
-
-        Raises:
-            CollectionError: If its directory is gone. One that is published elsewhere is not looked for.
-        """
+        """Check that it is still where it was opened."""
         if self.home is not None and not self.home.is_dir():
             raise CollectionError(f"The collection {self.home} is gone.", "Move it back.")
 
@@ -230,11 +227,7 @@ class Collection:
         return {row["id"]: item_of(row) for row in rows.to_pylist()}
 
     def item(self, id: str) -> Item:
-        """Return the item with this id.
-
-        Raises:
-            SearchError: If there is none.
-        """
+        """Return the item with this id."""
         return self._cached_item(self.table_version, id)
 
     def scan(self, columns: Sequence[str]) -> Rows:
@@ -242,12 +235,7 @@ class Collection:
         return self.item_table.read(columns)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes.
-
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-            CollectionError: If its picture is missing or damaged, or its path leads elsewhere.
-        """
+        """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes."""
         from PIL import Image, UnidentifiedImageError
 
         item = self.item(id)
@@ -262,13 +250,7 @@ class Collection:
             ) from error
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes.
-
-        Raises:
-            SearchError: If there is no such item, or it is no clip.
-            CollectionError: If its clip is missing or damaged, or its path leads elsewhere.
-            MissingExtra: If PyAV is not installed.
-        """
+        """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes."""
         item = self.item(id)
         if item.clip is None:
             raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
@@ -290,11 +272,7 @@ class Collection:
         return self.location.open(name)
 
     def save_copies(self) -> None:
-        """Keep copies of small tables in the cache, without vectors, so that the next process opens sooner.
-
-        Raises:
-            CollectionError: If the tables cannot be read.
-        """
+        """Keep copies of small tables, without vectors, so that the next process opens sooner."""
         self.item_table.save_copy(ITEM_COLUMNS)
         self.file_table.save_copy(self.file_table.schema.names)
 

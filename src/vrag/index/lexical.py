@@ -197,11 +197,7 @@ class Lexical:
         return best[: max(top_k, 0)]
 
     def save(self, directory: Path) -> None:
-        """Write a cache directory as a whole, unless there is a valid one.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Write a cache directory as a whole, unless there is a valid one."""
 
         def write(scratch: Path) -> ArrayContent:
             arrays = {"document_of": self._document_of}

@@ -80,11 +80,7 @@ class CollectionHeader:
 
     @classmethod
     def read(cls, directory: Path) -> CollectionHeader | None:
-        """Read the header of the collection in a directory; None when it has none.
-
-        Raises:
-            CollectionError: If it is damaged or of a newer version of vrag.
-        """
+        """Read the header of the collection in a directory; None when it has none."""
         path = directory / FILE_NAME
         try:
             return cls.parse(path.read_text(encoding="utf-8"), str(path))
@@ -138,11 +134,7 @@ class CollectionHeader:
             file.write(json.dumps(content, indent=2).encode())
 
     def check_options(self, options: CorpusOptions) -> None:
-        """Refuse settings that make other items.
-
-        Raises:
-            FingerprintMismatch: If items made with `options` would differ from those already there.
-        """
+        """Refuse settings that make other items."""
         if options.fingerprint == self.corpus_fingerprint:
             return
         if self.options.fingerprint != self.corpus_fingerprint:
@@ -159,11 +151,7 @@ class CollectionHeader:
         )
 
     def check_embedder(self, embedder: EmbedderInfo | None) -> None:
-        """Refuse another model's vectors.
-
-        Raises:
-            FingerprintMismatch: If `embedder` is not the one the collection was built with.
-        """
+        """Refuse another model's vectors."""
         own = self.embedder
         if own is not None and own.imported:
             raise FingerprintMismatch(
@@ -240,11 +228,7 @@ class LocalLocation:
         self.store: TableStore = Directory(directory / "index")
 
     def path(self, stored: str) -> Path:
-        """Return the path of a stored picture or clip, given relative to `items/`.
-
-        Raises:
-            CollectionError: If that is outside of `items/`.
-        """
+        """Return the path of a stored picture or clip, given relative to `items/`."""
         root = (self.directory / "items").resolve()
         path = (root / stored).resolve()
         if not path.is_relative_to(root) or path == root:

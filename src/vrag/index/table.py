@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -59,49 +60,40 @@ class TableVersion(NamedTuple):
     """Our number of it, which grows; 0 where it is LanceDB's."""
 
 
-class TableStore(Protocol):
+class TableStore(ABC):
     """The place where tables are."""
 
-    @property
-    def name(self) -> str:
-        """The directory or the URL, for people."""
-        ...
+    name: str
+    """The directory or the URL, for people."""
+    options: dict[str, str]
+    """LanceDB's storage options."""
 
-    @property
-    def options(self) -> dict[str, str]:
-        """LanceDB's storage options."""
-        ...
-
+    @abstractmethod
     def table_version(self, table: str) -> TableVersion | None:
         """Return the newest version of a table; None when nothing was written to it yet."""
-        ...
 
-    def stamp(self, table: str) -> int | None:
+    def stamp(self, table: str) -> int | None:  # noqa: ARG002 - for overrides
         """Return a number that differs after every commit and costs little; None when it is not known."""
-        ...
+        return None
 
-    def manifest(self, table: str) -> Manifest | None:
+    def manifest(self, table: str) -> Manifest | None:  # noqa: ARG002 - for overrides
         """Read the manifest of the newest version without LanceDB; None where that cannot be done."""
-        ...
+        return None
 
+    @abstractmethod
     def renew(self) -> None:
         """Forget what is remembered of the newest version."""
-        ...
 
+    @abstractmethod
     def hint(self, message: str) -> str:
         """Return what to do about a failure that LanceDB reports with this message."""
-        ...
 
+    @abstractmethod
     def prepare(self) -> str:
-        """Create a database to write to, if there is none, and return where it is.
-
-        Raises:
-            CollectionError: If nothing can be written there.
-        """
-        ...
+        """Create a database to write to, if there is none, and return where it is."""
 
 
-class Directory:
+class Directory(TableStore):
     """Tables in a directory of this machine."""
 
     def __init__(self, path: Path) -> None:
@@ -287,7 +279,22 @@ class Table:
                     self._key_index = _KeyIndex.of(copy.data, key, copy.version)
                 assert self._key_index is not None
                 return copy.data.select(list(columns)).take(to_arrow_int64(self._key_index.rows(values)))
-            return self._retry(lambda: self._find(key, values, columns))
+
+            def take() -> ArrowTable:
+                handle = self._newest()
+                if handle is None:
+                    return self.schema.empty_table().select(list(columns))
+                version = int(handle.version)
+                if not self._is_indexed(key, version):
+                    data = handle.search().select([key]).with_row_id(True).to_arrow()
+                    self._key_index = _KeyIndex.of(data, key, version)
+                assert self._key_index is not None
+                rows = self._key_index.rows(values)
+                if not rows:
+                    return self.schema.empty_table().select(list(columns))
+                return handle.take_row_ids(rows).select(list(columns)).to_arrow().select(list(columns))
+
+            return self._retry(take)
 
     def open(self) -> None:
         """Open the table itself: from here on nothing is read from copies."""
@@ -347,20 +354,6 @@ class Table:
         query = query if where is None else query.where(where)
         data = (query if limit is None else query.limit(limit)).to_arrow()
         return Rows(self._number(handle), data.select(list(columns)))
-
-    def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
-        rows: list[int] = []
-        handle = self._newest()
-        if handle is not None:
-            version = int(handle.version)
-            if not self._is_indexed(key, version):
-                data = handle.search().select([key]).with_row_id(True).to_arrow()
-                self._key_index = _KeyIndex.of(data, key, version)
-            assert self._key_index is not None
-            rows = self._key_index.rows(values)
-        if handle is None or not rows:
-            return self.schema.empty_table().select(list(columns))
-        return handle.take_row_ids(rows).select(list(columns)).to_arrow().select(list(columns))
 
     def _is_indexed(self, key: str, version: int) -> bool:
         return self._key_index is not None and self._key_index[:2] == (key, version)

@@ -44,11 +44,7 @@ class Manifest(NamedTuple):
     """32 hexadecimal digits over its content."""
 
     def data_bytes(self) -> int:
-        """Return the size of all data files of the table, also of those that the version does not need.
-
-        Raises:
-            OSError: If they cannot be read.
-        """
+        """Return the size of all data files of the table, also of those that the version does not need."""
         return sum(path.stat().st_size for path in (self.table / "data").iterdir())
 
 

@@ -115,11 +115,7 @@ class Connection:
         self._client.close()
 
     def request(self, method: str, path: str, limit: int, **arguments: Any) -> HttpAnswer:  # noqa: ANN401 - httpx's
-        """Send a request, with retries, and return the response of at most `limit` bytes.
-
-        Raises:
-            ServerError: If the last try failed.
-        """
+        """Send a request, with retries, and return the response of at most `limit` bytes."""
 
         def wait(state: RetryCallState) -> float:
             failure = state.outcome.exception() if state.outcome else None
@@ -295,11 +291,7 @@ class SearchClient:
 
     @property
     def version(self) -> str:
-        """Hash over what can be found; equal versions find the same, but for those marked `unversioned-`.
-
-        Raises:
-            ServerError: If the server cannot be reached, or has no version and there is no `image_root`.
-        """
+        """Hash over what can be found; equal versions find the same, but for those marked `unversioned-`."""
         answer = self._connection.request("GET", "/version", _INFO_BYTES)
         if answer.status == HTTPStatus.NOT_FOUND and self._root is not None:
             place = f"{self._connection.url}\0{self._root.directory}".encode(errors="surrogateescape")
@@ -308,11 +300,7 @@ class SearchClient:
 
     @property
     def corpora(self) -> tuple[str, ...]:
-        """The names of the collections that can be searched separately.
-
-        Raises:
-            ServerError: If the server cannot be reached or has no such names.
-        """
+        """The names of the collections that can be searched separately."""
         return tuple(self._parse_info(self._connection.request("GET", "/version", _INFO_BYTES)).corpora)
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
@@ -336,11 +324,7 @@ class SearchClient:
         ]
 
     def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
-        """Search as `search` does, and return the entries as the server sent them: paths, addresses, texts.
-
-        Raises:
-            SearchError, ServerError: As `search` does.
-        """
+        """Search as `search` does; return the entries as the server sent them: paths, addresses, texts."""
         results = [_NO_RESULT] * len(queries)
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, query in enumerate(queries):
@@ -371,10 +355,6 @@ class SearchClient:
         """Return a picture as `ItemStore.image` describes.
 
         The server sends it in full: a smaller copy would be encoded a second time.
-
-        Raises:
-            CollectionError: If its file below `image_root` is missing or damaged.
-            ServerError: If the server cannot be reached, or its response is invalid.
         """
         from PIL import Image, UnidentifiedImageError
 
@@ -390,12 +370,7 @@ class SearchClient:
             raise self._connection.invalid(f"a picture cannot be opened: {error}") from error
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Return frames as `ItemStore.frames` describes.
-
-        Raises:
-            CollectionError: If its file below `image_root` is missing or damaged.
-            ServerError: If the server cannot be reached, or its response is invalid.
-        """
+        """Return frames as `ItemStore.frames` describes."""
         if self._root is not None and self._root.holds(id):
             return self._root.frames(id, fps=fps, most=most)
         item = self.item(id)

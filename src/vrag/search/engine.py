@@ -141,6 +141,8 @@ class Snapshot:
 class Engine(ForwardedItems):
     """A `Searcher` over a collection. May be shared by threads; follows the collection as it grows.
 
+    All methods raise `CollectionError` if the collection cannot be read.
+
     With one ranking, hits have its scores; with two, those of reciprocal-rank fusion, each list
     being `max(100, 10 × top_k)` deep and not only `top_k`. Filters apply before ranking: the best
     `top_k` of what they let through are found. Ties go by item id.
@@ -191,11 +193,7 @@ class Engine(ForwardedItems):
 
     @property
     def version(self) -> str:
-        """Hash over what a search finds now; equal versions find the same.
-
-        Raises:
-            CollectionError: If the collection cannot be read.
-        """
+        """Hash over what a search finds now; equal versions find the same."""
         return self.snapshot().catalog.content
 
     @property
@@ -205,11 +203,7 @@ class Engine(ForwardedItems):
 
     @property
     def tier(self) -> Tier | None:
-        """The current vector search tier; None without vectors.
-
-        Raises:
-            CollectionError: If the collection cannot be read.
-        """
+        """The current vector search tier; None without vectors."""
         vectors = self.snapshot().vectors
         return vectors.tier if vectors else None
 
@@ -228,11 +222,7 @@ class Engine(ForwardedItems):
         return self.snapshot().search(queries, top_k, depth_of(top_k, len(self._rankings)), vectors)
 
     def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, list[Hit]]]:
-        """Return for each query the best `depth` items of each ranking, not fused, all from one version.
-
-        Raises:
-            CollectionError: If the collection cannot be read.
-        """
+        """Return for each query the best `depth` items of each ranking, not fused, all from one version."""
         return self.snapshot().rank(queries, depth, self._embed(queries))
 
     def snapshot(self) -> Snapshot:
@@ -241,9 +231,6 @@ class Engine(ForwardedItems):
         It is the newest version, but for two cases: while files are being added, a commit every few seconds
         must not make every query rebuild what it searches; and what takes long to load is loaded by a thread
         of its own, while the version before it serves.
-
-        Raises:
-            CollectionError: If the collection cannot be read.
         """
         with self._refreshing:
             version = self.collection.item_table.version, self.collection.file_table.version

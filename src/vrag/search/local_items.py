@@ -117,11 +117,7 @@ class ImageRoot:
         return replace(hit, item=id, document=_document(name), document_name=stem, ordinal=number)
 
     def item(self, id: str) -> Item:
-        """Return an item as `ItemStore.item` describes.
-
-        Raises:
-            CollectionError: If its file is missing or damaged.
-        """
+        """Return an item as `ItemStore.item` describes."""
         if (passage := self._passages.get(id)) is not None:
             return passage
         name, path = self._file(id)
@@ -146,12 +142,7 @@ class ImageRoot:
         )
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """Return the picture of an item, RGB, upright, on white where it is transparent.
-
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-            CollectionError: If its file is missing or damaged, or too large.
-        """
+        """Return the picture of an item, RGB, upright, on white where it is transparent."""
         if id in self._passages:
             raise SearchError(f"The item {id!r} has no picture: it is a passage.")
         name, path = self._file(id)

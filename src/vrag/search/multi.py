@@ -65,11 +65,7 @@ class MultiSearcher(ForwardedItems):
 
     @property
     def version(self) -> str:
-        """Hash over what a search finds now; equal versions find the same.
-
-        Raises:
-            CollectionError: If a collection cannot be read.
-        """
+        """Hash over what a search finds now; equal versions find the same."""
         digest = hashlib.sha256()
         for name, engine in self._engines.items():
             digest.update(f"{name}\0{engine.version}\0".encode(errors="surrogatepass"))
@@ -184,11 +180,7 @@ def unique_names(addresses: Iterable[str]) -> dict[str, str]:
 
 
 def check_embedders(collections: Mapping[str, Collection]) -> None:
-    """Refuse collections whose vectors cannot be compared.
-
-    Raises:
-        FingerprintMismatch: If they are of different embedders.
-    """
+    """Refuse collections whose vectors cannot be compared."""
     embedders = {name: used for name, c in collections.items() if (used := c.header.embedder)}
     for name, embedder in embedders.items():
         first = next(iter(embedders))

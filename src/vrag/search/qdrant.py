@@ -68,11 +68,7 @@ class QdrantSearcher(ForwardedItems):
 
     @property
     def version(self) -> str:
-        """Hash over what can be found; equal versions find the same.
-
-        Raises:
-            CollectionError: If the collection cannot be read.
-        """
+        """Hash over what can be found; equal versions find the same."""
         return self._current_catalog().content
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:

@@ -101,11 +101,7 @@ class CrossEncoderReranker:
         self._batches = Batches(options.batch)
 
     def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
-        """Score how well each content answers the query, by the model's own activation.
-
-        Raises:
-            EmbedError: If any of the pairs cannot be scored.
-        """
+        """Score how well each content answers the query, by the model's own activation."""
         pairs = [self._pair(query, content) for content in contents]
         with self._lock:
             return self._batches.run(pairs, self._scores)

@@ -106,11 +106,7 @@ class ForwardedItems:
 
 
 def check_search(queries: Sequence[Query], top_k: int) -> None:
-    """Refuse a search that no searcher can answer.
-
-    Raises:
-        SearchError: If a query is empty or `top_k` not within 1 to 1000.
-    """
+    """Refuse a search that no searcher can answer."""
     if not 1 <= top_k <= MAX_TOP_K:
         raise SearchError(f"top_k is {top_k}; it must be from 1 to {MAX_TOP_K}.")
     if any(not query.text.strip() for query in queries):
@@ -118,11 +114,7 @@ def check_search(queries: Sequence[Query], top_k: int) -> None:
 
 
 def check_corpora(queries: Sequence[Query], names: Sequence[str]) -> None:
-    """Refuse queries that name a collection which is not searched.
-
-    Raises:
-        SearchError: With the names of those that are.
-    """
+    """Refuse queries that name a collection which is not searched."""
     for query in queries:
         unknown = sorted((query.corpora or frozenset()).difference(names))
         if unknown:

@@ -26,7 +26,7 @@ from vrag.corpus.formats.video import SUFFIXES as VIDEOS
 from vrag.types import ABSENT, Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -92,11 +92,7 @@ class ListEntry:
 
     @classmethod
     def parse(cls, record: object, origin: Path) -> ListEntry:
-        """Parse one line of a `.jsonl`.
-
-        Raises:
-            BadEntry: If it is not an entry.
-        """
+        """Parse one line of a `.jsonl`."""
         if not isinstance(record, dict):
             raise BadEntry("It is not a JSON object.")
         fields = cast("dict[str, Any]", record)
@@ -106,7 +102,11 @@ class ListEntry:
             raise BadEntry(f"Its type is {fields.get('type')!r}, not image, video or text.") from None
         path = _read_text(fields, "file_path", required=kind is not EntryKind.TEXT)
         content = _read_text(fields, "content", required=kind is EntryKind.TEXT)
-        entry = cls(kind=kind, path=path, content=content, uid=_uid(fields), origin=origin, digest="")
+        uid = fields.get("uid", "")
+        if isinstance(uid, bool) or not isinstance(uid, str | int):
+            raise BadEntry("Its uid is neither a text nor a number.")
+        uid = valid_text(str(uid))
+        entry = cls(kind=kind, path=path, content=content, uid=uid, origin=origin, digest="")
         return replace(entry, digest=entry.digest_with(b""))
 
     def digest_with(self, vectors: bytes) -> str:
@@ -129,20 +129,10 @@ def _read_text(fields: Mapping[str, Any], name: str, *, required: bool) -> str:
     return valid_text(value)
 
 
-def _uid(fields: Mapping[str, Any]) -> str:
-    value = fields.get("uid", "")
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise BadEntry("Its uid is neither a text nor a number.")
-    return valid_text(str(value))
-
-
 def read_list(path: Path) -> Iterator[ListEntry | Skipped]:
     """Read the lines of a `.jsonl` in order, one at a time; for a line that cannot be used, the reason.
 
     Empty lines are left out.
-
-    Raises:
-        OSError: If the file cannot be read.
     """
     with path.open("rb") as file:
         for number in itertools.count(1):
@@ -152,17 +142,13 @@ def read_list(path: Path) -> Iterator[ListEntry | Skipped]:
             if len(line) > MAX_LINE_BYTES:
                 yield Skipped(path, f"Line {number} and what follows: longer than {MAX_LINE_BYTES:,} bytes.")
                 return
-            if line.strip():
-                yield _read_line(line, path, number)
-
-
-def _read_line(line: bytes, path: Path, number: int) -> ListEntry | Skipped:
-    try:
-        return ListEntry.parse(json.loads(line), path.parent)
-    except BadEntry as error:
-        return Skipped(path, f"Line {number}: {error}")
-    except (ValueError, RecursionError):
-        return Skipped(path, f"Line {number}: It is not JSON, or cut short.")
+            try:
+                if line.strip():
+                    yield ListEntry.parse(json.loads(line), path.parent)
+            except BadEntry as error:
+                yield Skipped(path, f"Line {number}: {error}")
+            except (ValueError, RecursionError):
+                yield Skipped(path, f"Line {number}: It is not JSON, or cut short.")
 
 
 class FileFinder:
@@ -199,24 +185,23 @@ class FileFinder:
         if not path.is_relative_to(origin) or not _matches(os.fspath(path), entry):
             return None
         try:
-            return path if path.resolve(strict=True).is_relative_to(self._resolved(entry.origin)) else None
+            if entry.origin not in self._real:
+                self._real[entry.origin] = entry.origin.resolve(strict=True)
+            return path if path.resolve(strict=True).is_relative_to(self._real[entry.origin]) else None
         except (OSError, RuntimeError):
             return None
 
-    def _resolved(self, origin: Path) -> Path:
-        if origin not in self._real:
-            self._real[origin] = origin.resolve(strict=True)
-        return self._real[origin]
-
     def _find_by_name(self, entry: ListEntry) -> Path | None:
         parts = _SEPARATOR.split(entry.path)
-        ranked = [
-            (_common_end(parts, path.parts), path)
-            for path in self._by_name.get(entry.name, ())
-            if _matches(os.fspath(path), entry)
-        ]
-        most = max((length for length, _ in ranked), default=0)
-        best = [path for length, path in ranked if length == most]
+        best: list[Path] = []
+        longest = 0
+        for path in self._by_name.get(entry.name, ()):
+            if _matches(os.fspath(path), entry):
+                pairs = zip(reversed(parts), reversed(path.parts), strict=False)
+                common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+                if common > longest:
+                    best, longest = [], common
+                best += [path] if common == longest else []
         return best[0] if len(best) == 1 else None
 
 
@@ -224,11 +209,6 @@ def _matches(path: str, entry: ListEntry) -> bool:
     if not os.path.isfile(path):  # noqa: PTH113 - also says no to what cannot be a path
         return False
     return entry.size is None or os.path.getsize(path) == entry.size  # noqa: PTH202
-
-
-def _common_end(parts: Sequence[str], others: Sequence[str]) -> int:
-    pairs = zip(reversed(parts), reversed(others), strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +247,17 @@ def list_entries(entries: Iterable[ListEntry], finder: FileFinder) -> Listing:
         if entry.digest in seen or (file is not None and os.fspath(file) in rows):
             continue
         seen.add(entry.digest)
-        path = os.fspath(file) if file is not None else _free_path(entry, rows)
-        rows[path] = entry
         if file is not None:
+            rows[os.fspath(file)] = entry
             files.append(file)
-        else:
-            bare.append(_source(entry, path))
+            continue
+        name = entry.path.replace("\0", "\ufffd") or entry.name
+        path = os.path.abspath(os.path.join(entry.origin, name))  # noqa: PTH100, PTH118 - may be no path here
+        path = f"{path}#{entry.uid}" if entry.uid else path
+        numbered = (f"{path}#{number}" for number in itertools.count(2))
+        path = next(free for free in itertools.chain([path], numbered) if free not in rows)
+        rows[path] = entry
+        bare.append(SourceFile(Path(path), entry.digest, entry.name, len(entry.content.encode()), ABSENT))
     return Listing(
         rows,
         (*bare, *files),
@@ -280,20 +265,6 @@ def list_entries(entries: Iterable[ListEntry], finder: FileFinder) -> Listing:
         sum(rows[os.fspath(source.path)].kind is not EntryKind.TEXT for source in bare),
         len(placed) - len(rows),
     )
-
-
-def _free_path(entry: ListEntry, rows: Collection[str]) -> str:
-    """A path for the row of an entry without a file; the same on each run over the same list."""
-    name = entry.path.replace("\0", "\ufffd") or entry.name
-    path = os.path.abspath(os.path.join(entry.origin, name))  # noqa: PTH100, PTH118 - need not be a path here
-    if entry.uid:
-        path = f"{path}#{entry.uid}"
-    numbered = (f"{path}#{number}" for number in itertools.count(2))
-    return next(free for free in itertools.chain([path], numbered) if free not in rows)
-
-
-def _source(entry: ListEntry, path: str) -> SourceFile:
-    return SourceFile(Path(path), entry.digest, entry.name, len(entry.content.encode()), ABSENT)
 
 
 def convert_entries(
@@ -311,9 +282,12 @@ def convert_entries(
         entry = entries[os.fspath(source.path)]
         if source.mtime_ns != ABSENT:
             rest = itertools.chain([source], sources)
-            yield from _with_uid(
-                convert_all(rest, items_dir, replace(options, clip_seconds=_WHOLE_VIDEO), have), entries
-            )
+            for made in convert_all(rest, items_dir, replace(options, clip_seconds=_WHOLE_VIDEO), have):
+                if isinstance(made, Converted):
+                    uid = entries[os.fspath(made.source.path)].uid
+                    yield Converted(made.source, replace(made.item, uid=uid))
+                else:
+                    yield made
             return
         yield ItemCount(source, 1)
         if 1 not in have(source):
@@ -334,14 +308,3 @@ def bare_item(source: SourceFile, entry: ListEntry) -> Item:
         text_source=TextSource.FILE if text else TextSource.NONE,
         uid=entry.uid,
     )
-
-
-def _with_uid(
-    made: Iterable[Conversion], entries: Mapping[str, ListEntry]
-) -> Generator[Conversion, None, None]:
-    for result in made:
-        if isinstance(result, Converted):
-            uid = entries[os.fspath(result.source.path)].uid
-            yield Converted(result.source, replace(result.item, uid=uid))
-        else:
-            yield result

@@ -203,17 +203,11 @@ def _check_target(target: Path, *, replace: bool) -> None:
         )
     if not replace:
         raise CollectionError(f"{target} exists.", "Name a new directory, or add --replace.")
-    _check_media(target)
-
-
-def _check_media(target: Path) -> None:
-    """Refuse files in `media` that the index beside it does not list: an export did not write them."""
-    present = (
-        {path.name for path in (target / _MEDIA).iterdir()} if (target / _MEDIA).is_dir() else set[str]()
-    )
-    if present and (foreign := present - _listed_media(target)):
+    media = target / _MEDIA
+    present = {path.name for path in media.iterdir()} if media.is_dir() else set[str]()
+    if present and (foreign := present - _listed_media(target)):  # an export did not write them
         raise CollectionError(
-            f"{target / _MEDIA} holds files that the index does not list ({min(foreign)}).",
+            f"{media} holds files that the index does not list ({min(foreign)}).",
             "Move them elsewhere, or name a new directory.",
         )
 
@@ -340,32 +334,28 @@ def _remove_gathered(place: Path) -> None:
 
 def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -> dict[str, str]:
     """The line of an item in the reference's list; its picture or clip is written."""
-    entry = {"type": _TYPES[item.kind], "file_path": item.name}
-    if item.kind is ItemKind.PASSAGE:
-        entry["content"] = item.text
-    else:
-        entry["file_path"] = os.fspath(target / _MEDIA / item.name)
-        if item.stored:
-            _write_media(collection, item, place / _MEDIA / item.name)
-    return entry | ({"uid": item.uid} if item.uid else {})
-
-
-def _write_media(collection: Collection, item: _Exported, path: Path) -> None:
-    """Copy a clip or a JPEG as it is; write any other picture as a JPEG."""
     from PIL import Image, UnidentifiedImageError
 
+    entry = {"type": _TYPES[item.kind], "file_path": item.name}
+    if item.uid:
+        entry["uid"] = item.uid
+    if item.kind is ItemKind.PASSAGE:
+        return entry | {"content": item.text}
+    path = place / _MEDIA / item.name
     try:
-        with collection.stored(item.stored) as source:
-            if item.kind is ItemKind.CLIP or Path(item.stored).suffix.lower() in _JPEG_SUFFIXES:
-                with path.open("wb") as file:
-                    shutil.copyfileobj(source, file)
-            else:
-                with Image.open(source) as image:
-                    image.convert("RGB").save(path, "JPEG", quality=_JPEG_QUALITY)
+        if item.stored:
+            with collection.stored(item.stored) as source:
+                if item.kind is ItemKind.CLIP or Path(item.stored).suffix.lower() in _JPEG_SUFFIXES:
+                    with path.open("wb") as file:
+                        shutil.copyfileobj(source, file)
+                else:
+                    with Image.open(source) as image:
+                        image.convert("RGB").save(path, "JPEG", quality=_JPEG_QUALITY)
     except (FileNotFoundError, UnidentifiedImageError) as error:
         raise CollectionError(
             f"The picture or clip of {item.name} is missing or damaged.", "Try: vrag index verify --repair"
         ) from error
+    return entry | {"file_path": os.fspath(target / _MEDIA / item.name)}
 
 
 def _node(entry: dict[str, str], vectors: NDArray[Any]) -> dict[str, object]:

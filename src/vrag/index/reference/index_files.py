@@ -6,7 +6,6 @@ numbers are compared with the file's size first.
 
 from __future__ import annotations
 
-import itertools
 import json
 import struct
 from dataclasses import dataclass, replace
@@ -107,7 +106,16 @@ def _read_faiss(path: Path) -> ReferenceIndex:
         vectors = _Flat.open(path)
         listed = list(read_list(path.with_name(stem + LIST_FILE)))
         notes = _compare(vectors, len(listed), meta)
-        checked = list(map(_checked, listed, itertools.count(), vectors.all(), itertools.repeat(vectors)))
+        entries: list[ListEntry] = []
+        problems: list[Skipped] = []
+        for row, (entry, vector) in enumerate(zip(listed, vectors.all(), strict=True)):
+            if isinstance(entry, Skipped):
+                problems.append(entry)
+            elif not np.isfinite(vector).all():
+                problems.append(Skipped(path, f"Vector {row + 1}, of {entry.name}, is not finite."))
+            else:
+                digest = entry.digest_with(vector.tobytes())
+                entries.append(replace(entry, digest=digest, vector=partial(vectors.row, row)))
     except OSError as error:
         raise _unreadable(path, error) from error
     except BadEntry as error:
@@ -117,22 +125,10 @@ def _read_faiss(path: Path) -> ReferenceIndex:
         model=valid_text(str(meta.get("model_name") or stem)),
         kind=VectorKind.SINGLE,
         dimension=vectors.dimension,
-        entries=tuple(entry for entry in checked if isinstance(entry, ListEntry)),
-        problems=tuple(entry for entry in checked if isinstance(entry, Skipped)),
+        entries=tuple(entries),
+        problems=tuple(problems),
         notes=notes,
     )
-
-
-def _checked(
-    entry: ListEntry | Skipped, row: int, vector: NDArray[np.float32], vectors: _Flat
-) -> ListEntry | Skipped:
-    """Return the entry with its vector, if both can be used."""
-    if isinstance(entry, Skipped):
-        return entry
-    if not np.isfinite(vector).all():
-        return Skipped(vectors.path, f"Vector {row + 1}, of {entry.name}, is not finite.")
-    digest = entry.digest_with(vector.tobytes())
-    return replace(entry, digest=digest, vector=partial(vectors.row, row))
 
 
 def _unreadable(path: Path, error: OSError) -> CollectionError:
@@ -172,11 +168,7 @@ class _Flat:
 
     @classmethod
     def open(cls, path: Path) -> _Flat:
-        """Check the header against the size of the file.
-
-        Raises:
-            CollectionError: If it is another kind of index, or damaged.
-        """
+        """Check the header against the size of the file."""
         with path.open("rb") as file:
             head = file.read(FLAT_HEADER.size)
             size = file.seek(0, 2)
@@ -198,11 +190,7 @@ class _Flat:
             yield from self._read(start, min(_BLOCK_SIZE, self.count - start))
 
     def row(self, number: int) -> NDArray[np.float32]:
-        """Read one vector, (dimension,).
-
-        Raises:
-            BadEntry: If the file has changed.
-        """
+        """Read one vector, (dimension,)."""
         return self._read(number, 1)[0]
 
     def _read(self, start: int, count: int) -> NDArray[np.float32]:
@@ -251,12 +239,7 @@ def _read_nodes(directory: Path, paths: list[Path]) -> ReferenceIndex:
 
 
 def _load_nodes(path: Path) -> list[Mapping[str, Any]]:
-    """Load the nodes of a file.
-
-    Raises:
-        BadEntry: If it holds none, or something else.
-        OSError: If it cannot be read.
-    """
+    """Load the nodes of a file."""
     if path.stat().st_size > MAX_NODE_BYTES:
         raise BadEntry(f"It is larger than {MAX_NODE_BYTES:,} bytes: no page has so many vectors.")
     try:
@@ -287,23 +270,15 @@ def _node_entry(node: Mapping[str, Any], path: Path, number: int) -> ListEntry:
         content=valid_text(str(text)) if is_text else "",
         origin=path.parent,
         size=size if isinstance(size, int) and not isinstance(size, bool) else None,
-        vector=partial(_load_vectors, path, number),
+        # Read again when it is needed: the vectors of all nodes at once would not fit into memory.
+        vector=lambda: _node_vectors(_load_nodes(path)[number]),
         digest="",
     )
     return replace(entry, digest=entry.digest_with(vectors.tobytes()))
 
 
-def _load_vectors(path: Path, number: int) -> NDArray[np.float32]:
-    """Read a node again for its vectors: those of all nodes at once would not fit into memory."""
-    return _node_vectors(_load_nodes(path)[number])
-
-
 def _node_vectors(node: Mapping[str, Any]) -> NDArray[np.float32]:
-    """Return the vectors of a node, (vectors, 128).
-
-    Raises:
-        BadEntry: If they are not valid.
-    """
+    """Return the vectors of a node, (vectors, 128)."""
     flat = node.get("embedding")
     if not isinstance(flat, list) or not flat:
         raise BadEntry("It has no vectors.")

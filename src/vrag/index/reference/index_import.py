@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection as Container
 
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
     from vrag.corpus.converter import Conversion, SourceFile
     from vrag.corpus.discover import Skipped
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from vrag.index.manifest import IndexProgress
     from vrag.index.reference.entry_list import ListEntry, Listing
     from vrag.index.reference.index_files import ReferenceIndex
+    from vrag.types import Item
 
 SAMPLE_SIZE = 4
 """Pictures or texts that are embedded again to check whether an embedder is the one that made the vectors."""
@@ -225,36 +225,33 @@ def add_listing(
 def _with_vectors(
     conversions: Generator[Conversion, None, None], listing: Listing, have: Have
 ) -> Generator[Made, None, None]:
+    """Give the first item of each file its vector; an item whose picture cannot be read has no picture."""
+
+    def embedded(source: SourceFile, item: Item, entry: ListEntry) -> Embedded | Failed:
+        assert entry.vector is not None
+        try:
+            return Embedded(source, item, entry.vector())
+        except (BadEntry, OSError) as error:
+            return Failed(source, item.ordinal, f"Its vectors can no longer be read: {error}")
+
     with closing(conversions):
         for made in conversions:
-            yield from _with_vector(made, listing.entries[os.fspath(made.source.path)], have)
-
-
-def _with_vector(
-    made: Conversion, entry: ListEntry, have: Callable[[SourceFile], Container[int]]
-) -> Iterator[Made]:
-    """Give the first item of a file its vector; an item whose picture cannot be read has no picture."""
-    match made:
-        case Converted(item=item) if item.ordinal == 1:
-            yield _embedded(made, entry)
-        case Converted(source=source, item=item):
-            yield Failed(source, item.ordinal, "The imported index has a vector of the first item only.")
-        case Failed(source=source, ordinal=None | 1):
-            if made.ordinal is None:  # it could not even be opened
-                yield ItemCount(source, 1)
-            if 1 not in have(source):
-                yield _embedded(Converted(source, bare_item(source, entry)), entry)
-            yield made
-        case _:
-            yield made
-
-
-def _embedded(made: Converted, entry: ListEntry) -> Embedded | Failed:
-    assert entry.vector is not None
-    try:
-        return Embedded(made.source, made.item, entry.vector())
-    except (BadEntry, OSError) as error:
-        return Failed(made.source, made.item.ordinal, f"Its vectors can no longer be read: {error}")
+            entry = listing.entries[os.fspath(made.source.path)]
+            match made:
+                case Converted(source=source, item=item) if item.ordinal == 1:
+                    yield embedded(source, item, entry)
+                case Converted(source=source, item=item):
+                    yield Failed(
+                        source, item.ordinal, "The imported index has a vector of the first item only."
+                    )
+                case Failed(source=source, ordinal=None | 1):
+                    if made.ordinal is None:  # it could not even be opened
+                        yield ItemCount(source, 1)
+                    if 1 not in have(source):
+                        yield embedded(source, bare_item(source, entry), entry)
+                    yield made
+                case _:
+                    yield made
 
 
 def _check_embedder(embedder: Embedder, mark: EmbedderRecord, listing: Listing) -> list[str]:
@@ -288,23 +285,16 @@ def _contents(embedder: Embedder, listing: Listing) -> Iterator[tuple[EmbedConte
     for path, entry in (*pairs[:: max(1, len(pairs) // SAMPLE_SIZE)], *pairs):
         if entry.kind is EntryKind.TEXT and Modality.TEXT in embedder.modalities:
             yield EmbedContent(text=entry.content), entry
-        elif _is_picture(entry, listing) and Modality.IMAGE in embedder.modalities:
-            image = _picture(Path(path))
+        is_found = entry.digest in listing.found  # other paths are made up
+        if entry.kind is EntryKind.IMAGE and is_found and Modality.IMAGE in embedder.modalities:
+            image = None
+            with (
+                suppress(OSError, CorpusError, ValueError, SyntaxError),
+                open_picture(Path(path), CorpusOptions().max_pixels) as picture,
+            ):
+                image = picture.convert("RGB")
             if image is not None:
                 yield EmbedContent(image=image), entry
-
-
-def _is_picture(entry: ListEntry, listing: Listing) -> bool:
-    """Return whether its path is that of a picture that was found; other paths are made up."""
-    return entry.kind is EntryKind.IMAGE and entry.digest in listing.found
-
-
-def _picture(path: Path) -> Image | None:
-    try:
-        with open_picture(path, CorpusOptions().max_pixels) as image:
-            return image.convert("RGB")
-    except (OSError, CorpusError, ValueError, SyntaxError):
-        return None
 
 
 def similarity(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
@@ -313,9 +303,7 @@ def similarity(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
     It is the cosine; of several vectors, the mean over the new ones of their best cosine with any old one,
     since models put different numbers of vectors around those of the patches.
     """
-    rows = [_normalised(np.atleast_2d(np.asarray(part, np.float64))) for part in (new, old)]
-    return float((rows[0] @ rows[1].T).max(axis=1).mean())
-
-
-def _normalised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    vectors = [np.atleast_2d(np.asarray(part, np.float64)) for part in (new, old)]
+    lengths = [np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12) for part in vectors]
+    cosines = (vectors[0] / lengths[0]) @ (vectors[1] / lengths[1]).T
+    return float(cosines.max(axis=1).mean())

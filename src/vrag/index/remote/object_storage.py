@@ -80,14 +80,21 @@ class Objects:
     """
 
     def __init__(self, url: str) -> None:
-        scheme, root = _parse_url(url)
+        match = _URL.fullmatch(url)
+        scheme, rest = match.groups() if match else ("", "")
+        root = rest.rstrip("/")
+        parts = root.split("/")
+        if scheme not in SCHEMES or not all(parts) or {".", ".."} & set(parts) or "?" in rest:
+            raise CollectionError(
+                f"{url!r} is not an address in object storage.", "Give one like s3://bucket/reports."
+            )
         self.url = f"{scheme}://{root}"
         """Without a slash at its end."""
         self._root = root
         self.options = _lance_options(scheme)
         """Storage options of LanceDB."""
         with self.failures("used"):
-            self._files = _file_system(scheme)
+            self._files = _open_file_system(scheme)
 
     def read(self, name: str) -> bytes | None:
         """Read the bytes of an object; None if there is none."""
@@ -99,11 +106,7 @@ class Objects:
                 return None
 
     def open(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Open an object as a file to read and seek in; only what is read is transferred.
-
-        Raises:
-            FileNotFoundError: If there is none.
-        """
+        """Open an object as a file to read and seek in; only what is read is transferred."""
         with self.failures("read"):
             return self._files.open_input_file(self._path(name))
 
@@ -113,11 +116,7 @@ class Objects:
             stream.write(content)
 
     def upload(self, path: Path, name: str) -> int:
-        """Store a file as an object, in pieces, and return its size; it appears whole or not at all.
-
-        Raises:
-            OSError: If the file cannot be read.
-        """
+        """Store a file as an object, in pieces, and return its size; it appears whole or not at all."""
         size, target = 0, self._path(name)
         with path.open("rb") as file, self.failures("written"), self._files.open_output_stream(target) as out:
             while piece := file.read(_CHUNK_BYTES):
@@ -181,18 +180,7 @@ def storage_hint(message: str) -> str:
     return "Check the address, the keys (AWS_…) and the network, and run the command again."
 
 
-def _parse_url(url: str) -> tuple[str, str]:
-    match = _URL.fullmatch(url)
-    scheme, rest = match.groups() if match else ("", "")
-    parts = rest.rstrip("/").split("/")
-    if scheme not in SCHEMES or not all(parts) or any(part in {".", ".."} for part in parts) or "?" in rest:
-        raise CollectionError(
-            f"{url!r} is not an address in object storage.", "Give one like s3://bucket/reports."
-        )
-    return scheme, "/".join(parts)
-
-
-def _file_system(scheme: str) -> FileSystem:
+def _open_file_system(scheme: str) -> FileSystem:
     lib: Any = importlib.import_module("pyarrow.fs")
     if scheme == "gs":
         return lib.GcsFileSystem()

@@ -25,7 +25,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from vrag.errors import CollectionError, FingerprintMismatch
@@ -150,9 +149,8 @@ class _PublishState:
             for name in (_manifest(table, version) for table, version in versions.items() if version)
         }
         tables = record.current.tables if record else "index"
-        if any(
-            objects.read(f"{tables}/{name}") not in (None, content) for name, content in manifests.items()
-        ):
+        taken = (objects.read(f"{tables}/{name}") not in (None, data) for name, data in manifests.items())
+        if any(taken):
             tables = f"index-{secrets.token_hex(4)}"
         files = {f"{tables}/{name}": index / name for name in _table_files(index, manifests)}
         files |= {
@@ -219,15 +217,19 @@ def _stored_files(items: Table) -> set[str]:
 def _header(objects: Objects, collection: Collection) -> bytes | None:
     """Return the header to write there; None if it is there already.
 
-    Raises:
-        FingerprintMismatch: If that would replace a collection that readers may hold open as another.
+    One that would replace a collection which readers may hold open as another is refused.
     """
     own = (collection.directory / FILE_NAME).read_bytes()
     content = objects.read(FILE_NAME)
     if content is None:
         return own
     published = CollectionHeader.parse(content.decode("utf-8", "replace"), f"{objects.url}/{FILE_NAME}")
-    if not _is_compatible(published, collection.header):
+    there, here = published.embedder, collection.header.embedder
+    if there is None or here is None:
+        is_same = there is here
+    else:  # an import may have got its embedder since
+        is_same = there.imported or there.fingerprint == here.fingerprint
+    if not is_same or published.corpus_fingerprint != collection.header.corpus_fingerprint:
         raise FingerprintMismatch(
             f"A collection built with other settings or another embedder is published at {objects.url}.",
             "Publish this one under another URL.",
@@ -235,21 +237,8 @@ def _header(objects: Objects, collection: Collection) -> bytes | None:
     return None if content == own else own
 
 
-def _is_compatible(published: CollectionHeader, own: CollectionHeader) -> bool:
-    """Return whether items and vectors of both are of one kind; an import may have got its embedder since."""
-    if published.corpus_fingerprint != own.corpus_fingerprint:
-        return False
-    if published.embedder is None or own.embedder is None:
-        return published.embedder is own.embedder
-    return published.embedder.imported or published.embedder.fingerprint == own.embedder.fingerprint
-
-
 def _missing(files: Mapping[str, Path], there: Mapping[str, StoredObject]) -> dict[str, Path]:
-    """Return the files that are missing there, or incomplete.
-
-    Raises:
-        CollectionError: If one of them is missing on this machine as well.
-    """
+    """Return the files that are missing there, or incomplete; refuse one that is missing here as well."""
     missing: dict[str, Path] = {}
     for name, path in files.items():
         try:
@@ -265,9 +254,16 @@ def _upload(
     objects: Objects, files: Mapping[str, Path], progress: Callable[[int, int], None] | None
 ) -> tuple[int, int]:
     """Upload files, several at once; return how many and their bytes."""
+
+    def upload(name: str) -> int:
+        try:
+            return objects.upload(files[name], name)
+        except OSError as error:
+            raise _damaged(name, error) from error
+
     total = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        sizes = pool.map(partial(_upload_one, objects), files.keys(), files.values())
+        sizes = pool.map(upload, files)
         try:
             for done, size in enumerate(sizes, 1):
                 total += size
@@ -277,13 +273,6 @@ def _upload(
             pool.shutdown(cancel_futures=True)
             raise
     return len(files), total
-
-
-def _upload_one(objects: Objects, name: str, path: Path) -> int:
-    try:
-        return objects.upload(path, name)
-    except OSError as error:
-        raise _damaged(name, error) from error
 
 
 def _damaged(name: str, error: OSError) -> CollectionError:
@@ -308,17 +297,7 @@ def _release(
     now = Publication(
         number, time.time(), state.tables, state.versions["items"], state.versions["files"], size
     )
-    _prove(objects, now, collection)
-    if header is not None:
-        objects.write(FILE_NAME, header)
-    after = record.followed_by(now) if record else PublishedRecord(now)
-    after.write(objects)
-    return after
-
-
-def _prove(objects: Objects, publication: Publication, collection: Collection) -> None:
-    """Read the ids of both tables from there, and compare them with those here."""
-    store = PublishedTables(objects, PublishedRecord(publication))
+    store = PublishedTables(objects, PublishedRecord(now))
     mark = collection.header.embedder
     pairs = (
         (collection.item_table, Table(store, "items", lambda: item_schema(mark))),
@@ -331,6 +310,11 @@ def _prove(objects: Objects, publication: Publication, collection: Collection) -
                 f"The uploaded tables at {objects.url} differ from those here; they were not published.",
                 "Publish it under another URL.",
             )
+    if header is not None:
+        objects.write(FILE_NAME, header)
+    after = record.followed_by(now) if record else PublishedRecord(now)
+    after.write(objects)
+    return after
 
 
 def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:

@@ -33,7 +33,7 @@ from vrag.index.vectors.pooled import FACTOR, pool
 from vrag.providers import reachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from numpy.typing import NDArray
 
@@ -171,8 +171,10 @@ class QdrantStore:
         with self._failures():
             mark = self._prepare(_Mark.of(embedder, ""))
             existing = set(self._ids())
-            points = self._missing_points(collection, embedder, existing, len(catalog.ids), progress)
-            uploaded = sum(self._send(batch) for batch in _batches(points))
+            uploaded = 0
+            for batch in self._missing_points(collection, embedder, existing, len(catalog.ids), progress):
+                self._client.upload_points(self.name, batch, batch_size=len(batch), max_retries=3, wait=True)
+                uploaded += len(batch)
             gone = sorted(existing.difference(catalog.ids))
             for at in range(0, len(gone), _SCROLL):
                 ids = [_point_id(item) for item in gone[at : at + _SCROLL]]
@@ -224,10 +226,15 @@ class QdrantStore:
             SearchError: If Qdrant cannot be reached, or refuses.
         """
         models = self._models
+        must = [
+            models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
+            for key, values in {"document": query.documents, "kind": query.kinds}.items()
+            if values is not None
+        ]
         request: dict[str, Any] = {
             "query": vector.tolist(),
             "using": "vector",
-            "query_filter": self._filter(query),
+            "query_filter": models.Filter(must=must) if must else None,
             "limit": top_k,
         }
         if exact:
@@ -245,16 +252,6 @@ class QdrantStore:
             found = self._client.query_points(self.name, with_payload=["item"], **request).points
         hits = [(str(point.payload["item"]), float(point.score)) for point in found]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
-
-    def _filter(self, query: Query) -> Any:  # noqa: ANN401 - the client's
-        models = self._models
-        wanted = {"document": query.documents, "kind": query.kinds}
-        must = [
-            models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
-            for key, values in wanted.items()
-            if values is not None
-        ]
-        return models.Filter(must=must) if must else None
 
     def _prepare(self, mark: _Mark) -> _Mark:
         """Return the mark of the points there; create the collection if there is none."""
@@ -319,9 +316,11 @@ class QdrantStore:
         existing: set[str],
         items: int,
         progress: Callable[[int, int], None] | None,
-    ) -> Iterator[tuple[Any, int]]:
-        """Yield points that are missing, each with the number of its numbers."""
+    ) -> Iterator[list[Any]]:
+        """Yield points that are missing, in batches of bounded size."""
         column, done = vector_column(embedder.kind), 0
+        batch: list[Any] = []
+        numbers = 0
         for rows in collection.item_table.batches(["id", "document", "kind", "ordinal", column], _ROWS):
             payloads = rows.select(["id", "document", "kind", "ordinal"]).to_pylist()
             for payload, value in zip(payloads, rows[column].to_pylist(), strict=True):
@@ -330,18 +329,18 @@ class QdrantStore:
                     progress(done, max(items, done))
                 if value and payload["id"] not in existing:
                     vector = np.asarray(value, np.float32)
-                    yield self._point(payload, vector), vector.size
-
-    def _point(self, payload: dict[str, Any], vector: NDArray[np.float32]) -> Any:  # noqa: ANN401
-        item = payload.pop("id")
-        named = {"vector": vector.tolist()}
-        if vector.ndim == 2:
-            named = {"vectors": vector.tolist(), _POOLED: pool(vector, FACTOR).tolist()}
-        return self._models.PointStruct(id=_point_id(item), vector=named, payload={"item": item, **payload})
-
-    def _send(self, points: list[Any]) -> int:
-        self._client.upload_points(self.name, points, batch_size=len(points), max_retries=3, wait=True)
-        return len(points)
+                    named = {"vector": vector.tolist()}
+                    if vector.ndim == 2:
+                        named = {"vectors": vector.tolist(), _POOLED: pool(vector, FACTOR).tolist()}
+                    item = payload.pop("id")
+                    content = {"item": item, **payload}
+                    batch.append(self._models.PointStruct(id=_point_id(item), vector=named, payload=content))
+                    numbers += vector.size
+                if numbers >= _NUMBERS:
+                    yield batch
+                    batch, numbers = [], 0
+        if batch:
+            yield batch
 
     @contextmanager
     def _failures(self, kind: type[CollectionError | SearchError] = CollectionError) -> Generator[None]:
@@ -375,17 +374,3 @@ def _check(name: str, mark: _Mark, expected: _Mark) -> None:
 
 def _point_id(item: str) -> str:
     return str(uuid.uuid5(_SPACE, item))
-
-
-def _batches(points: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
-    """Yield points in batches of bounded size."""
-    batch: list[Any] = []
-    total = 0
-    for point, size in points:
-        batch.append(point)
-        total += size
-        if total >= _NUMBERS:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch

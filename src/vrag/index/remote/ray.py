@@ -114,11 +114,7 @@ class Origin:
         self._begun.discard(key)
 
     def read(self, path: Path, offset: int) -> bytes:
-        """Read a chunk of a file at an offset; empty at its end.
-
-        Raises:
-            OSError: If it cannot be read.
-        """
+        """Read a chunk of a file at an offset; empty at its end."""
         with path.open("rb") as file:
             file.seek(offset)
             return file.read(_CHUNK_BYTES)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from vrag.errors import CollectionError
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.remote.object_storage import Objects, storage_hint
-from vrag.index.table import TableVersion
+from vrag.index.table import TableStore, TableVersion
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from vrag.index.table_copy import Manifest
 
 RECORD = "published.json"
 _SCHEMA = 1
@@ -81,34 +80,27 @@ class PublishedRecord:
 
     @classmethod
     def read(cls, objects: Objects) -> PublishedRecord | None:
-        """Read the record below a URL; None when nothing was published there.
-
-        Raises:
-            CollectionError: If the storage cannot be reached, or holds something else.
-        """
+        """Read the record below a URL; None when nothing was published there."""
         for attempt in reversed(range(_MAX_READS)):
             content = objects.read(RECORD)
             if content is None:
                 objects.check()
                 return None
             try:
-                return cls._parse(content, objects.url)
+                record: dict[str, Any] = json.loads(content)
+                if record["schema"] > _SCHEMA:
+                    raise CollectionError(
+                        f"{objects.url} was published by a newer version of vrag.",
+                        "Upgrade: pip install -U vrag-agent",
+                    )
+                former = tuple(Publication(**entry) for entry in record["former"])
+                return cls(Publication(**record["current"]), former)
             except (ValueError, KeyError, TypeError) as error:
                 if not attempt:
                     raise CollectionError(
                         f"{objects.url}/{RECORD} is damaged: {error}.", "Publish the collection elsewhere."
                     ) from error
         return None
-
-    @classmethod
-    def _parse(cls, content: bytes, url: str) -> PublishedRecord:
-        record: dict[str, Any] = json.loads(content)
-        if record["schema"] > _SCHEMA:
-            raise CollectionError(
-                f"{url} was published by a newer version of vrag.", "Upgrade: pip install -U vrag-agent"
-            )
-        former = tuple(Publication(**entry) for entry in record["former"])
-        return cls(Publication(**record["current"]), former)
 
     def write(self, objects: Objects) -> None:
         """Write it as the newest record, as a whole."""
@@ -119,8 +111,8 @@ class PublishedRecord:
         return replace(self, current=publication, former=(*self.former, self.current))
 
 
-class PublishedTables:
-    """The tables of a published collection: a read-only `TableStore`.
+class PublishedTables(TableStore):
+    """The tables of a published collection: a read-only `TableStore`, always read by LanceDB.
 
     With `record`, it reads those versions; otherwise the newest published ones.
     """
@@ -136,11 +128,7 @@ class PublishedTables:
 
     @property
     def record(self) -> PublishedRecord:
-        """The newest record, or one that is at most a second older.
-
-        Raises:
-            CollectionError: If nothing is published there, or the storage cannot be reached.
-        """
+        """The newest record, or one that is at most a second older."""
         with self._lock:
             stale = time.monotonic() - self._checked >= FRESH_SECONDS
             if self._record is None or (stale and not self._fixed):
@@ -159,14 +147,6 @@ class PublishedTables:
         version = now.version(table)
         return TableVersion(f"{self.name}/{now.tables}", version, now.number) if version else None
 
-    def stamp(self, table: str) -> int | None:  # noqa: ARG002 - every publication renews both tables
-        """Return None: the record is remembered for a while anyway."""
-        return None
-
-    def manifest(self, table: str) -> Manifest | None:  # noqa: ARG002 - a protocol's
-        """Return None: a published collection is always read by LanceDB."""
-        return None
-
     def renew(self) -> None:
         """Read the record again at the next use."""
         self._checked = -FRESH_SECONDS
@@ -181,31 +161,25 @@ class PublishedTables:
 
 
 class RemoteCollection:
-    """The read-only `CollectionLocation` of a published collection."""
+    """The read-only `CollectionLocation` of a published collection, by its URL in object storage."""
 
     repair_hint = "Publish it again: vrag index publish URL"
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, url: str) -> None:
         from platformdirs import user_cache_path, user_data_path
 
-        folder = _folder(objects)
+        objects = Objects(url)
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
+        place = f"{objects.options.get('aws_endpoint', '')} {objects.url}"
+        folder = f"{plain}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"  # readable, one for each URL
         self.address = objects.url
         self.directory: Path = user_data_path("vrag", appauthor=False) / "published" / folder
         self.cache_dir: Path = user_cache_path("vrag", appauthor=False) / "published" / folder
         self.store = PublishedTables(objects)
         self._objects = objects
 
-    @classmethod
-    def at(cls, url: str) -> RemoteCollection:
-        """Use the collection at a URL; raises `CollectionError` if that is not one of object storage."""
-        return cls(Objects(url))
-
     def header(self) -> CollectionHeader:
-        """Read the header of the collection.
-
-        Raises:
-            CollectionError: If nothing is published there, or the storage cannot be reached.
-        """
+        """Read the header of the collection."""
         _ = self.store.record  # written last: without it nothing is published yet
         content = self._objects.read(FILE_NAME) or b""
         return CollectionHeader.parse(content.decode("utf-8", "replace"), f"{self.address}/{FILE_NAME}")
@@ -264,9 +238,6 @@ def stored_name(stored: str) -> str:
 
     >>> stored_name("00ff00ff00ff00ff/3.png")
     '00ff00ff00ff00ff/3.png'
-
-    Raises:
-        CollectionError: If it leads elsewhere.
     """
     parts = stored.split("/")
     odd = any(part in {"", ".", ".."} for part in parts) or re.search(r"[\x00-\x1f\x7f\\%?#]", stored)
@@ -281,10 +252,3 @@ def read_only(address: str) -> CollectionError:
         f"{address} is published and read-only.",
         "Change the collection it was published from, and publish it again: vrag index publish URL",
     )
-
-
-def _folder(objects: Objects) -> str:
-    """The name of a collection's folders on this machine: readable, and unique for each URL."""
-    plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
-    place = f"{objects.options.get('aws_endpoint', '')} {objects.url}"
-    return f"{plain}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"

@@ -113,10 +113,6 @@ def known_tier(collection: Collection, items: int, key: str, options: VectorOpti
 
     How many vectors there are, and the recall, is known once the collection has been searched; until
     then 768 vectors are assumed for each item where an item has many.
-
-    Raises:
-        SettingsError: If the requested tier does not exist for this kind of vectors.
-        MissingExtra: If it needs a package that is not installed.
     """
     embedder = collection.header.embedder
     assert embedder is not None
@@ -170,10 +166,6 @@ def gather(collection: Collection, ids: Sequence[str], directory: Path) -> Array
 
     Returns:
         None when one of the items is not in the table.
-
-    Raises:
-        OSError: If it cannot be written.
-        CollectionError: If the table cannot be read.
     """
     embedder = collection.header.embedder
     assert embedder is not None
