@@ -112,12 +112,18 @@ def sweep(home: Path, kind: str, keep: str) -> None:
 
     Of the caches in `home` whose names begin with `kind`, those whose names begin with `keep` stay.
     """
+    from filelock import FileLock, Timeout
+
     with suppress(OSError):
         for path in home.glob(f"{kind}*"):
-            if _SCRATCH in path.name:
-                _sweep_scratch(path)
-            elif not path.name.startswith(keep) and _age(path) > _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
+            lock = path / _LOCK
+            if _SCRATCH not in path.name:
+                if not path.name.startswith(keep) and _age(path) > _STALE_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+            elif lock.exists() or _age(path) > _STALE_SECONDS:
+                # No process is writing it if its lock is free.
+                with suppress(Timeout, OSError), FileLock(lock, timeout=0):
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | None]) -> StoredArrays | None:
@@ -138,7 +144,15 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
             content = build(scratch)
             if content is None:
                 return None
-            _write_index(scratch, content)
+            arrays: dict[str, Any] = {}
+            for name, (number, shape) in content.arrays.items():
+                path = scratch / name
+                with path.open("rb+") as file:
+                    os.fsync(file.fileno())
+                kind, sides = np.dtype(number).name, list(shape)
+                arrays[name] = {"number": kind, "shape": sides, "sum": _checksum(path)}
+            index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
+            write_file(scratch / _INDEX, json.dumps(index).encode())
         stored = find(scratch)
         if stored is None:
             raise OSError(f"{scratch} was changed while it was written")
@@ -161,18 +175,6 @@ def _keep(stored: StoredArrays, scratch: Path, directory: Path) -> StoredArrays:
     return stored
 
 
-def _write_index(scratch: Path, content: ArrayContent) -> None:
-    """Write the list of arrays, once all of them are on the disk."""
-    arrays: dict[str, Any] = {}
-    for name, (number, shape) in content.arrays.items():
-        path = scratch / name
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-        arrays[name] = {"number": np.dtype(number).name, "shape": list(shape), "sum": _checksum(path)}
-    index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
-    write_file(scratch / _INDEX, json.dumps(index).encode())
-
-
 def _map(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:
     number, shape = np.dtype(entry["number"]), tuple(int(side) for side in entry["shape"])
     size = math.prod(shape) * number.itemsize
@@ -191,17 +193,6 @@ def _checksum(path: Path) -> int:
             file.seek(max(0, size - _PIECE) * piece // _PIECES)
             total = zlib.crc32(file.read(_PIECE), total)
     return total
-
-
-def _sweep_scratch(path: Path) -> None:
-    """Delete a directory that no process is writing: its lock, if it has one, is free."""
-    from filelock import FileLock, Timeout
-
-    lock = path / _LOCK
-    if not lock.exists() and _age(path) < _STALE_SECONDS:
-        return
-    with suppress(Timeout, OSError), FileLock(lock, timeout=0):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _age(path: Path) -> float:

@@ -257,7 +257,9 @@ def build_rabitq(vectors: Vectors, directory: Path) -> ArrayContent:
     faiss: Any = importlib.import_module("faiss")
     rows = np.flatnonzero(vectors.valid)
     dimension = vectors.numbers.shape[1]
-    lists = _count_lists(len(rows), dimension)
+    # About the square root of the number of vectors, a power of two, as far as the sample allows.
+    affordable = _MAX_SAMPLE_BYTES // (dimension * 4 * _PER_LIST)
+    lists = 2 ** int(np.log2(max(1.0, min(np.sqrt(len(rows)), affordable, len(rows) / _PER_LIST))))
     index = faiss.index_factory(dimension, f"IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
     index.cp.niter, index.cp.seed = _ITERATIONS, _SEED % 2**31
     chance = np.random.default_rng(_SEED)
@@ -271,13 +273,6 @@ def build_rabitq(vectors: Vectors, directory: Path) -> ArrayContent:
     return ArrayContent({_INDEX: (np.uint8, (size,))}, {"probe": list(probe), "recall": recall})
 
 
-def _count_lists(count: int, dimension: int) -> int:
-    """About the square root of the number of vectors, a power of two, as far as the sample allows."""
-    affordable = _MAX_SAMPLE_BYTES // (dimension * 4 * _PER_LIST)
-    wanted = min(np.sqrt(count), affordable, count / _PER_LIST)
-    return 2 ** int(np.log2(max(1.0, wanted)))
-
-
 def _measure(faiss: Any, index: FaissIndex, vectors: Vectors) -> tuple[Probe, float]:  # noqa: ANN401
     """Return the least effort that finds enough of the exact best ten, and the share it finds."""
     rows = np.flatnonzero(vectors.valid)
@@ -289,8 +284,10 @@ def _measure(faiss: Any, index: FaissIndex, vectors: Vectors) -> tuple[Probe, fl
     groups = (queries[at : at + _BATCH_SIZE] for at in range(0, len(queries), _BATCH_SIZE))
     best_ten = (hits for group in groups for hits in vectors.scan(group, 10, vectors.valid))
     exact = [{row for row, _ in hits} for hits in best_ten]
-    probe, recall = Probe(1, _CANDIDATES[0]), 0.0
-    for probe in _probes(int(index.nlist)):
+    probe, recall, lists = Probe(1, _CANDIDATES[0]), 0.0, int(index.nlist)
+    steps = [number for power in range(3, 20) for number in (2**power, 3 * 2 ** (power - 1))]
+    partial = [Probe(step, _CANDIDATES[0]) for step in steps if step < lists]
+    for probe in (*partial, *(Probe(lists, candidates) for candidates in _CANDIDATES)):
         parameters = faiss.SearchParametersIVF(nprobe=probe.lists)
         _, candidates = index.search(queries, probe.candidates, params=parameters)
         shares = [
@@ -301,13 +298,6 @@ def _measure(faiss: Any, index: FaissIndex, vectors: Vectors) -> tuple[Probe, fl
         if recall >= _ENOUGH_RECALL:
             break
     return probe, recall
-
-
-def _probes(lists: int) -> list[Probe]:
-    """From little effort to all that is possible."""
-    steps = [number for power in range(3, 20) for number in (2**power, 3 * 2 ** (power - 1))]
-    partial = [Probe(step, _CANDIDATES[0]) for step in steps if step < lists]
-    return [*partial, *(Probe(lists, candidates) for candidates in _CANDIDATES)]
 
 
 def _rescore(
@@ -336,21 +326,7 @@ class RabitqDense(VectorIndex):
         candidates = max(self._probe.candidates, top_k + top_k // 2)
         if count <= 10 * candidates:  # scoring them all costs no more
             return self._vectors.scan(stack, top_k, mask)
-        found = self._find_candidates(stack, candidates, allowed, count)
-        return [
-            _rescore(self._vectors, query, rows, top_k)
-            if (rows >= 0).sum() >= top_k
-            else self._vectors.scan(query[None], top_k, mask)[0]
-            for query, rows in zip(stack, found, strict=True)
-        ]
-
-    def _find_candidates(
-        self, queries: NDArray[np.float32], candidates: int, allowed: NDArray[np.bool_], count: int
-    ) -> NDArray[np.int64]:
-        """Return candidates for each query, (queries, candidates); −1 where there are no more.
-
-        The fewer items a filter allows, the more lists are searched.
-        """
+        # The fewer items a filter allows, the more lists are searched.
         faiss: Any = importlib.import_module("faiss")
         total = int(self._vectors.valid.sum())
         lists = min(int(self._index.nlist), -(-self._probe.lists * total // count))
@@ -358,4 +334,10 @@ class RabitqDense(VectorIndex):
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))  # FAISS keeps no reference
         if count < total:
             parameters.sel = selector
-        return self._index.search(queries, candidates, params=parameters)[1]
+        found = self._index.search(stack, candidates, params=parameters)[1]  # −1 where there are no more
+        return [
+            _rescore(self._vectors, query, rows, top_k)
+            if (rows >= 0).sum() >= top_k
+            else self._vectors.scan(query[None], top_k, mask)[0]
+            for query, rows in zip(stack, found, strict=True)
+        ]

@@ -45,7 +45,7 @@ _OPERATORS = 13
 
 def multiply_float16(stored: NDArray[np.float16], queries: NDArray[np.float32]) -> NDArray[np.float32]:
     """Multiply in float32: (vectors, dimension) by (dimension, query vectors), both contiguous."""
-    return _float16_product()(stored, queries)
+    return _open_product(_FLOAT16)(stored, queries)
 
 
 def multiply_int8(stored: NDArray[np.uint8], queries: NDArray[np.int8]) -> NDArray[np.int32]:
@@ -54,43 +54,28 @@ def multiply_int8(stored: NDArray[np.uint8], queries: NDArray[np.int8]) -> NDArr
     Where the processor has no VNNI, sums of two products are kept in 16 bits and would overflow: keep
     queries within ±64, then 2 · 255 · 64 fits.
     """
-    return _int8_product()(stored, queries)
+    return _open_product(_UINT8)(stored, queries)
 
 
 @cache
-def _float16_product() -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    nodes = [_node("Cast", ["a"], ["f"], to=_FLOAT), _node("MatMul", ["f", "b"], ["c"])]
-    return _compile(nodes, _FLOAT16, _FLOAT, _FLOAT)
-
-
-@cache
-def _int8_product() -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    return _compile([_node("MatMulInteger", ["a", "b"], ["c"])], _UINT8, _INT8, _INT32)
-
-
-def _compile(
-    nodes: Sequence[bytes], a: int, b: int, c: int
-) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    """The function c(a, b) that a graph computes, on one thread: the caller has its own."""
+def _open_product(number: int) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
+    """The function that multiplies stored vectors of a type, on one thread: the caller has its own."""
     import onnxruntime
 
+    if number == _FLOAT16:
+        nodes = [_node("Cast", ["a"], ["f"], to=_FLOAT), _node("MatMul", ["f", "b"], ["c"])]
+        b, c = _FLOAT, _FLOAT
+    else:
+        nodes, b, c = [_node("MatMulInteger", ["a", "b"], ["c"])], _INT8, _INT32
+    graph = [*(_field(1, node) for node in nodes), _field(2, b"product")]
+    graph += [_field(11, _matrix("a", number)), _field(11, _matrix("b", b)), _field(12, _matrix("c", c))]
+    model = _field(1, _IR_VERSION) + _field(7, b"".join(graph)) + _field(8, _field(2, _OPERATORS))
     lib: Any = onnxruntime
     options = lib.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = lib.InferenceSession(_model(nodes, a, b, c), options, providers=["CPUExecutionProvider"])
-
-    def run(stored: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
-        return session.run(None, {"a": stored, "b": queries})[0]
-
-    return run
-
-
-def _model(nodes: Sequence[bytes], a: int, b: int, c: int) -> bytes:
-    """A `ModelProto` with the matrices `a` and `b` as inputs and `c` as output."""
-    parts = [*(_field(1, node) for node in nodes), _field(2, b"product")]
-    parts += [_field(11, _matrix("a", a)), _field(11, _matrix("b", b)), _field(12, _matrix("c", c))]
-    return _field(1, _IR_VERSION) + _field(7, b"".join(parts)) + _field(8, _field(2, _OPERATORS))
+    session = lib.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda stored, queries: session.run(None, {"a": stored, "b": queries})[0]
 
 
 def _node(operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: int) -> bytes:
@@ -328,7 +313,12 @@ class DeviceMaxSim(VectorIndex):
             raise MissingExtra("torch", "models") from None
         try:
             self._device = self._torch.device(device)
-            self._vectors = self._send(pages.vectors)
+            # Block by block: no second copy of all of them is made here.
+            half = self._torch.float16
+            self._vectors = self._torch.empty(pages.vectors.shape, dtype=half, device=self._device)
+            for at in range(0, len(pages.vectors), _DEVICE_BLOCK_SIZE):
+                part = slice(at, at + _DEVICE_BLOCK_SIZE)
+                self._vectors[part] = self._torch.from_numpy(np.array(pages.vectors[part]))
         except (RuntimeError, AssertionError) as error:  # AssertionError: torch was built without CUDA
             line = str(error).splitlines()[0]
             raise SettingsError(
@@ -343,20 +333,14 @@ class DeviceMaxSim(VectorIndex):
             return [[] for _ in queries]
         coarse = self._torch.float32 if self._device.type == "cpu" else self._torch.float16
         scores = self._scores(Queries(queries), rows, coarse)
-        return [
-            self._rescore(query, top_k, near, mask)
-            for query, near, mask in zip(queries, scores.T, masks, strict=True)
-        ]
-
-    def _rescore(
-        self, query: NDArray[np.float32], top_k: int, near: NDArray[np.float32], mask: NDArray[np.bool_]
-    ) -> list[tuple[int, float]]:
-        allowed = np.flatnonzero(mask & np.isfinite(near))
-        rows = allowed[shortlist(near[allowed], max(_MIN_DEVICE_CANDIDATES, top_k + top_k // 2), 0.0)]
-        if not len(rows):
-            return []
-        scores = self._scores(Queries([query]), rows, self._torch.float32)[rows, 0]
-        return best(rows, scores, top_k)
+        found: list[list[tuple[int, float]]] = []
+        for query, near, mask in zip(queries, scores.T, masks, strict=True):
+            allowed = np.flatnonzero(mask & np.isfinite(near))
+            count = max(_MIN_DEVICE_CANDIDATES, top_k + top_k // 2)
+            rows = allowed[shortlist(near[allowed], count, 0.0)]
+            exact = self._scores(Queries([query]), rows, self._torch.float32)[rows, 0]
+            found.append(best(rows, exact, top_k))
+        return found
 
     def _scores(self, queries: Queries, rows: NDArray[np.int64], dtype: Any) -> NDArray[np.float32]:  # noqa: ANN401
         """Return MaxSim of queries with some items, (items, queries); −inf for the others."""
@@ -369,11 +353,3 @@ class DeviceMaxSim(VectorIndex):
             maxima = torch.segment_reduce(product.float(), "max", lengths=lengths, axis=0)
             scores[run.rows] = queries.sums(maxima.cpu().numpy())
         return scores
-
-    def _send(self, vectors: NDArray[np.float16]) -> Any:  # noqa: ANN401 - a tensor
-        """Copy the vectors to the device block by block: no second copy of all of them is made here."""
-        sent = self._torch.empty(vectors.shape, dtype=self._torch.float16, device=self._device)
-        for at in range(0, len(vectors), _DEVICE_BLOCK_SIZE):
-            part = slice(at, at + _DEVICE_BLOCK_SIZE)
-            sent[part] = self._torch.from_numpy(np.array(vectors[part]))
-        return sent

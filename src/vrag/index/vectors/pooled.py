@@ -205,18 +205,14 @@ class PooledMaxSim(VectorIndex):
         self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
     ) -> list[list[tuple[int, float]]]:
         scores = self.averages.scores(Queries(queries))
-        return [
-            self._rescore(query, top_k, near, mask)
-            for query, near, mask in zip(queries, scores.T, masks, strict=True)
-        ]
-
-    def _rescore(
-        self, query: NDArray[np.float32], top_k: int, near: NDArray[np.float32], mask: NDArray[np.bool_]
-    ) -> list[tuple[int, float]]:
-        allowed = np.flatnonzero(mask & (self._pages.lengths > 0))
-        count = max(self._candidates, top_k + top_k // 2)
-        rows = allowed[shortlist(near[allowed], count, 0.0)]
-        if not len(rows):
-            return []
-        order, scores = self._pages.scores(Queries([query]), rows)
-        return best(order, scores[:, 0], top_k)
+        has_vectors = self._pages.lengths > 0
+        found: list[list[tuple[int, float]]] = []
+        for query, near, mask in zip(queries, scores.T, masks, strict=True):
+            allowed = np.flatnonzero(mask & has_vectors)
+            count = max(self._candidates, top_k + top_k // 2)
+            rows = allowed[shortlist(near[allowed], count, 0.0)]
+            exact = np.zeros((0, 1), np.float32)
+            if len(rows):
+                rows, exact = self._pages.scores(Queries([query]), rows)
+            found.append(best(rows, exact[:, 0], top_k))
+        return found

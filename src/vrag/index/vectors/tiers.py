@@ -14,7 +14,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import MissingExtra, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +77,16 @@ def choose_tier(kind: VectorKind, items: int, vectors: int, options: VectorOptio
         MissingExtra: If it was requested by name and needs a package that is not installed.
     """
     if options.tier != _AUTO:
-        return _requested_tier(kind, options.tier)
+        if options.tier not in _TIERS[kind]:
+            known = ", ".join((_AUTO, *_TIERS[kind]))
+            raise SettingsError(
+                f"There is no tier {options.tier!r} for collections with {kind} vectors.",
+                f"Choose one of: {known}.",
+            )
+        package, extra = _PACKAGES.get(TierName(options.tier), ("numpy", ""))
+        if not is_installed(package):
+            raise MissingExtra(package, extra)
+        return Tier(TierName(options.tier), "it was asked for")
     if kind is VectorKind.MULTI and options.device != "cpu":
         return Tier(TierName.CUDA, f"the device is {options.device}")
     count, limit = (items, MAX_EXACT_ITEMS) if kind is VectorKind.SINGLE else (vectors, MAX_EXACT_VECTORS)
@@ -97,19 +106,6 @@ def judge_tier(tier: Tier, recall: float, options: VectorOptions) -> Tier:
         return replace(tier, recall=recall)
     finding = f"the tier {tier.name} finds only {recall:.0%} of the exact best ten here"
     return Tier(TierName.EXACT, f"{tier.reason}, but {finding}")
-
-
-def _requested_tier(kind: VectorKind, name: str) -> Tier:
-    names = _TIERS[kind]
-    if name not in names:
-        known = ", ".join((_AUTO, *names))
-        raise SettingsError(
-            f"There is no tier {name!r} for collections with {kind} vectors.", f"Choose one of: {known}."
-        )
-    package, extra = _PACKAGES.get(TierName(name), ("numpy", ""))
-    if not is_installed(package):
-        raise MissingExtra(package, extra)
-    return Tier(TierName(name), "it was asked for")
 
 
 def is_installed(package: str) -> bool:
@@ -144,10 +140,15 @@ class VectorIndex(ABC):
         """
         hits: list[list[tuple[str, float]]] = [[] for _ in queries]
         usable = [number for number, query in enumerate(queries) if len(query) and np.isfinite(query).all()]
-        for batch in self._batches(usable, masks):
-            found = self._search_rows([queries[n] for n in batch], top_k, [masks[n] for n in batch])
-            for number, rows in zip(batch, found, strict=True):
-                hits[number] = [(self._ids[row], score) for row, score in rows]
+        groups: dict[bytes, list[int]] = {}
+        for number in usable:
+            groups.setdefault(masks[number].tobytes() if self.SHARES_MASK else b"", []).append(number)
+        for numbers in groups.values():
+            for start in range(0, len(numbers), self._batch_size):
+                batch = numbers[start : start + self._batch_size]
+                found = self._search_rows([queries[n] for n in batch], top_k, [masks[n] for n in batch])
+                for number, rows in zip(batch, found, strict=True):
+                    hits[number] = [(self._ids[row], score) for row, score in rows]
         return hits
 
     @abstractmethod
@@ -155,14 +156,6 @@ class VectorIndex(ABC):
         self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
     ) -> list[list[tuple[int, float]]]:
         """Return the best rows of each query with their scores, best first."""
-
-    def _batches(self, usable: Sequence[int], masks: Sequence[NDArray[np.bool_]]) -> Iterator[list[int]]:
-        groups: dict[bytes, list[int]] = {}
-        for number in usable:
-            groups.setdefault(masks[number].tobytes() if self.SHARES_MASK else b"", []).append(number)
-        for numbers in groups.values():
-            for start in range(0, len(numbers), self._batch_size):
-                yield numbers[start : start + self._batch_size]
 
 
 def best(rows: NDArray[np.int64], scores: NDArray[np.floating], top_k: int) -> list[tuple[int, float]]:

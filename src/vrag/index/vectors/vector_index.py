@@ -5,8 +5,8 @@ The table is the source of truth; it is read once, some rows at a time, into fil
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -56,27 +56,13 @@ _BATCH_VECTORS = {VectorKind.SINGLE: 1, VectorKind.MULTI: 1024}
 """Vectors of an item, as assumed for how many rows to read at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CacheStore:
-    """The caches of one version of a collection."""
+_Derive: TypeAlias = "Callable[[str, Callable[[Path], ArrayContent]], StoredArrays]"
+"""Opens a cache that is made from the vectors, by its name; builds it first if there is none."""
 
-    home: Path
-    prefix: str
 
-    @classmethod
-    def of(cls, collection: Collection, key: str) -> _CacheStore:
-        return cls(collection.cache_dir, f"{_CACHES}{key}-")
-
-    def fetch(self, name: str, build: Callable[[Path], ArrayContent | None]) -> StoredArrays | None:
-        return fetch(self.home / f"{self.prefix}{name}", build)
-
-    def find(self, name: str) -> StoredArrays | None:
-        return find(self.home / f"{self.prefix}{name}")
-
-    def derive(self, name: str, build: Callable[[Path], ArrayContent]) -> StoredArrays:
-        stored = self.fetch(name, build)
-        assert stored is not None
-        return stored
+def _cache_path(collection: Collection, key: str, name: str) -> Path:
+    """The directory of a cache of one version of a collection."""
+    return collection.cache_dir / f"{_CACHES}{key}-{name}"
 
 
 def open_vectors(
@@ -97,15 +83,21 @@ def open_vectors(
     """
     embedder = collection.header.embedder
     assert embedder is not None
-    store = _CacheStore.of(collection, key)
-    stored = store.fetch("originals", lambda directory: gather(collection, ids, directory))
+    originals = _cache_path(collection, key, "originals")
+    stored = fetch(originals, lambda directory: gather(collection, ids, directory))
     if stored is None:
         return None
-    sweep(collection.cache_dir, _CACHES, store.prefix)
+    sweep(collection.cache_dir, _CACHES, f"{_CACHES}{key}-")
+
+    def derive(name: str, build: Callable[[Path], ArrayContent]) -> StoredArrays:
+        derived = fetch(_cache_path(collection, key, name), build)
+        assert derived is not None
+        return derived
+
     tier = choose_tier(embedder.kind, len(ids), stored.facts["vectors"], options)
     if embedder.kind is VectorKind.SINGLE:
-        return _open_single(tier, ids, stored, store, options)
-    return _open_multi(tier, ids, stored, store, options)
+        return _open_single(tier, ids, stored, derive, options)
+    return _open_multi(tier, ids, stored, derive, options)
 
 
 def known_tier(collection: Collection, items: int, key: str, options: VectorOptions) -> Tier:
@@ -116,42 +108,42 @@ def known_tier(collection: Collection, items: int, key: str, options: VectorOpti
     """
     embedder = collection.header.embedder
     assert embedder is not None
-    store = _CacheStore.of(collection, key)
-    stored = store.find("originals")
+    stored = find(_cache_path(collection, key, "originals"))
     is_multi = embedder.kind is VectorKind.MULTI
     vectors = stored.facts["vectors"] if stored else items * (_TYPICAL_VECTORS if is_multi else 1)
     tier = choose_tier(embedder.kind, items, vectors, options)
     if stored is None and is_multi and options.tier == "auto":
         tier = replace(tier, reason=f"about {tier.reason}; counted at the first search")
-    derived = store.find(_DERIVED[tier.name]) if tier.name in _DERIVED else None
+    name = _DERIVED.get(tier.name)
+    derived = find(_cache_path(collection, key, name)) if name else None
     return judge_tier(tier, derived.facts["recall"], options) if derived else tier
 
 
 def _open_single(
-    tier: Tier, ids: Sequence[str], stored: StoredArrays, store: _CacheStore, options: VectorOptions
+    tier: Tier, ids: Sequence[str], stored: StoredArrays, derive: _Derive, options: VectorOptions
 ) -> VectorIndex:
     valid = stored.arrays[VALID].astype(np.bool_)
     vectors = Vectors(stored.arrays[VECTORS], valid, float(stored.facts["norm"]))
     if tier.name is TierName.RABITQ and valid.any():
-        derived = store.derive(_DERIVED[tier.name], lambda folder: build_rabitq(vectors.frugal(), folder))
+        derived = derive(_DERIVED[tier.name], lambda folder: build_rabitq(vectors.frugal(), folder))
         tier = judge_tier(tier, derived.facts["recall"], options)
         if tier.name is TierName.RABITQ:
             return RabitqDense(tier, ids, vectors, derived)
     prefilter = None
     if len(valid) > MAX_EXACT_ITEMS and is_installed("faiss"):
-        derived = store.derive("bytes", lambda folder: build_int8(vectors.frugal(), folder))
+        derived = derive("bytes", lambda folder: build_int8(vectors.frugal(), folder))
         prefilter = Int8Prefilter(derived)
     return ExactDense(tier, ids, vectors, prefilter)
 
 
 def _open_multi(
-    tier: Tier, ids: Sequence[str], stored: StoredArrays, store: _CacheStore, options: VectorOptions
+    tier: Tier, ids: Sequence[str], stored: StoredArrays, derive: _Derive, options: VectorOptions
 ) -> VectorIndex:
     pages = Pages(stored.arrays[VECTORS], stored.arrays[STARTS], stored.arrays[LENGTHS])
     if tier.name is TierName.CUDA:
         return DeviceMaxSim(tier, ids, pages, options.device)
     if tier.name is TierName.POOLED:
-        derived = store.derive(_DERIVED[tier.name], lambda folder: pooled.build(pages.frugal(), folder))
+        derived = derive(_DERIVED[tier.name], lambda folder: pooled.build(pages.frugal(), folder))
         tier = judge_tier(tier, derived.facts["recall"], options)
         if tier.name is TierName.POOLED:
             averages = pooled.PooledVectors.of(derived.arrays)
