@@ -23,7 +23,7 @@ from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -237,8 +237,10 @@ class Engine(ForwardedItems):
             current = self._snapshot
             if current is None:
                 current = self._snapshot = self._load(None)
-            elif current.catalog.version != version and not self._may_wait(current):
-                current = self._snapshot = self._reload(current)
+            elif current.catalog.version != version:
+                is_recent = time.monotonic() < current.loaded + self.PATIENCE * current.seconds
+                if not (is_recent and self._is_growing()):
+                    current = self._snapshot = self._reload(current)
             return current
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
@@ -248,10 +250,6 @@ class Engine(ForwardedItems):
         assert self.embedder is not None
         return self.embedder.embed_queries([query.text for query in queries])
 
-    def _may_wait(self, current: Snapshot) -> bool:
-        is_recent = time.monotonic() < current.loaded + self.PATIENCE * current.seconds
-        return is_recent and self._is_growing()
-
     def _is_growing(self) -> bool:
         states = self.collection.file_table.read(["status"]).data["status"].to_pylist()
         return DocumentStatus.PENDING.value in states
@@ -260,7 +258,16 @@ class Engine(ForwardedItems):
         """Load the newest snapshot; return the old one if that takes longer than a moment."""
         patience = self.BLINK if self._loading is None else 0
         if self._loading is None:
-            self._loading = _run_in_thread(lambda: self._load(old))
+            loading = self._loading = Future[Snapshot]()
+
+            def load() -> None:
+                try:
+                    loading.set_result(self._load(old))
+                except BaseException as error:  # noqa: BLE001 - raised where the result is used
+                    loading.set_exception(error)
+
+            # Not of an executor: this thread must not keep the process alive.
+            threading.Thread(target=load, name="vrag-load", daemon=True).start()
         try:
             return self._loading.result(patience)
         except TimeoutError:
@@ -309,20 +316,6 @@ class Engine(ForwardedItems):
             lexical.save(path)
             sweep(path.parent, _CACHE_PREFIX, path.name)
         return lexical
-
-
-def _run_in_thread(load: Callable[[], Snapshot]) -> Future[Snapshot]:
-    """Run `load` in a thread that does not keep the process alive."""
-    future: Future[Snapshot] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(load())
-        except BaseException as error:  # noqa: BLE001 - raised where the result is used
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="vrag-load", daemon=True).start()
-    return future
 
 
 def depth_of(top_k: int, rankings: int = 2) -> int:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
     from vrag.index.lexical import WordStatistics
     from vrag.search.engine import Engine, Snapshot
@@ -81,7 +80,9 @@ class MultiSearcher(ForwardedItems):
         """
         check_search(queries, top_k)
         check_corpora(queries, self.names)
-        vectors = self._embed(queries)
+        embedders = (e.embedder for e in self._engines.values() if Ranking.VECTOR in e.rankings)
+        embedder = next(filter(None, embedders), None)  # one for all: they are the same
+        vectors = embedder.embed_queries([query.text for query in queries]) if embedder and queries else None
         rankings = frozenset[Ranking]().union(*(e.rankings for e in self._engines.values()))
         depth = depth_of(top_k, len(rankings))
         numbers_of = {name: _queries_of(queries, name) for name in self._engines}
@@ -110,13 +111,6 @@ class MultiSearcher(ForwardedItems):
                 return engine.collection
         raise SearchError(f"There is no item {id!r}.")
 
-    def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
-        """The vectors of the queries, computed once for all collections; None when none has vectors."""
-        for engine in self._engines.values():
-            if queries and Ranking.VECTOR in engine.rankings and engine.embedder is not None:
-                return engine.embedder.embed_queries([query.text for query in queries])
-        return None
-
     def _statistics(self, query: Query, snapshots: Mapping[str, Snapshot]) -> WordStatistics | None:
         """The statistics of a query's words over the collections that it searches; None without any."""
         searched = [
@@ -141,24 +135,20 @@ class MultiSearcher(ForwardedItems):
         if known is None:
             if len(self._masks) >= _CACHE_SIZE:
                 self._masks = {}
-            known = self._masks[key] = _first_copies([snapshot.catalog for snapshot in snapshots])
+            known = []
+            seen: set[str] = set()
+            for snapshot in snapshots:
+                documents = snapshot.catalog.documents
+                repeated = seen.intersection(documents.values)
+                known.append(~documents.among(repeated) if repeated else None)
+                seen.update(documents.values)
+            self._masks[key] = known
         return known
 
 
 def _queries_of(queries: Sequence[Query], name: str) -> list[int]:
     """The numbers of the queries that search the collection of this name."""
     return [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
-
-
-def _first_copies(catalogs: Sequence[Catalog]) -> list[NDArray[np.bool_] | None]:
-    """For each catalog which items are not of a document of an earlier one, (items,); None for all."""
-    seen: set[str] = set()
-    masks: list[NDArray[np.bool_] | None] = []
-    for catalog in catalogs:
-        repeated = seen.intersection(catalog.documents.values)
-        masks.append(~catalog.documents.among(repeated) if repeated else None)
-        seen.update(catalog.documents.values)
-    return masks
 
 
 def unique_names(addresses: Iterable[str]) -> dict[str, str]:

@@ -21,8 +21,6 @@ from vrag.search.searcher import ForwardedItems
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from PIL.Image import Image
-
     from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
 
@@ -102,22 +100,24 @@ class CrossEncoderReranker:
 
     def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
         """Score how well each content answers the query, by the model's own activation."""
-        pairs = [self._pair(query, content) for content in contents]
+        text = escape_special_tokens(query)
+        pairs: list[tuple[Any, Any]] = []
+        for content in contents:
+            missing = content.modalities - self.modalities
+            if missing or not content.modalities:
+                named = ", ".join(sorted(missing)) or "empty content"
+                raise EmbedError(f"{self.name} cannot compare {named}.")
+            if Modality.IMAGE not in self.modalities:
+                pairs.append((text, escape_special_tokens(content.text)))
+                continue
+            shown: dict[str, Any] = {}
+            if content.image is not None:
+                shown["image"] = content.image.convert("RGB")
+            if content.text:
+                shown["text"] = escape_special_tokens(content.text)
+            pairs.append(({"text": text}, shown))
         with self._lock:
             return self._batches.run(pairs, self._scores)
-
-    def _pair(self, query: str, content: EmbedContent) -> tuple[Any, Any]:
-        missing = content.modalities - self.modalities
-        if missing or not content.modalities:
-            raise EmbedError(f"{self.name} cannot compare {', '.join(sorted(missing)) or 'empty content'}.")
-        if Modality.IMAGE not in self.modalities:
-            return escape_special_tokens(query), escape_special_tokens(content.text)
-        shown: dict[str, Any] = {}
-        if content.image is not None:
-            shown["image"] = content.image.convert("RGB")
-        if content.text:
-            shown["text"] = escape_special_tokens(content.text)
-        return {"text": escape_special_tokens(query)}, shown
 
     def _scores(self, pairs: Sequence[tuple[Any, Any]]) -> list[float]:
         try:
@@ -219,39 +219,31 @@ class Reranked(ForwardedItems):
     def _scores(self, query: str, hits: Sequence[Hit], items: Sequence[Item]) -> list[float]:
         """Score hits; if that fails, the error names the hit that cannot be scored."""
         contents = [self._content(item) for item in items]
+        scores: list[float] = []
         try:
-            scores = [float(score) for score in self._reranker.score(query, contents)] if contents else []
+            if contents:
+                scores = [float(score) for score in self._reranker.score(query, contents)]
         except EmbedError:
-            scores = [
-                self._score_one(query, hit, content) for hit, content in zip(hits, contents, strict=True)
-            ]
+            for hit, content in zip(hits, contents, strict=True):
+                try:
+                    scores.append(float(self._reranker.score(query, [content])[0]))
+                except EmbedError as error:
+                    place = f"{hit.document_name}, {hit.kind} {hit.ordinal}"
+                    raise SearchError(
+                        f"{place}, cannot be compared with the query: {error}",
+                        "Search without the reranker, or remove the item.",
+                    ) from error
         if len(scores) != len(hits) or not np.isfinite(scores).all():
             raise SearchError(f"{self._reranker.name} returned no score for each of {len(hits)} hits.")
         return scores
 
-    def _score_one(self, query: str, hit: Hit, content: EmbedContent) -> float:
-        try:
-            return float(self._reranker.score(query, [content])[0])
-        except EmbedError as error:
-            raise SearchError(
-                f"{hit.document_name}, {hit.kind} {hit.ordinal}, cannot be compared with the query: {error}",
-                "Search without the reranker, or remove the item.",
-            ) from error
-
     def _content(self, item: Item) -> EmbedContent:
         """The content of an item for the reranker: its picture, or else its text, or else its name."""
-        sees = Modality.IMAGE in self._reranker.modalities and item.image is not None
-        image = self._image(item) if sees else None
-        if image is not None:
-            return EmbedContent(image=image)
+        if Modality.IMAGE in self._reranker.modalities and item.image is not None:
+            try:
+                return EmbedContent(image=self._searcher.image(item.id))
+            except ServerError:
+                raise
+            except (CollectionError, SearchError) as error:  # missing or damaged
+                _log.warning("%s is reranked by its text: %s", item.name, error)
         return EmbedContent(text=f"{item.heading}\n{item.text}".strip() or item.name)
-
-    def _image(self, item: Item) -> Image | None:
-        """The picture of an item; None when it is missing or damaged."""
-        try:
-            return self._searcher.image(item.id)
-        except ServerError:
-            raise
-        except (CollectionError, SearchError) as error:
-            _log.warning("%s is reranked by its text: %s", item.name, error)
-            return None

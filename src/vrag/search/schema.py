@@ -32,13 +32,10 @@ _MAX_NAME = 4096
 _MAX_WORDS = 1_000_000
 
 QueryText: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS, pattern=NOT_BLANK)]
+_WHOLE_NUMBER = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
+"""In JSON, 3.0 is an integer as well as 3; "3" and true are none."""
 _Score: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _Name: TypeAlias = Annotated[str, StringConstraints(max_length=_MAX_NAME)]
-
-
-def _to_int(number: object) -> object:
-    """In JSON, 3.0 is an integer as well as 3; "3" and true are none."""
-    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 class SearchRequest(BaseModel):
@@ -49,7 +46,7 @@ class SearchRequest(BaseModel):
     queries: QueryText | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES)] = Field(
         description="What to look for: one query, or a list of them."
     )
-    top_k: Annotated[int, BeforeValidator(_to_int)] = Field(
+    top_k: Annotated[int, _WHOLE_NUMBER] = Field(
         default=3, ge=1, le=MAX_TOP_K, description="Hits per query at most."
     )
     search_corpus: _Name | Annotated[list[_Name], Field(min_length=1, max_length=100)] | None = Field(
