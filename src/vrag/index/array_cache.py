@@ -156,23 +156,18 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
         stored = find(scratch)
         if stored is None:
             raise OSError(f"{scratch} was changed while it was written")
-        # Mapped files stay readable when their names are gone: a cache built elsewhere leaves nothing.
-        return _keep(stored, scratch, directory) if home == directory.parent else stored
+        if home != directory.parent:
+            return stored  # mapped files stay readable when their names are gone: this leaves nothing
+        (scratch / _LOCK).unlink(missing_ok=True)
+        scratch.chmod(home.stat().st_mode)
+        other = find(directory)
+        if other is None:
+            shutil.rmtree(directory, ignore_errors=True)
+            with suppress(OSError):  # another process may rename its own at this moment
+                scratch.replace(directory)
+        return other or stored
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _keep(stored: StoredArrays, scratch: Path, directory: Path) -> StoredArrays:
-    """Rename the cache to its name, unless another process was first with a valid one."""
-    (scratch / _LOCK).unlink(missing_ok=True)
-    scratch.chmod(directory.parent.stat().st_mode)
-    other = find(directory)
-    if other is not None:
-        return other
-    shutil.rmtree(directory, ignore_errors=True)
-    with suppress(OSError):  # another process may rename its own at this moment
-        scratch.replace(directory)
-    return stored
 
 
 def _map(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:

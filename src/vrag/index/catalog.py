@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vrag.index.location import CollectionHeader
     from vrag.index.schema import ArrowTable
-    from vrag.index.table import Rows, Table
+    from vrag.index.table import Table
     from vrag.types import Query
 
 _COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]
@@ -83,15 +83,12 @@ class Catalog:
             before = files.read(["id", "status"])
             rows = items.read(_COLUMNS)
             if files.version == before.version:
-                return cls._of(rows, before, header)
-
-    @classmethod
-    def _of(cls, rows: Rows, files: Rows, header: CollectionHeader) -> Catalog:
-        items = rows.data.sort_by("id")
-        ids: list[str] = items["id"].to_pylist()
-        columns = {name: Column.of(items[name]) for name in ("document", "document_name", "kind")}
+                break
+        data = rows.data.sort_by("id")
+        ids: list[str] = data["id"].to_pylist()
+        columns = {name: Column.of(data[name]) for name in ("document", "document_name", "kind")}
         failed = DocumentStatus.FAILED.value
-        referred = {row["id"] for row in files.data.to_pylist() if row["status"] != failed}
+        referred = {row["id"] for row in before.data.to_pylist() if row["status"] != failed}
         digest = hashlib.sha256()
         for names in (ids, columns["document_name"]):
             digest.update("\0".join(names).encode())
@@ -102,11 +99,11 @@ class Catalog:
         digest.update(shown.tobytes())
         digest.update(f"\1{header.corpus_fingerprint}\1{embedder.fingerprint if embedder else ''}".encode())
         return cls(
-            version=(rows.version, files.version),
+            version=(rows.version, before.version),
             ids=ids,
             documents=columns["document"],
             document_names=columns["document_name"],
-            ordinals=to_numpy_int32(items["ordinal"].combine_chunks()),
+            ordinals=to_numpy_int32(data["ordinal"].combine_chunks()),
             kinds=columns["kind"],
             shown=shown,
             key=key,

@@ -63,6 +63,18 @@ class Collection:
     def __init__(self, location: CollectionLocation, header: CollectionHeader) -> None:
         self.location = location
         self.header = header
+        self.address = location.address
+        """Directory or URL, for people."""
+        self.directory = location.directory
+        """Its directory on this machine; of a published collection, where its runs are kept."""
+        self.home = location.directory if isinstance(location, LocalLocation) else None
+        """The local directory of the collection; None for a published one."""
+        self.items_dir = self.directory / "items"
+        """The directory of the pictures. `stored` opens those of a published collection as well."""
+        self.runs_dir = self.directory / "runs"
+        """The directory of recorded runs, which the first run creates."""
+        self.cache_dir = location.cache_dir
+        """The directory of search structures. May be deleted at any time."""
         items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
         self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items)
         self.file_table = Table(location.store, "files", file_schema, files)
@@ -162,40 +174,10 @@ class Collection:
             collection.header.check_options(options)
         return collection
 
-    @property
-    def address(self) -> str:
-        """Directory or URL, for people."""
-        return self.location.address
-
-    @property
-    def directory(self) -> Path:
-        """Its directory on this machine; of a published collection, where its runs are kept."""
-        return self.location.directory
-
-    @property
-    def home(self) -> Path | None:
-        """The local directory of the collection; None for a published one."""
-        return self.directory if isinstance(self.location, LocalLocation) else None
-
     def check_present(self) -> None:
         """Check that it is still where it was opened."""
         if self.home is not None and not self.home.is_dir():
             raise CollectionError(f"The collection {self.home} is gone.", "Move it back.")
-
-    @property
-    def items_dir(self) -> Path:
-        """The directory of the pictures. `stored` opens those of a published collection as well."""
-        return self.directory / "items"
-
-    @property
-    def runs_dir(self) -> Path:
-        """The directory of recorded runs, which the first run creates."""
-        return self.directory / "runs"
-
-    @property
-    def cache_dir(self) -> Path:
-        """The directory of search structures. May be deleted at any time."""
-        return self.location.cache_dir
 
     @property
     def table_version(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
     from vrag.corpus.converter import SourceFile
     from vrag.corpus.options import CorpusOptions
@@ -47,26 +46,15 @@ Made: TypeAlias = Conversion | Embedded
 """A result of a producer: in a collection with an embedder, every item comes as `Embedded`."""
 
 
-class Producer(Protocol):
-    """Makes items of sources: here, on other machines, or from an imported index."""
+Present: TypeAlias = "Callable[[SourceFile], Collection[int]]"
+"""Returns the ordinals of a source's items that are present already; called once per source."""
 
-    def __call__(
-        self,
-        sources: Iterator[SourceFile],
-        items_dir: Path,
-        options: CorpusOptions,
-        have: Callable[[SourceFile], Collection[int]],
-        /,
-    ) -> Generator[Made, None, None]:
-        """Make what is missing of each source, in the order that `convert_all` promises.
-
-        Args:
-            sources: Taken one by one.
-            items_dir: The directory where pictures and clips are stored before their item is yielded.
-            options: The options of conversion.
-            have: Returns the ordinals that are present already, called once per source.
-        """
-        ...
+Producer: TypeAlias = (
+    "Callable[[Iterator[SourceFile], Path, CorpusOptions, Present], Generator[Made, None, None]]"
+)
+"""Makes what is missing of each source, here, on other machines, or from an imported index, in the order that
+`convert_all` promises. Sources are taken one by one; pictures and clips are stored in the directory before
+their item is yielded."""
 
 
 def local(embedder: Embedder | None, batch: int = MIN_BATCH) -> Producer:
@@ -76,10 +64,7 @@ def local(embedder: Embedder | None, batch: int = MIN_BATCH) -> Producer:
     """
 
     def produce(
-        sources: Iterator[SourceFile],
-        items_dir: Path,
-        options: CorpusOptions,
-        have: Callable[[SourceFile], Collection[int]],
+        sources: Iterator[SourceFile], items_dir: Path, options: CorpusOptions, have: Present
     ) -> Generator[Made, None, None]:
         made = convert_all(sources, items_dir, options, have)
         return made if embedder is None else embed_all(made, embedder, items_dir, batch)
@@ -131,22 +116,18 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
     if item.clip is not None and Modality.VIDEO in modalities:
         return EmbedContent(video=items_dir / item.clip.path)
     if item.image is not None and Modality.IMAGE in modalities:
-        return EmbedContent(image=_open_picture(items_dir / item.image))
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(items_dir / item.image) as image:
+                return EmbedContent(image=image.convert("RGB"))
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+            raise EmbedError(f"Its picture cannot be opened: {error}.") from error
     text = f"{item.heading}\n{item.text}".strip()
     if not text or Modality.TEXT not in modalities:
         known = ", ".join(sorted(modalities))
         raise EmbedError(f"It has no content that the embedder supports ({known}).")
     return EmbedContent(text=text)
-
-
-def _open_picture(path: Path) -> Image:
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return image.convert("RGB")
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise EmbedError(f"Its picture cannot be opened: {error}.") from error
 
 
 def _embed(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -> Iterator[Embedded | Failed]:

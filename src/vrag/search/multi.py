@@ -135,14 +135,14 @@ class MultiSearcher(ForwardedItems):
         if known is None:
             if len(self._masks) >= _CACHE_SIZE:
                 self._masks = {}
-            known = []
+            masks: list[NDArray[np.bool_] | None] = []
             seen: set[str] = set()
             for snapshot in snapshots:
                 documents = snapshot.catalog.documents
                 repeated = seen.intersection(documents.values)
-                known.append(~documents.among(repeated) if repeated else None)
+                masks.append(~documents.among(repeated) if repeated else None)
                 seen.update(documents.values)
-            self._masks[key] = known
+            known = self._masks[key] = masks
         return known
 
 

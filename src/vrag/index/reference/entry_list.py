@@ -26,12 +26,13 @@ from vrag.corpus.formats.video import SUFFIXES as VIDEOS
 from vrag.types import ABSENT, Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
     from vrag.corpus.options import CorpusOptions
+    from vrag.index.embed_items import Present
 
 MAX_LINE_BYTES = 64 * 2**20
 """Bytes of one entry at most."""
@@ -272,7 +273,7 @@ def convert_entries(
     sources: Iterator[SourceFile],
     items_dir: Path,
     options: CorpusOptions,
-    have: Callable[[SourceFile], Collection[int]],
+    have: Present,
 ) -> Generator[Conversion, None, None]:
     """Make the items of `Listing.entries`: of files as always, but videos stay whole; of others one.
 

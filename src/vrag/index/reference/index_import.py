@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,14 +45,13 @@ from vrag.types import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
-    from collections.abc import Collection as Container
 
     from numpy.typing import NDArray
 
     from vrag.corpus.converter import Conversion, SourceFile
     from vrag.corpus.discover import Skipped
     from vrag.embed.embedder import Embedder
-    from vrag.index.embed_items import Made
+    from vrag.index.embed_items import Made, Present
     from vrag.index.manifest import IndexProgress
     from vrag.index.reference.entry_list import ListEntry, Listing
     from vrag.index.reference.index_files import ReferenceIndex
@@ -67,8 +66,6 @@ _FILES_HINT = (
     "Pictures and videos are only searched below the folder of the index; if they are elsewhere, name their "
     "folder: --files DIR"
 )
-Have: TypeAlias = "Callable[[SourceFile], Container[int]]"
-"""Returns the items of a source that are present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +198,7 @@ def _open_collection(
 def add_listing(
     collection: Collection,
     listing: Listing,
-    finish: Callable[[Generator[Conversion, None, None], Listing, Have], Generator[Made, None, None]],
+    finish: Callable[[Generator[Conversion, None, None], Listing, Present], Generator[Made, None, None]],
     progress: Callable[[IndexProgress], None] | None = None,
 ) -> AddReport:
     """Make the items of a list, which `finish` gives their vectors.
@@ -210,7 +207,7 @@ def add_listing(
     """
 
     def produce(
-        sources: Iterator[SourceFile], items_dir: Path, options: CorpusOptions, have: Have
+        sources: Iterator[SourceFile], items_dir: Path, options: CorpusOptions, have: Present
     ) -> Generator[Made, None, None]:
         made = convert_entries(listing.entries, sources, items_dir, options, have)
         return finish(made, listing, have)
@@ -223,7 +220,7 @@ def add_listing(
 
 
 def _with_vectors(
-    conversions: Generator[Conversion, None, None], listing: Listing, have: Have
+    conversions: Generator[Conversion, None, None], listing: Listing, have: Present
 ) -> Generator[Made, None, None]:
     """Give the first item of each file its vector; an item whose picture cannot be read has no picture."""
 

@@ -47,12 +47,12 @@ from vrag.index.remote.object_storage import first_line
 from vrag.index.schema import ArrowTable, arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from vrag.corpus.converter import Conversion
     from vrag.corpus.options import CorpusOptions
     from vrag.embed.embedder import Embedder, EmbedderInfo
-    from vrag.index.embed_items import Made, Producer
+    from vrag.index.embed_items import Made, Present, Producer
 
 Ray: TypeAlias = Any
 """The module `ray`, which has no types to speak of."""
@@ -334,10 +334,7 @@ def by_ray(
     """
 
     def produce(
-        sources: Iterator[SourceFile],
-        items_dir: Path,
-        corpus: CorpusOptions,
-        have: Callable[[SourceFile], Collection[int]],
+        sources: Iterator[SourceFile], items_dir: Path, corpus: CorpusOptions, have: Present
     ) -> Generator[Made, None, None]:
         fingerprint = embedder.fingerprint if embedder else ""
         job = _RayJob(options, corpus, open_embedder, fingerprint, items_dir)
