@@ -166,13 +166,13 @@ class TestRanking:
         self, collection: Collection, monkeypatch: pytest.MonkeyPatch, rankings: Sequence[Ranking], depth: int
     ) -> None:
         asked: list[int] = []
-        search = Snapshot.search
+        rank = Snapshot.rank
 
-        def searched(self: Snapshot, queries: Any, top_k: int, depth: int, vectors: Any) -> Any:  # noqa: ANN401
+        def ranked(self: Snapshot, queries: Any, depth: int, vectors: Any) -> Any:  # noqa: ANN401
             asked.append(depth)
-            return search(self, queries, top_k, depth, vectors)
+            return rank(self, queries, depth, vectors)
 
-        monkeypatch.setattr(Snapshot, "search", searched)
+        monkeypatch.setattr(Snapshot, "rank", ranked)
         for top_k in (1, 3):
             Engine(collection, WordEmbedder(), rankings=rankings).search([Query("apple")], top_k)
         assert asked[-1] == depth

@@ -92,10 +92,7 @@ class Collection:
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
-        """Open a collection that exists, and write nothing.
-
-        Args:
-            directory: A directory, or the URL under which it was published.
+        """Open a collection in a directory, or published at a URL, and write nothing.
 
         Raises:
             CollectionError: If there is none, or another version of vrag created it.
@@ -122,12 +119,10 @@ class Collection:
         *,
         embedder: EmbedderInfo | None = None,
     ) -> Collection:
-        """Create an empty collection.
+        """Create an empty collection in a directory that is empty or does not exist.
 
-        Args:
-            directory: Created when it does not exist; must be empty otherwise.
-            options: How files become items, permanently; None for the defaults.
-            embedder: The embedder of its vectors, permanently; None for lexical search only.
+        How files become items, and the embedder of its vectors, are permanent; without an embedder, search is
+        lexical only.
 
         Raises:
             CollectionError: If the directory holds anything or cannot be written to.
@@ -157,10 +152,8 @@ class Collection:
     ) -> Collection:
         """Open the collection, or create it when there is none.
 
-        Args:
-            directory: The directory of the collection.
-            options: Compared with those it was built with; None to accept any.
-            embedder: For a new collection. `add` compares it.
+        Options are compared with those it was built with; None accepts any. The embedder is for a new
+        collection: `add` compares it.
 
         Raises:
             FingerprintMismatch: If it was built with other settings.

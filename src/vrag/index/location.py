@@ -31,6 +31,8 @@ IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
+_LOCK = "lock"
+_WRITER = "writer.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +177,6 @@ def _damaged(where: str, error: Exception) -> CollectionError:
 
 def _model(embedder: EmbedderInfo | None) -> str:
     return f"the embedder {embedder.name}" if embedder else "no embedder"
-
-
-_LOCK = "lock"
-_WRITER = "writer.json"
 
 
 def is_leftover(name: str) -> bool:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from vrag.index.collection import Collection
     from vrag.index.location import EmbedderRecord
     from vrag.index.manifest import Known
-    from vrag.index.schema import ArrowTable
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
@@ -42,6 +41,10 @@ _SAMPLE_SIZE = 16
 """Pages whose vectors are counted."""
 _MAX_LISTED = 10
 """Paths that an error lists at most."""
+_BATCH_DOCUMENTS = 32
+"""Documents whose items are read at once: bounds the memory."""
+_BATCH_VECTORS = 256
+"""Items whose vectors are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,19 +260,20 @@ def sweep(collection: Collection, document: str) -> None:
 
     The caller holds the lock, and nothing may be writing pictures of the document.
     """
+    for path in find_stray_pictures(collection, document):
+        path.unlink(missing_ok=True)
+
+
+def find_stray_pictures(collection: Collection, document: str = "") -> list[Path]:
+    """Return the files of a document, or all below `items/`, that no item refers to, sorted.
+
+    The caller holds the lock.
+    """
     folder = collection.items_dir / document[:16]
-    if folder.exists():
-        rows = collection.item_table.read(_STORED, f"document = {literal(document)}").data
-        for path in _strays(collection, folder, rows):
-            path.unlink(missing_ok=True)
-
-
-def find_stray_pictures(collection: Collection) -> list[Path]:
-    """Return the files below `items/` that no item refers to, sorted. The caller holds the lock."""
-    return _strays(collection, collection.items_dir, collection.scan(_STORED).data)
-
-
-def _strays(collection: Collection, folder: Path, rows: ArrowTable) -> list[Path]:
+    if not folder.exists():
+        return []
+    where = f"document = {literal(document)}" if document else None
+    rows = collection.item_table.read(_STORED, where).data
     names = [name for column in _STORED for name in rows[column].to_pylist() if name is not None]
     known = {collection.items_dir / name for name in names}
     return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
@@ -323,12 +327,6 @@ def _folders(directory: Path, without: set[str]) -> list[Path]:
     return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]
 
 
-_BATCH_DOCUMENTS = 32
-"""Documents whose items are read at once: bounds the memory."""
-_BATCH_VECTORS = 256
-"""Items whose vectors are read at once."""
-
-
 @dataclass(frozen=True, slots=True)
 class VerifyProblem:
     """A defect of a collection."""
@@ -361,13 +359,9 @@ class VerifyReport:
 def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
     """Check every row and the header of every picture.
 
-    Args:
-        collection: The collection.
-        repair: Delete what belongs to nothing and rows that are damaged, and mark their files as begun, so
-            that the next `add` makes what is missing.
-
-    Raises:
-        CollectionBusy: If another process is writing: what it has begun is not damage.
+    With `repair`, what belongs to nothing is deleted, and so are damaged rows; their files are marked as
+    begun, so that the next `add` makes what is missing. While another process is writing, `CollectionBusy` is
+    raised: what it has begun is not damage.
     """
     with collection.lock():
         collection.item_table.open()  # a copy of a table says nothing about the table

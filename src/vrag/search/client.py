@@ -65,6 +65,15 @@ _MAX_WAIT_SECONDS = 20.0
 """Longest Retry-After that is respected."""
 _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _START = "Start it: vrag serve --only search --port 8001"
+_JSON_BYTES = 64 * 1024 * 1024
+_IMAGE_BYTES = 128 * 1024 * 1024
+_IMAGE_PIXELS = 100_000_000
+_CLIP_BYTES = 256 * 1024 * 1024
+_INFO_BYTES = 64 * 1024
+_ID = re.compile(ID_PATTERN)
+_NO_RESULT = SearchResult(score=[], indice=[], data=[])
+_KINDS = {"image": ItemKind.PAGE, "video": ItemKind.CLIP, "text": ItemKind.PASSAGE}
+_NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the directory that holds them."
 
 
 class _RetryableError(Exception):
@@ -226,17 +235,6 @@ def parse_problem(content: bytes) -> ProblemDetails:
 
 def _line(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text[:_MAX_MESSAGE_CHARS]).strip()
-
-
-_JSON_BYTES = 64 * 1024 * 1024
-_IMAGE_BYTES = 128 * 1024 * 1024
-_IMAGE_PIXELS = 100_000_000
-_CLIP_BYTES = 256 * 1024 * 1024
-_INFO_BYTES = 64 * 1024
-_ID = re.compile(ID_PATTERN)
-_NO_RESULT = SearchResult(score=[], indice=[], data=[])
-_KINDS = {"image": ItemKind.PAGE, "video": ItemKind.CLIP, "text": ItemKind.PASSAGE}
-_NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the directory that holds them."
 
 
 class SearchClient:

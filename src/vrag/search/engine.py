@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from vrag.index.lexical import WordStatistics
     from vrag.index.vectors.tiers import Tier, VectorIndex
     from vrag.types import Hit, Query
+ScoredIds: TypeAlias = list[tuple[str, float]]
+"""Ids of items with scores, best first."""
+
+_MIN_DEPTH = 100
+_CACHE_PREFIX = "lexical-"
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> list[tuple[str, float]]:
@@ -69,13 +74,6 @@ def _weights(k: int, depth: int) -> tuple[list[int], int]:
     return [unit // (k + rank) for rank in range(1, depth + 1)], unit
 
 
-ScoredIds: TypeAlias = list[tuple[str, float]]
-"""Ids of items with scores, best first."""
-
-_MIN_DEPTH = 100
-_CACHE_PREFIX = "lexical-"
-
-
 class Ranking(StrEnum):
     """A way to rank items."""
 
@@ -103,29 +101,12 @@ class Snapshot:
         depth: int,
         vectors: Sequence[NDArray[np.float32]] | None = None,
         statistics: Sequence[WordStatistics | None] | None = None,
-    ) -> list[dict[Ranking, list[Hit]]]:
+    ) -> list[dict[Ranking, ScoredIds]]:
         """Return for each query the best `depth` items of each ranking, not fused.
 
         Without the vectors of the queries, the ranking by vectors is left out. The statistics are those of
         the words of each query in all collections that are searched; None where that is this one alone.
         """
-        rankings = self._rank(queries, depth, vectors, statistics)
-        return [{ranking: self.catalog.hits(ids) for ranking, ids in lists.items()} for lists in rankings]
-
-    def search(
-        self, queries: Sequence[Query], top_k: int, depth: int, vectors: Sequence[NDArray[np.float32]] | None
-    ) -> list[list[Hit]]:
-        """Return for each query the best `top_k` items, rankings of this depth fused."""
-        rankings = self._rank(queries, depth, vectors, None)
-        return [self.catalog.hits(fused(lists)[:top_k]) for lists in rankings]
-
-    def _rank(
-        self,
-        queries: Sequence[Query],
-        depth: int,
-        vectors: Sequence[NDArray[np.float32]] | None,
-        statistics: Sequence[WordStatistics | None] | None,
-    ) -> list[dict[Ranking, ScoredIds]]:
         masks = [self.catalog.mask(query) for query in queries]
         rankings: list[dict[Ranking, ScoredIds]] = [{} for _ in queries]
         if self.lexical is not None:
@@ -219,9 +200,11 @@ class Engine(ForwardedItems):
         if not queries:
             return []
         vectors = self._embed(queries)
-        return self.snapshot().search(queries, top_k, depth_of(top_k, len(self._rankings)), vectors)
+        snapshot = self.snapshot()
+        rankings = snapshot.rank(queries, depth_of(top_k, len(self._rankings)), vectors)
+        return [snapshot.catalog.hits(fused(lists)[:top_k]) for lists in rankings]
 
-    def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, list[Hit]]]:
+    def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, ScoredIds]]:
         """Return for each query the best `depth` items of each ranking, not fused, all from one version."""
         return self.snapshot().rank(queries, depth, self._embed(queries))
 

@@ -100,7 +100,8 @@ class MultiSearcher(ForwardedItems):
                 [statistics[n] for n in numbers],
             )
             for n, lists in zip(numbers, ranked, strict=True):
-                for ranking, hits in lists.items():
+                for ranking, ids in lists.items():
+                    hits = snapshots[name].catalog.hits(ids)
                     numbered = [replace(hit, row=place * NUMBER_STRIDE + hit.row) for hit in hits]
                     found[n].setdefault(ranking, []).extend(numbered)
         return [_merge(lists, depth, top_k) for lists in found]

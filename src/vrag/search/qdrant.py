@@ -90,8 +90,8 @@ class QdrantSearcher(ForwardedItems):
         ]
         if self._lexical is not None:
             for number, lists in enumerate(self._lexical.rank(queries, depth)):
-                words = [[hit.item for hit in hits] for hits in lists.values()]
-                found[number] = reciprocal_rank_fusion([[item for item, _ in found[number]], *words])
+                rankings = [[item for item, _ in ids] for ids in (found[number], *lists.values())]
+                found[number] = reciprocal_rank_fusion(rankings)
         return [catalog.hits(ids[:top_k]) for ids in found]
 
     def _search_one(

@@ -105,13 +105,7 @@ class _Mark:
 class QdrantStore:
     """A collection in Qdrant, by its name there. May be shared by threads.
 
-    Args:
-        client: A `qdrant_client.QdrantClient`.
-        name: The collection in Qdrant.
-        indexed: Whether to have Qdrant index the filter fields, which its local mode does not.
-
-    Raises:
-        MissingExtra: If the client is not installed.
+    With `indexed`, Qdrant indexes the filter fields, which its local mode does not.
     """
 
     def __init__(self, client: Client, name: str, *, indexed: bool = True) -> None:
@@ -210,17 +204,10 @@ class QdrantStore:
     def search(
         self, vector: NDArray[np.float32], query: Query, top_k: int, *, candidates: int, exact: bool = False
     ) -> list[tuple[str, float]]:
-        """Find the best items for the vector of a query.
+        """Find the best items for the vector of a query, which has the filters: ids and scores, ties by id.
 
-        Args:
-            vector: (dimension,), or (tokens, dimension) for late interaction.
-            query: The query, for its filters.
-            top_k: How many items at most.
-            candidates: How many items get scores by MaxSim; for late interaction only.
-            exact: Compare with all points, without a graph.
-
-        Returns:
-            Ids and scores, best first, ties by id.
+        The vector is (dimension,), or (tokens, dimension) for late interaction, where that many `candidates`
+        get scores by MaxSim. With `exact` it is compared with all points, without a graph.
 
         Raises:
             SearchError: If Qdrant cannot be reached, or refuses.

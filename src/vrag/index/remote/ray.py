@@ -59,6 +59,16 @@ Ray: TypeAlias = Any
 
 _CHUNK_BYTES = 16 * 2**20
 """Bytes of a file that are fetched at once."""
+ATTEMPTS = 3
+FILES_PER_TASK = 8
+"""Few enough to spread, and enough that starting a process does not weigh."""
+FIRST_WAVE, WAVE_GROWTH, LARGEST_WAVE = 256, 8, 16_384
+"""Files: the first wave is small so that work begins soon; large ones open the model seldom."""
+_TASK_BYTES = 512 * 2**20
+"""Memory that a task requests. Actors do not, or Ray would have the same processes convert and embed."""
+_CONNECT_SECONDS = 5.0
+_BLOCK_BYTES = 8 * 2**20
+"""Bytes of results that Ray passes on at once."""
 
 
 class RayTask(NamedTuple):
@@ -284,18 +294,6 @@ def store_file(path: Path, content: bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise CollectionError(f"{path.name} cannot be written to {path.parent}: {error.strerror}.") from error
-
-
-ATTEMPTS = 3
-FILES_PER_TASK = 8
-"""Few enough to spread, and enough that starting a process does not weigh."""
-FIRST_WAVE, WAVE_GROWTH, LARGEST_WAVE = 256, 8, 16_384
-"""Files: the first wave is small so that work begins soon; large ones open the model seldom."""
-_TASK_BYTES = 512 * 2**20
-"""Memory that a task requests. Actors do not, or Ray would have the same processes convert and embed."""
-_CONNECT_SECONDS = 5.0
-_BLOCK_BYTES = 8 * 2**20
-"""Bytes of results that Ray passes on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

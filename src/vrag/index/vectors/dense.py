@@ -52,16 +52,31 @@ _FIRST_CANDIDATES = 200
 """Candidates at first: their exact scores cost a fiftieth of the product that is saved."""
 _MIN_VECTORS_PER_CANDIDATE = 8
 """Below this many vectors per candidate, scoring all vectors is no slower."""
+_BATCH_SIZE = 32
+"""Queries searched at once."""
+_ADD_SIZE = 4096
+"""Vectors added at once."""
+_MAX_SAMPLE_BYTES = 256 << 20
+"""Size of the vectors that the lists are trained on at most."""
+_PER_LIST = 40
+"""Vectors that each list is trained on; FAISS warns below 39."""
+_ITERATIONS = 10
+_SEED = 20_260_101
+
+_TRIAL_QUERIES = 128
+"""Queries that recall is measured with."""
+_CLOSENESS = 0.7
+"""Cosine of a trial query with the vector that it is made from."""
+_ENOUGH_RECALL = 0.995
+"""Recall at which no more lists are searched."""
+_CANDIDATES = (100, 300)
+"""Vectors that get exact scores; the greater number where the smaller is not enough."""
 
 
 class Vectors:
-    """The vectors of items.
+    """The vectors of items: `numbers` (items, dimension), finite, and `valid` (items,), which have one.
 
-    Args:
-        numbers: (items, dimension), finite.
-        valid: (items,) which items have a vector.
-        norm: The greatest length of a vector.
-        frugal: Whether to release mapped memory after use: for going over all of it once.
+    `norm` is the greatest length of a vector; with `frugal`, mapped memory is released after use.
     """
 
     def __init__(
@@ -223,26 +238,6 @@ def write_faiss_index(index: Any, path: Path) -> int:  # noqa: ANN401 - FAISS ha
 
 FaissIndex: TypeAlias = Any
 """A `faiss.IndexIVFRaBitQFastScan`."""
-
-_BATCH_SIZE = 32
-"""Queries searched at once."""
-_ADD_SIZE = 4096
-"""Vectors added at once."""
-_MAX_SAMPLE_BYTES = 256 << 20
-"""Size of the vectors that the lists are trained on at most."""
-_PER_LIST = 40
-"""Vectors that each list is trained on; FAISS warns below 39."""
-_ITERATIONS = 10
-_SEED = 20_260_101
-
-_TRIAL_QUERIES = 128
-"""Queries that recall is measured with."""
-_CLOSENESS = 0.7
-"""Cosine of a trial query with the vector that it is made from."""
-_ENOUGH_RECALL = 0.995
-"""Recall at which no more lists are searched."""
-_CANDIDATES = (100, 300)
-"""Vectors that get exact scores; the greater number where the smaller is not enough."""
 
 
 class Probe(NamedTuple):

@@ -41,6 +41,19 @@ _ATTRIBUTE_INT = 2
 """`AttributeProto.AttributeType.INT`."""
 _IR_VERSION = 8
 _OPERATORS = 13
+T = TypeVar("T")
+R = TypeVar("R")
+
+Torch: TypeAlias = Any
+"""The module `torch`, many of whose functions have no types."""
+
+BATCH_SIZE = 16
+"""Queries multiplied at once."""
+_BLOCK_SIZE = 3072
+"""Vectors multiplied at once: 1.5 MB as float32 stay near the processor."""
+_DEVICE_BLOCK_SIZE = 1 << 18
+"""Vectors multiplied at once by torch: with 320 query vectors 160 MB of products."""
+_MIN_DEVICE_CANDIDATES = 100
 
 
 def multiply_float16(stored: NDArray[np.float16], queries: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -109,21 +122,6 @@ def encode_varint(value: int) -> bytes:
         out.append(value & 127 | 128)
         value >>= 7
     return bytes([*out, value])
-
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-Torch: TypeAlias = Any
-"""The module `torch`, many of whose functions have no types."""
-
-BATCH_SIZE = 16
-"""Queries multiplied at once."""
-_BLOCK_SIZE = 3072
-"""Vectors multiplied at once: 1.5 MB as float32 stay near the processor."""
-_DEVICE_BLOCK_SIZE = 1 << 18
-"""Vectors multiplied at once by torch: with 320 query vectors 160 MB of products."""
-_MIN_DEVICE_CANDIDATES = 100
 
 
 def map_threads(work: Callable[[T], R], inputs: Sequence[T]) -> list[R]:
@@ -211,13 +209,10 @@ class Queries:
 
 
 class Pages:
-    """The vectors of items as they are stored.
+    """The vectors of items as they are stored: (vectors, dimension), finite.
 
-    Args:
-        vectors: (vectors, dimension), finite.
-        starts: (items,) where those of each item begin.
-        lengths: (items,) how many it has.
-        frugal: Whether to release mapped memory after use: for going over all of it once.
+    `starts` (items,) says where those of each item begin, `lengths` (items,) how many it has; with `frugal`,
+    mapped memory is released after use.
     """
 
     def __init__(
@@ -289,17 +284,8 @@ class DeviceMaxSim(VectorIndex):
     Vectors lie on the device as float16. There they are multiplied in float16, and the best candidates
     again in float32, which settles their order; so the scores are exact, and only an item that float16 moves
     past all candidates could be missed. On a processor everything is multiplied in float32: float16
-    arithmetic is slow there. Tested with the device `cpu`; unproven on a GPU.
-
-    Args:
-        tier: The tier that was chosen, and why.
-        ids: Ids of the items, sorted.
-        pages: Their vectors; all of them must fit on the device.
-        device: As torch names it: `cuda`, `cuda:1`, `cpu`.
-
-    Raises:
-        MissingExtra: If torch is not installed.
-        SettingsError: If there is no such device, or too little memory on it.
+    arithmetic is slow there. Tested with the device `cpu`; unproven on a GPU. All vectors must fit on the
+    device, which torch names `cuda`, `cuda:1`, `cpu`; otherwise `SettingsError` is raised.
     """
 
     SHARES_MASK = False

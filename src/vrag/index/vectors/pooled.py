@@ -69,13 +69,10 @@ def _average(vectors: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray
 
 
 class PooledVectors:
-    """Averaged vectors of items as bytes.
+    """Averaged vectors of items as bytes: `codes` (averages, dimension), those of each item in one piece.
 
-    Args:
-        codes: (averages, dimension), those of each item in one piece.
-        starts: (items,) where those of each begin.
-        lengths: (items,) how many it has.
-        scales: (items,) what a step of a byte stands for.
+    For each item, (items,), `starts` says where they begin, `lengths` how many there are, and `scales` what a
+    step of a byte stands for.
     """
 
     def __init__(
