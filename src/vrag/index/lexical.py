@@ -1,7 +1,7 @@
 """Lexical search: the items with the words of a query.
 
-The score of an item is the sum of three BM25 scores (`bm25.py`) over the terms of the query
-(`tokenizer.py`) without its stop words:
+The score of an item is the sum of three BM25 scores over the terms of the query without its
+stop words (`bm25.py`):
 
 - of the terms in its own text;
 - `PHRASE` times that of pairs of words which follow each other in the query, stop words aside: the

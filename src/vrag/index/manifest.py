@@ -92,14 +92,12 @@ def plan_sources(
     sources: Sequence[Path | SourceFile], known: Mapping[str, Known], *, retry_failed: bool
 ) -> IndexPlan:
     """Compare absolute paths of files, and contents that have no file, with the manifest."""
-    todo: list[Path | SourceFile] = []
-    found: list[str] = []
-    for source in sources:
-        path = source if isinstance(source, Path) else source.path
-        entry = known.get(os.fspath(path))
-        found.append(os.fspath(path))
-        if not _is_done(source, entry, retry_failed=retry_failed):
-            todo.append(source)
+    found = [os.fspath(source if isinstance(source, Path) else source.path) for source in sources]
+    todo = [
+        source
+        for source, path in zip(sources, found, strict=True)
+        if not _is_done(source, known.get(path), retry_failed=retry_failed)
+    ]
     return IndexPlan(tuple(found), tuple(todo), len(found) - len(todo), ())
 
 

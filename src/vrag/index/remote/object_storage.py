@@ -132,12 +132,13 @@ class Objects:
             except FileNotFoundError:
                 return
 
-    def list(self, below: str = "") -> dict[str, StoredObject]:
-        """List all objects below a name, by name."""
+    def list(self) -> dict[str, StoredObject]:
+        """List all objects, by name."""
         lib: Any = importlib.import_module("pyarrow.fs")
-        base = self._path(below).rstrip("/")
         with self.failures("read"):
-            infos = self._files.get_file_info(lib.FileSelector(base, allow_not_found=True, recursive=True))
+            infos = self._files.get_file_info(
+                lib.FileSelector(self._root, allow_not_found=True, recursive=True)
+            )
         files = (info for info in infos if info.type == lib.FileType.File)
         return {info.path[len(self._root) + 1 :]: StoredObject(info.size, info.mtime) for info in files}
 
@@ -153,7 +154,7 @@ class Objects:
             )
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        return f"{self._root}/{name}"
 
     @contextmanager
     def failures(self, participle: str) -> Generator[None]:

@@ -111,7 +111,10 @@ def publish(
         state = _PublishState.of(collection, objects, record)
         there = objects.list()
         files, size = _upload(objects, _missing(state.files, there), progress)
-        fresh = header is not None or record is None or not state.is_published(record.current)
+        current = record.current if record else None
+        versions = {table: current.version(table) for table in _TABLES} if current else {}
+        is_published = current is not None and (current.tables, versions) == (state.tables, state.versions)
+        fresh = header is not None or not is_published
         if fresh or record is None:
             record = _release(objects, collection, state, record, header)
     pruned = 0 if prune is None else _prune(objects, record, prune)
@@ -157,11 +160,6 @@ class _PublishState:
             f"items/{name}": collection.items_dir / name for name in _stored_files(collection.item_table)
         }
         return cls(tables, versions, {f"{tables}/{name}": data for name, data in manifests.items()}, files)
-
-    def is_published(self, publication: Publication) -> bool:
-        """Check whether a publication is of this state."""
-        versions = {table: publication.version(table) for table in _TABLES}
-        return publication.tables == self.tables and versions == self.versions
 
 
 def _merge_small_files(collection: Collection) -> None:
@@ -312,7 +310,7 @@ def _release(
             )
     if header is not None:
         objects.write(FILE_NAME, header)
-    after = record.followed_by(now) if record else PublishedRecord(now)
+    after = PublishedRecord(now, (*record.former, record.current) if record else ())
     after.write(objects)
     return after
 

@@ -20,7 +20,7 @@ import json
 import re
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -105,10 +105,6 @@ class PublishedRecord:
     def write(self, objects: Objects) -> None:
         """Write it as the newest record, as a whole."""
         objects.write(RECORD, json.dumps({"schema": _SCHEMA, **asdict(self)}, indent=2).encode())
-
-    def followed_by(self, publication: Publication) -> PublishedRecord:
-        """Return the record with another current publication."""
-        return replace(self, current=publication, former=(*self.former, self.current))
 
 
 class PublishedTables(TableStore):
