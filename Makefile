@@ -19,6 +19,7 @@ help: ## Say what can be done
 demo: ## Ask the sample documents a question, offline
 	./run_demo.sh
 
+test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q --durations 40
 

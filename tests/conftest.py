@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -12,10 +13,13 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-settings.register_profile("vrag", deadline=None, derandomize=True)  # the same examples everywhere
-settings.register_profile("fuzz", deadline=None, print_blob=True)  # new ones, for `make fuzz`
+settings.register_profile("vrag", deadline=None, derandomize=True, max_examples=30)  # the same everywhere
+settings.register_profile(
+    "fuzz", deadline=None, print_blob=True, max_examples=200
+)  # new ones, for `make fuzz`
 settings.load_profile("vrag")
 
 _default_timeout = inspect.signature(httpx.get).parameters["timeout"].default
@@ -31,17 +35,29 @@ by the Python of another environment."""
 
 
 _FOREIGN = ("VRAG_", "OPENAI_", "OPENROUTER_", "GEMINI_", "ANTHROPIC_", "DASHSCOPE_")
+_DEFAULTS = {
+    "VRAG_PROBE": "false",  # scripted models answer in the order of their script
+    "VRAG_OCR": "false",  # takes most of the time of a conversion; the tests that need it turn it on
+}
+os.environ.update(_DEFAULTS)  # for fixtures of modules, too
+
+
+@pytest.fixture(scope="session")
+def new_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Endless folders, one for each test; `mktemp` would list all earlier ones for each."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
-def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that no setting of the person who runs the tests reaches; returns it."""
-    home = tmp_path_factory.mktemp("home")
-    for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
+def own_settings(new_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create a home that no setting of the person who runs the tests reaches."""
+    home = next(new_homes)
+    home.mkdir()
+    for name in [name for name in os.environ if name.startswith(_FOREIGN) and name not in _DEFAULTS]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
-    monkeypatch.setenv("VRAG_PROBE", "false")  # scripted models answer in the order of their script
     return home

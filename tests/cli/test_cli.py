@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from command_line import Done, run_vrag
 from filelock import FileLock
 from typer.testing import CliRunner
 
@@ -30,33 +31,30 @@ A return ticket costs 12 crowns. Children under six travel free of charge.
 """
 
 
-class Done(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - whatever the command printed
-        return json.loads(self.out)
-
-
 class Home(NamedTuple):
     """A person's folder, with documents and a collection of its own."""
 
     path: Path
 
     def vrag(self, *arguments: str) -> Done:
-        environment = {**os.environ, "VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "200"}
+        return run_vrag(*arguments, cwd=self.path, **self.environment)
+
+    def start(self, *arguments: str) -> Done:
+        """Run a command in a process of its own."""
         done = subprocess.run(
             [sys.executable, "-m", "vrag", *arguments],
             capture_output=True,
             text=True,
             cwd=self.path,
-            env=environment,
+            env={**os.environ, **self.environment},
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "200"}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @pytest.fixture(scope="module")
 def asked(home: Home) -> Done:
     """One question, asked with the documents as the first word."""
-    return home.vrag("ask", "./docs", "How many passengers did the ferry carry in 2024?", "--json")
+    return home.start("ask", "./docs", "How many passengers did the ferry carry in 2024?", "--json")
 
 
 def test_ask_answers_with_evidence_as_json(asked: Done) -> None:
@@ -207,9 +205,9 @@ def test_a_document_that_is_gone_is_not_answered_from(tmp_path: Path) -> None:
 
 def test_a_question_is_answered_while_another_process_indexes(asked: Done, home: Home) -> None:
     with FileLock(home.path / "collection" / "lock"):
-        done = home.vrag("ask", "docs", "What does a return ticket cost?")
+        done = home.start("ask", "docs", "What does a return ticket cost?")
         (home.path / "docs" / "new.txt").write_text("A new file.")
-        waiting = home.vrag("ask", "docs", "What does a return ticket cost?")
+        waiting = home.start("ask", "docs", "What does a return ticket cost?")
         (home.path / "docs" / "new.txt").unlink()
     assert (done.status, waiting.status) == (0, 0), waiting
     assert "12 crowns" in waiting.out

@@ -14,6 +14,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import Done, run_vrag
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,7 +40,7 @@ def home(endpoint: str, tmp_path: Path) -> Home:
         urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{path}", b"", method=method)).close()
     (tmp_path / "notes.md").write_text("# Ferry\n\nThe ferry carried 48,200 passengers.\n")
     home = Home(tmp_path, endpoint)
-    assert home.vrag("index", "add", "notes.md").returncode == 0
+    assert home.vrag("index", "add", "notes.md").status == 0
     return home
 
 
@@ -49,7 +50,6 @@ class Home:
     def __init__(self, path: Path, endpoint: str) -> None:
         self.path = path
         self.environment = {
-            **os.environ,
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": "somebody",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -58,17 +58,8 @@ class Home:
             "COLUMNS": "200",
         }
 
-    def vrag(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "vrag", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=self.path,
-            env=self.environment,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+    def vrag(self, *arguments: str) -> Done:
+        return run_vrag(*arguments, cwd=self.path, **self.environment)
 
     def serve(self) -> tuple[subprocess.Popen[str], str]:
         """A search server over what is published, and its address."""
@@ -78,7 +69,7 @@ class Home:
             stdout=subprocess.PIPE,
             text=True,
             cwd=self.path,
-            env=self.environment,
+            env={**os.environ, **self.environment},
         )
         assert server.stdout is not None
         for line in server.stdout:
@@ -97,44 +88,44 @@ def ask(address: str, query: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def test_published_searched_by_url_changed_and_published_again(home: Home) -> None:
-    report = json.loads(home.vrag("index", "publish", URL, "--json").stdout)
+    report = json.loads(home.vrag("index", "publish", URL, "--json").out)
     assert (report["number"], report["fresh"]) == (1, True)
-    found = json.loads(home.vrag("search", "passengers", "--collection", URL, "--json").stdout)
+    found = json.loads(home.vrag("search", "passengers", "--collection", URL, "--json").out)
     assert [hit["document_name"] for hit in found["hits"]] == ["notes.md"]
     (home.path / "notes.md").write_text("# Ferry\n\nThe ferry burnt.\n")
     home.vrag("index", "add", "notes.md")
     told = home.vrag("index", "publish", URL, "--prune", "--keep", "0")
-    assert "Published 2" in told.stdout
-    assert "deleted" in told.stdout
-    found = json.loads(home.vrag("search", "burnt", "--collection", URL, "--json").stdout)
+    assert "Published 2" in told.out
+    assert "deleted" in told.out
+    found = json.loads(home.vrag("search", "burnt", "--collection", URL, "--json").out)
     assert len(found["hits"]) == 1
-    assert "Nothing has changed" in home.vrag("index", "publish", URL).stdout
-    assert URL in home.vrag("index", "status", "--collection", URL).stdout
+    assert "Nothing has changed" in home.vrag("index", "publish", URL).out
+    assert URL in home.vrag("index", "status", "--collection", URL).out
 
 
 def test_adding_to_what_is_published_is_refused_with_the_way_out(home: Home) -> None:
     home.vrag("index", "publish", URL)
     (home.path / "more.md").write_text("more")
     done = home.vrag("index", "add", "more.md", "--collection", URL)
-    assert done.returncode == 1
-    assert "read-only" in done.stderr
-    assert "vrag index publish" in done.stderr
+    assert done.status == 1
+    assert "read-only" in done.err
+    assert "vrag index publish" in done.err
 
 
 @pytest.mark.parametrize("address", ["s3://nowhere/x", "qdrant://127.0.0.1:9/x", "nonsense"])
 def test_where_nothing_can_be_published_it_says_so(address: str, home: Home) -> None:
     done = home.vrag("index", "publish", address)
-    assert done.returncode == 1
-    assert done.stderr.strip()
+    assert done.status == 1
+    assert done.err.strip()
 
 
 @pytest.mark.slow
 def test_a_cluster_indexes_and_prints_nothing_of_its_own(home: Home) -> None:
     (home.path / "more.md").write_text("# Prices\n\nA ticket costs 12 crowns.\n")
     done = home.vrag("index", "add", "more.md", "--engine", "ray", "--json")
-    assert json.loads(done.stdout)["added"] == 1
-    assert "ray" not in done.stderr.casefold()
-    assert "ticket" in home.vrag("search", "ticket").stdout
+    assert json.loads(done.out)["added"] == 1
+    assert "ray" not in done.err.casefold()
+    assert "ticket" in home.vrag("search", "ticket").out
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from chat_server import Asked, ChatServer, Hang, Refuse, Say
+from command_line import Done, run_vrag
 
 if TYPE_CHECKING:
     from chat_server import Reply
@@ -27,16 +28,6 @@ TICKET = "What does a return ticket cost?"
 UNKNOWN = "Who is the mayor of Atlantis?"
 
 
-class Done(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - whatever the command printed
-        return json.loads(self.out)
-
-
 class Home(NamedTuple):
     path: Path
 
@@ -47,21 +38,10 @@ class Home(NamedTuple):
         return len(list(folder.iterdir())) if folder.exists() else 0
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "200"}
+        return {"VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "200"}
 
-    def vrag(self, *arguments: str, input: str | None = None) -> Done:
-        line = [sys.executable, "-m", "vrag", *arguments]
-        done = subprocess.run(
-            line,
-            capture_output=True,
-            text=True,
-            cwd=self.path,
-            env=self.environment(),
-            input=input,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+    def vrag(self, *arguments: str, input: str = "") -> Done:
+        return run_vrag(*arguments, cwd=self.path, input=input, **self.environment())
 
     def text(self, name: str) -> str:
         return (self.path / name).read_text(encoding="utf-8")
@@ -199,7 +179,7 @@ def interrupted(home: Home, server: ChatServer, *arguments: str) -> Done:
         stderr=subprocess.PIPE,
         text=True,
         cwd=home.path,
-        env=home.environment(),
+        env={**os.environ, **home.environment()},
     ) as process:
         while not any("HANGS" in asked.question for asked in server.requests):
             assert process.poll() is None, process.stderr and process.stderr.read()
@@ -231,9 +211,12 @@ def test_ctrl_c_before_anything_is_done_writes_nothing(home: Home) -> None:
 
 
 class TestExport:
-    def test_markdown_has_its_pictures_beside_it(self, tmp_path: Path) -> None:
+    def test_markdown_has_its_pictures_beside_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         from vrag.samples import corpus_dir
 
+        monkeypatch.setenv("VRAG_OCR", "true")
         home = Home(tmp_path)
         board = corpus_dir() / "price-board.jpg"
         assert home.vrag("ask", str(board), "What is the single fare for a kayak?").status == 0
