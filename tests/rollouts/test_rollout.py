@@ -354,7 +354,7 @@ def test_the_server_sees_no_more_at_once_than_the_bound_and_all_of_that() -> Non
 
 
 def test_faults_of_the_server_fail_only_the_rollouts_that_they_hit() -> None:
-    """0 is told to come again, 1 hangs, 2 gets garbage, 3 is cut off, 4 is refused for good, 5 is fine."""
+    """0 is told to come again, 1 gets garbage, 2 is cut off, 3 is refused for good, 4 is fine."""
     told: set[str] = set()
 
     def script(asked: Asked) -> Reply:
@@ -364,20 +364,23 @@ def test_faults_of_the_server_fail_only_the_rollouts_that_they_hit() -> None:
             case "0" if not again:
                 return Refuse(429, "slow down", {"Retry-After": "0"})
             case "1":
-                return Hang()
-            case "2":
                 return Raw((b"data: {]\n\n",))
-            case "3":
+            case "2":
                 return Say("<think>half", cut=2)
-            case "4":
+            case "3":
                 return Refuse(400, "no pictures, please")
             case _:
                 return said(asked)
 
-    rollouts, _ = from_server(script, attempts(6), seconds=2.0)
+    rollouts, _ = from_server(script, attempts(5), seconds=300.0)
     reasons = [one.reason for one in rollouts]
-    assert reasons == [None, "Deadline", "ModelError", "ModelError", "ModelError", None]
-    assert "no pictures, please" in str(rollouts[4].failure)
+    assert reasons == [None, "ModelError", "ModelError", "ModelError", None]
+    assert "no pictures, please" in str(rollouts[3].failure)
     assert all(isinstance(one.events[0], RunStarted) for one in rollouts)
     ends = [one.events[-1] for one in rollouts if one.failure is None]
     assert all(isinstance(end, AnswerGiven) for end in ends)
+
+
+def test_a_rollout_ends_at_its_deadline_where_the_server_hangs() -> None:
+    rollouts, _ = from_server(lambda _: Hang(), attempts(1), seconds=0.5)
+    assert [one.reason for one in rollouts] == ["Deadline"]
