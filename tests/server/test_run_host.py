@@ -386,12 +386,12 @@ def test_a_run_of_another_process_is_followed_to_its_end(tmp_path: Path) -> None
 
 
 def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, os.strerror(28))
 
     async def work(host: RunManager) -> None:
         run = await host.start(ASKED)
-        monkeypatch.setattr("pathlib.Path.write_bytes", refuse)
+        monkeypatch.setattr("vrag.agent.runs.run_store.atomic_file", refuse)
         answering.policy.go.set()
         end = (await events_of(host, run.id))[-1]
         monkeypatch.undo()
