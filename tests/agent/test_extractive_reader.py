@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
@@ -251,7 +251,6 @@ items = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(question=texts, found=st.lists(items, max_size=3))
 @example(question="Figure 3", found=[page((0.1, 0.1, "Figure 3"))])
 def test_any_question_on_any_items_gives_a_quote_that_stands_in_an_item_or_nothing(

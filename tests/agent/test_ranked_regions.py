@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.extractive import best_quote
@@ -113,7 +113,6 @@ def pages(draw: st.DrawFn) -> Item:
     )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(pages(), max_size=3, unique_by=lambda item: item.id), st.sampled_from(["ferry 2024", "ice?"]))
 def test_regions_lie_on_their_pages_and_are_news(items: list[Item], question: str) -> None:
     found = ranked(question, *items)

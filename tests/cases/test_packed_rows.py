@@ -44,7 +44,7 @@ def test_a_line_that_would_fill_memory_is_refused(tmp_path: Path, monkeypatch: p
         list(read_rows(tmp_path / "a.jsonl.gz"))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(at=st.integers(0, 200), byte=st.integers(0, 255), end=st.integers(0, 200))
 def test_a_damaged_file_gives_rows_that_were_in_it_or_an_error(
     tmp_path: Path, at: int, byte: int, end: int

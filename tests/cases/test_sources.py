@@ -130,7 +130,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - any JSON
         yield from _places(inner)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(ROWS)), data=st.data())
 def test_any_value_in_any_column_is_read_or_refused(tmp_path: Path, name: str, data: st.DataObject) -> None:
     row = copy.deepcopy(ROWS[name])

@@ -37,7 +37,6 @@ def random_differences(seed: int, size: int, *, shift: float = 0.0) -> list[floa
 # What p is
 
 
-@settings(max_examples=60)
 @given(st.one_of(WHOLE, GRADED))
 def test_p_is_that_of_going_through_all_signs(differences: list[float]) -> None:
     greatest = max(map(abs, differences), default=0.0)

@@ -217,7 +217,7 @@ def test_a_cut_off_archive_is_no_archive(tmp_path: Path) -> None:
             members(path, PDF)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(at=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
 def test_a_damaged_archive_gives_what_was_in_it_or_an_error(
     tmp_path: Path, at: int, byte: int, cut: int

@@ -134,7 +134,7 @@ def test_the_row_that_is_changed_below_is_read(folder: Path, name: str) -> None:
     assert documents
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(FILES)), data=st.data())
 def test_any_value_in_any_place_is_read_or_refused(folder: Path, name: str, data: st.DataObject) -> None:
     file, value = FILES[name]
@@ -153,7 +153,7 @@ def test_any_value_in_any_place_is_read_or_refused(folder: Path, name: str, data
     assert all(name.isprintable() and not set(name) & set("/\\") for name in documents)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(FILES)), data=st.data())
 def test_a_file_that_is_cut_off_or_damaged_is_read_or_refused(
     folder: Path, name: str, data: st.DataObject

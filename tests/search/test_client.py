@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -360,7 +360,6 @@ def answered(body: bytes | object, status: int = 200) -> httpx.Response:
     return httpx.Response(status, stream=httpx.ByteStream(content))
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=400), st.integers(200, 599))
 def test_arbitrary_answers_raise_nothing_but_our_errors(content: bytes, status: int) -> None:
     with client_of(lambda _: answered(content, status)) as client:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.server.app import create_app
@@ -47,7 +47,6 @@ class TestPace:
         with pytest.raises(Refusal):
             some.request(Kind.OTHER, "a", AWAY)
 
-    @settings(max_examples=60)
     @given(st.lists(st.floats(0, 20), max_size=120), st.integers(1, 50))
     def test_never_exceeds_a_minutes_worth_and_what_grew_since(
         self, pauses: list[float], per_minute: int
@@ -61,7 +60,6 @@ class TestPace:
                 passed += 1
         assert passed <= per_minute * (1 + (clock[0] - 1000.0) / 60) + 1e-6
 
-    @settings(max_examples=60)
     @given(st.integers(1, 2000), st.floats(0, 59))
     def test_who_waits_as_long_as_told_is_let_in(self, per_minute: int, idle: float) -> None:
         some, clock = clients(requests_per_minute=per_minute)
@@ -182,7 +180,6 @@ class TestPeer:
         claimed = peer_of(scope("10.0.0.1", ("x-forwarded-for", "127.0.0.1")), frozenset({"10.0.0.1"}))
         assert not claimed.same_machine
 
-    @settings(max_examples=200)
     @given(st.text(st.characters(max_codepoint=255), max_size=60), st.sampled_from(["for", "proto"]))
     def test_bears_whatever_is_forwarded(self, value: str, name: str) -> None:
         raw = [(f"x-forwarded-{name}".encode(), value.encode("latin-1"))]

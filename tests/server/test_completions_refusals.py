@@ -11,7 +11,7 @@ import openai
 import pytest
 from completions_client import QUESTION, client_of
 from hosting import OFFER
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from service_harness import Doors, doors, scripted
@@ -214,7 +214,6 @@ class TestAnyBody:
             return
         assert asked.run.question.strip()
 
-    @settings(max_examples=60)
     @given(body=BODIES | JSON)
     def test_no_body_makes_the_server_fail(self, served: Doors, body: Any) -> None:  # noqa: ANN401
         response = httpx.post(f"{served.address}/v1/chat/completions", content=json.dumps(body).encode())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-EXAMPLES = 60
+EXAMPLES = 30
 """Requests per operation and mode."""
 HERE = [id_of(name) for name in ("scan.pdf", "chart.png", "note.md", "film.mp4", "link.pdf", "torn.pdf")]
 

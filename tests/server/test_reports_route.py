@@ -139,7 +139,7 @@ def test_what_is_no_request_is_refused(client: httpx.Client, body: bytes) -> Non
         max_leaves=5,
     )
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nothing_that_is_sent_is_a_fault_of_the_server(client: httpx.Client, value: Any) -> None:  # noqa: ANN401
     for body in (value, {"runs": value}, {"runs": [value]}, {"runs": ["0"], "title": value}):
         content = json.dumps(body).encode()

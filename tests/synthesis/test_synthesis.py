@@ -226,7 +226,6 @@ def test_reports_ask_for_nothing_that_training_does_not_name() -> None:
     assert words(corpus.held_out) <= words(corpus.train)
 
 
-@settings(max_examples=60, deadline=None)
 @given(train=st.integers(2, 200), held=st.integers(0, 50), seed=st.integers(0, 99))
 def test_each_name_shares_one_word_with_another(train: int, held: int, seed: int) -> None:
     try:
