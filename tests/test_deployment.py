@@ -22,8 +22,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from typer.main import get_command
 
-from vrag.cli import app
+from vrag.cli.root import create_app
 from vrag.settings import Settings
+
+app = create_app()
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = ROOT / "Dockerfile"

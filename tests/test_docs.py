@@ -22,11 +22,13 @@ from old_indexes import draw, embed, write_faiss, write_node
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from vrag.cli import app
+from vrag.cli.root import create_app
 from vrag.embed.embedder import VectorKind
 from vrag.samples import corpus_dir, questions_path
 from vrag.settings import Settings
 from vrag.testing import HashEmbedder
+
+app = create_app()
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

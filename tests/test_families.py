@@ -18,8 +18,8 @@ from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router,
 
 from vrag.agent.events import ImageShown, RunStarted
 from vrag.errors import SettingsError
-from vrag.factory import FamilySource, ModelFamily, model_families, open_agent, open_family
-from vrag.factory.model_families import forget_families
+from vrag.factory import FamilySource, ModelFamily, models, open_agent, open_family
+from vrag.factory.models import forget_families
 from vrag.geometry import Space
 from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention
@@ -261,7 +261,7 @@ class TestDoubt:
             entered.set()
             assert release.wait(30)
 
-        monkeypatch.setattr(model_families, "IDENTITY_SECONDS", 60.0)
+        monkeypatch.setattr(models, "IDENTITY_SECONDS", 60.0)
         slow = ollama({"eyes": ("qwen3vl", True)})
         with (
             JsonServer({**slow, "GET /v1/models": hang}) as hanging,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from vrag.cli.root import app, run
+from vrag.cli.root import create_app, run
 from vrag.errors import DownloadError, SettingsError
 from vrag.factory import instructions, open_method, open_profile
 from vrag.factory.instructions import PUBLISHED, Instruction, fetch_wording, read_wording
@@ -25,6 +25,8 @@ from vrag.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+app = create_app()
 
 CODE = '''
 import base64

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vrag.cli.terminal.hints import add_location
+from vrag.cli.terminal.console import add_location
 from vrag.settings import Settings, load_settings
 
 

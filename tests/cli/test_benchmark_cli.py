@@ -14,7 +14,7 @@ from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from ferry_desk import ANSWER, SEARCH
 from typer.testing import CliRunner
 
-from vrag.cli.eval.commands import app
+from vrag.cli.eval import app
 from vrag.datasets.registry import BENCHMARKS
 from vrag.errors import CaseError, RunError, SettingsError, VragError
 from vrag.rollouts.rollout_store import read_entries
@@ -105,7 +105,7 @@ def test_offline_an_unanswerable_question_is_right_when_nothing_is_said(
     assert (told["questions"], told["before"], told["stopped"]) == (4, 0, False)
 
 
-PROCESS = "import sys; sys.argv[0] = 'vrag'; from vrag.cli.eval.commands import app; app()"
+PROCESS = "import sys; sys.argv[0] = 'vrag'; from vrag.cli.eval import app; app()"
 TIMED = {"seconds", "model_seconds"}
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 from reported import record, store_with_run, subject
 from typer.testing import CliRunner
 
-from vrag.cli.eval.commands import app
+from vrag.cli.eval import app
 from vrag.errors import CaseError, RunError
 from vrag.evaluation.prepare import PreparedPart
 from vrag.evaluation.record import CaseOutcome, EvidencePlace

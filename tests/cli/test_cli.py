@@ -14,10 +14,12 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from vrag import __version__
-from vrag.cli import app
+from vrag.cli.root import create_app
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+app = create_app()
 
 NOTE = """# The Lantern Ferry
 

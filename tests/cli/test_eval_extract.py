@@ -10,7 +10,7 @@ from chat_server import Asked, ChatServer, Refuse, Reply, Say
 from ferry_desk import SEARCH
 from typer.testing import CliRunner
 
-from vrag.cli.eval.commands import app
+from vrag.cli.eval import app
 from vrag.errors import SettingsError
 
 if TYPE_CHECKING:

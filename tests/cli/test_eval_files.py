@@ -14,7 +14,7 @@ from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
 from vrag.chat import OpenAIChat
-from vrag.cli.eval.commands import app
+from vrag.cli.eval import app
 from vrag.errors import CaseError, RunError, SettingsError
 from vrag.rollouts.rollout_store import read_entries
 

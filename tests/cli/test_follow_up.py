@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunStore
-from vrag.cli import app
+from vrag.cli.root import create_app
 from vrag.errors import RunError
 from vrag.index.collection import Collection
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from vrag.agent.runs.run_store import StoredRun
+
+app = create_app()
 
 FERRY = "# The Lantern Ferry\n\nThe ferry carried 48,200 passengers in 2024.\n\nIt carried 45,100 in 2023.\n"
 TRAIN = "# The Lantern Train\n\nThe train carried 99,000 passengers in 2023.\n"

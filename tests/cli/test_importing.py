@@ -11,7 +11,7 @@ import pytest
 from old_indexes import draw, embed, write_faiss, write_node
 from typer.testing import CliRunner
 
-from vrag.cli import app
+from vrag.cli.root import create_app
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.collection import Collection
@@ -19,6 +19,8 @@ from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+app = create_app()
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 
@@ -35,7 +37,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         opened.append(spec)
         return SINGLE
 
-    monkeypatch.setattr("vrag.factory.load_embedder", load)
+    monkeypatch.setattr("vrag.cli.index.transfer.load_embedder", load)
     return opened
 
 

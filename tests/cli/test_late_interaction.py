@@ -11,8 +11,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from vrag.cli import app
+from vrag.cli.root import create_app
 from vrag.errors import EmbedError, FingerprintMismatch
+
+app = create_app()
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 

@@ -12,9 +12,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from vrag.cli import app
+from vrag.cli.root import create_app
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CorpusError, EmbedError, FingerprintMismatch, VragError
+
+app = create_app()
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,6 @@ def test_an_embedder_of_one_vector_is_refused(page: Path, monkeypatch: pytest.Mo
     def opened(*_: object, **__: object) -> HashEmbedder:
         return HashEmbedder()
 
-    monkeypatch.setattr("vrag.factory.load_embedder", opened)
+    monkeypatch.setattr("vrag.cli.search.load_embedder", opened)
     with pytest.raises(EmbedError, match="cannot show where"):
         run(page, "red", "--embedder", "hash")

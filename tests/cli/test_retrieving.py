@@ -12,7 +12,7 @@ import pytest
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from typer.testing import CliRunner
 
-from vrag.cli.eval.commands import app
+from vrag.cli.eval import app
 from vrag.cli.eval.retrieval import By
 from vrag.errors import CaseError, CorpusError, EmbedError
 from vrag.evaluation.statistics.summary import GROUPS

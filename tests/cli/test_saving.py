@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import pytest
 
-from vrag.cli.terminal import output
-from vrag.cli.terminal.output import write_file
+from vrag.cli.terminal import files as output
+from vrag.cli.terminal.files import write_file
 from vrag.errors import RunError
 
 

@@ -10,18 +10,21 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from chat_server import ChatServer, Hang
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from vrag.agent.runs.run_store import RunStore
-from vrag.cli import app
+from vrag.cli.root import create_app
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+app = create_app()
 
 COLLECTION = "my notes"
 QUESTION = "How many passengers did the ferry carry in 2024?"
@@ -92,7 +95,7 @@ def test_so_does_ctrl_c_before_the_question_is_asked(monkeypatch: pytest.MonkeyP
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vrag.cli.ask.ask.open_for_asking", pressed)
+    monkeypatch.setattr("vrag.cli.ask.open_for_asking", pressed)
     done = CliRunner().invoke(app, ["ask", QUESTION, "--json"])
     assert done.exit_code == 130
     assert json.loads(done.stdout).keys() == {"failure", "hint"}
@@ -126,7 +129,7 @@ def test_a_run_that_ended_with_its_process_is_called_interrupted_everywhere(
     assert "Interrupted" in (desk / "told.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", ["typer", "vrag.cli.ask.ask", "vrag.settings", "vrag.cli.root"])
+@pytest.mark.parametrize("module", ["typer", "vrag.cli.ask", "vrag.settings", "vrag.cli.root"])
 def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
     code = (
         "import sys\n"
@@ -134,6 +137,7 @@ def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
         "    def find_spec(self, name, *_):\n"
         f"        if name == {module!r}: raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Pressed())\n"
+        "sys.argv = ['vrag', 'ask']\n"
         "from vrag.cli import main\n"
         "main()\n"
     )
@@ -147,6 +151,14 @@ def test_loading_all_commands_loads_no_models_and_no_index_engine() -> None:
     heavy = {"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2", "fastapi"}
     heavy |= {"vrag.agent.environment", "vrag.factory.session"}
     assert not heavy.intersection(done.stdout.split())
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    listed: Any = get_command(create_app(""))
+    loaded: Any = get_command(app)
+    assert list(listed.commands) == list(loaded.commands)
+    for name, command in loaded.commands.items():
+        assert listed.commands[name].help == command.help.partition("\n\n")[0]
 
 
 STOPPED_ITSELF = """
@@ -196,8 +208,13 @@ def test_sigterm_while_files_are_added_keeps_what_is_done(tmp_path: Path) -> Non
 
 WAITING = """
 import asyncio
-from vrag.cli.root import app
-@app.command("wait")
+from vrag.cli import root
+create_app = root.create_app
+def create_app_with_wait(name):
+    app = create_app(name)
+    app.command("wait")(wait)
+    return app
+root.create_app = create_app_with_wait
 def wait(ignored: bool = False) -> None:
     async def long() -> None:
         asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)

@@ -30,8 +30,8 @@ from vrag.agent.events import (
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
 from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
-from vrag.cli.ask.run_json import run_as_json
-from vrag.cli.ask.run_printer import RunPrinter, graph_tree, print_end
+from vrag.cli.ask import run_as_json
+from vrag.cli.run_printer import RunPrinter, graph_tree, print_end
 from vrag.cli.terminal import progress
 from vrag.cli.terminal.progress import model_status
 from vrag.factory import open_agent

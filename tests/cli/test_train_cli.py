@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from vrag.cli.root import app
+from vrag.cli.root import create_app
 from vrag.errors import SettingsError, TrainingError, VragError
 from vrag.reward.judges.rules import RulesJudge
 
 if TYPE_CHECKING:
     from typer.testing import Result
+
+app = create_app()
 
 for library in ("torch", "transformers"):
     pytest.importorskip(library, reason="the extra `train` is not installed")

@@ -18,8 +18,7 @@ from server_harness import serving
 
 from vrag.doctor import Check, CheckStatus, DoctorOptions, examine_all
 from vrag.doctor import environment as env
-from vrag.doctor.check import run_check
-from vrag.doctor.runner import CheckStep, examine_steps
+from vrag.doctor.check import CheckStep, examine_steps, run_check
 from vrag.errors import CollectionError, SettingsError
 from vrag.index.build import add
 from vrag.index.collection import Collection

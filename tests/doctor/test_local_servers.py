@@ -5,7 +5,7 @@ from __future__ import annotations
 from model_servers import JsonServer, lm_studio, ollama, vllm
 
 from vrag.doctor import CheckStatus
-from vrag.doctor.local_servers import LOCAL_SERVERS, LocalServer, check_local_servers
+from vrag.doctor.endpoint import LOCAL_SERVERS, LocalServer, check_local_servers
 
 CLOSED = LocalServer("SGLang", "http://127.0.0.1:9/v1")
 

@@ -15,7 +15,7 @@ import pytest
 from hub_server import REVISION, HubServer
 from typer.testing import CliRunner
 
-from vrag.cli.eval.commands import app
+from vrag.cli.eval import app
 from vrag.datasets.own import DatasetJson
 from vrag.datasets.protocols import Hub
 from vrag.datasets.registry import BENCHMARKS
@@ -253,7 +253,7 @@ def test_the_command_fetches_what_has_no_folder_but_nothing_before_all_is_known(
         (tmp_path / "at" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "at" / name).write_bytes(data)
     fetching = Fetching(tmp_path / "at", [])
-    monkeypatch.setattr("vrag.evaluation.download.fetch", fetching)
+    monkeypatch.setattr("vrag.cli.eval.prepare.fetch", fetching)
     monkeypatch.setattr("vrag.datasets.registry.BENCHMARKS", {**BENCHMARKS, "dataset": published()})
 
     def invoked(*words: str) -> tuple[int, str]:

@@ -1,14 +1,6 @@
 """The command line: one module or folder per command or group of commands."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from vrag.cli.root import app
-
-__all__ = ["app", "main"]
 
 
 def main() -> None:
@@ -30,12 +22,3 @@ def main() -> None:
         if end.code == STOPPED:  # from commands and from typer, which only know Ctrl-C
             sys.exit(stop_status())
         raise
-
-
-def __getattr__(name: str) -> object:
-    """Load `app`, the Typer application with all commands, at its first use."""
-    if name == "app":
-        from vrag.cli.root import app
-
-        return app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,7 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, print_result, print_table
 from vrag.errors import SettingsError
+from vrag.factory.instructions import fetch_wording
 from vrag.settings import Settings, load_settings
 
 app = typer.Typer(help="Show the settings in force; download instructions.", no_args_is_help=True)
@@ -57,8 +58,6 @@ def fetch_instruction(
 
     Example: vrag config fetch-instruction vrag-rl
     """
-    from vrag.factory.instructions import fetch_wording
-
     file = out or Path(f"{profile}.toml")
     if file.exists() and not force:
         raise SettingsError(f"{file} already exists.", "Choose another file with --out, or add --force.")

@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, err, plain, print_result, warn
+from vrag.corpus.export import Exported, ExportProblem, export_clips, export_pages
 from vrag.errors import CorpusError
-
-if TYPE_CHECKING:
-    from vrag.corpus.export import Exported, ExportProblem
+from vrag.factory import corpus_options
 
 app = typer.Typer(help="Export documents as files: pages as pictures, videos as clips.", no_args_is_help=True)
 
@@ -40,9 +39,6 @@ def convert(
 
     Example: vrag corpus convert ./reports --out pages
     """
-    from vrag.corpus.export import export_pages
-    from vrag.factory import corpus_options
-
     options = corpus_options(opt.load_flags(locals()).settings)
     _export(export_pages(paths, out, options, overwrite=overwrite), out, "pages", as_json=as_json)
 
@@ -64,17 +60,12 @@ def split(
 
     Example: vrag corpus split ./videos --out clips --seconds 30
     """
-    from vrag.corpus.export import export_clips
-    from vrag.factory import corpus_options
-
     options = replace(corpus_options(opt.load_flags(locals()).settings), clip_seconds=seconds)
     _export(export_clips(paths, out, options, overwrite=overwrite), out, "clips", as_json=as_json)
 
 
 def _export(events: Iterator[Exported | ExportProblem], out: Path, noun: str, *, as_json: bool) -> None:
     """Export files: show the progress on a terminal, then print what was written and what failed."""
-    from vrag.corpus.export import Exported
-
     written: list[Exported] = []
     problems: list[ExportProblem] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

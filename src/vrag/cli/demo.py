@@ -10,8 +10,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.ask.ask import answer_question
-from vrag.cli.serve import OnlyOption, PortOption, WebServer
+from vrag.cli.ask import answer_question
 from vrag.cli.terminal.console import echo, print_add_report, warn
 from vrag.samples import corpus_dir, questions_path
 from vrag.settings import SettingsReport, load_settings
@@ -32,8 +31,8 @@ def demo(
     model: opt.ModelOption = None,
     base_url: opt.BaseUrlOption = None,
     collection: opt.CollectionOption = None,
-    only: OnlyOption = None,
-    port: PortOption = None,
+    only: opt.OnlyOption = None,
+    port: opt.PortOption = None,
     browser: bool = typer.Option(True, help="Open the page in a browser."),
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -55,6 +54,7 @@ def demo(
     if question is not None:
         _ask(report, question, as_json=as_json)
         return
+    from vrag.cli.serve import WebServer
     from vrag.factory import open_for_adding
     from vrag.index.build import add
     from vrag.server.options import ServerOptions

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.terminal.console import echo, plain, print_json
-from vrag.cli.terminal.hints import add_location
+from vrag.cli.terminal.console import add_location, echo, plain, print_json
 from vrag.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -80,6 +82,33 @@ InlineOption = Annotated[
         "--inline", help="Markdown: embed the pictures as data instead of writing them to a folder."
     ),
 ]
+
+
+class ServedPart(StrEnum):
+    """A part of the server that can be served alone."""
+
+    SEARCH = "search"
+
+
+OnlyOption = Annotated[
+    ServedPart | None, typer.Option("--only", help="Serve only this part.", show_default="everything")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        "-p",
+        min=0,
+        max=65535,
+        help="Port to listen on; 0 for any free port.",
+        show_default="8000, or 8001 for search only",
+    ),
+]
+RunsOutOption = Annotated[
+    Path, typer.Option("--out", "-o", help="Output folder of the runs; an existing one is continued.")
+]
+RetryFailedOption = Annotated[bool, typer.Option("--retry-failed", help="Retry what failed before.")]
+EvaluationArgument = Annotated[Path, typer.Argument(help="Output folder of `vrag eval run`.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import typer
+from rich.status import Status
+from rich.text import Text
 
+from vrag.agent.agent import Agent
+from vrag.agent.events import Event, StopReason
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.cli import options as opt
-from vrag.cli.ask.ask_many import FinishedRuns, ask_all
-from vrag.cli.indexing import open_for_asking
-from vrag.cli.runs import read_run
-from vrag.cli.terminal.console import echo, print_json, warn
-from vrag.cli.terminal.hints import add_location
-from vrag.cli.terminal.inputs import exists, parse_path, read_questions
-from vrag.cli.terminal.output import STDOUT, check_out, format_of, print_saved, save_report
-from vrag.errors import CaseError, RunError
+from vrag.cli.session import open_for_asking, read_run
+from vrag.cli.terminal.console import add_location, echo, err, plain, print_json, warn
+from vrag.cli.terminal.files import (
+    STDOUT,
+    check_out,
+    exists,
+    format_of,
+    parse_path,
+    print_saved,
+    read_questions,
+    save_report,
+)
+from vrag.cli.terminal.process import DONE, FAILED, STOPPED
+from vrag.errors import CaseError, RunError, VragError
+from vrag.factory import run_store
 from vrag.render.exports import Format
-from vrag.settings import SettingsReport
+from vrag.render.outcome import outcome, step_line
+from vrag.render.report import report_of
+from vrag.render.text_format import seconds
+
+MAX_QUESTION_CHARS = 70
+"""Characters of a question in a line of progress."""
 
 
 def report(
@@ -68,11 +87,18 @@ def report(
       vrag report --run last --run 20260301-101500 -o review.html
     """
     settings = opt.load_flags(locals())
-    document_format = _choose_format(out)
+    document_format = Format.HTML if out == STDOUT else format_of(str(parse_path(out)))
+    if document_format is None or document_format is Format.JSON:
+        raise typer.BadParameter(f"The name of a report ends in .html or .md, not in {out!r}.")
     check_out(out, as_json=as_json)
-    asked = [*question, *(_read_questions(questions) if questions else [])]
-    _check_usage(paths or [], asked, run)
-    done = _read_runs(settings, run) if run else _ask(settings, paths or [], asked, jobs)
+    questions_to_ask = [*question, *(_read_questions(questions) if questions else [])]
+    _check_usage(paths or [], questions_to_ask, run)
+    if run:
+        store = run_store(settings.settings)
+        done = FinishedRuns([read_run(store, id) for id in run])
+    else:
+        session = open_for_asking(settings, paths or [])
+        done = ask_all(session.agent(), session.runs, questions_to_ask, jobs)
     if done.runs:
         try:
             _write(done, title, out, document_format, inline=inline, as_json=as_json)
@@ -89,19 +115,12 @@ def report(
     raise typer.Exit(done.status)
 
 
-def _choose_format(out: str) -> Format:
-    by_suffix = Format.HTML if out == STDOUT else format_of(str(parse_path(out)))
-    if by_suffix is None or by_suffix is Format.JSON:
-        raise typer.BadParameter(f"The name of a report ends in .html or .md, not in {out!r}.")
-    return by_suffix
-
-
-def _check_usage(paths: list[Path], asked: list[str], runs: list[str]) -> None:
-    if runs and (asked or paths):
+def _check_usage(paths: list[Path], questions: list[str], runs: list[str]) -> None:
+    if runs and (questions or paths):
         raise typer.BadParameter("--run includes recorded runs. Leave out paths and questions.")
-    if not runs and not asked:
+    if not runs and not questions:
         raise typer.BadParameter("There are no questions. Add some with -q, --questions or --run.")
-    if not all(map(str.strip, asked)):
+    if not all(map(str.strip, questions)):
         raise typer.BadParameter("A question is empty.")
     for path in paths:
         if not exists(path):
@@ -109,11 +128,7 @@ def _check_usage(paths: list[Path], asked: list[str], runs: list[str]) -> None:
 
 
 def _read_questions(place: str) -> list[str]:
-    """Read the questions of a file.
-
-    Raises:
-        CaseError: If it cannot be read, or has none.
-    """
+    """Read the questions of a file."""
     if Path(place).suffix.lower() in {".json", ".jsonl", ".parquet"}:
         return [case.query for case in read_questions(Path(place))]
     try:
@@ -128,20 +143,7 @@ def _read_questions(place: str) -> list[str]:
     return questions
 
 
-def _read_runs(settings: SettingsReport, runs: list[str]) -> FinishedRuns:
-    from vrag.factory import run_store
-
-    store = run_store(settings.settings)
-    return FinishedRuns([read_run(store, run) for run in runs])
-
-
-def _ask(settings: SettingsReport, paths: list[Path], questions: list[str], jobs: int) -> FinishedRuns:
-    session = open_for_asking(settings, paths)
-    return ask_all(session.agent(), session.runs, questions, jobs)
-
-
 def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
-    from vrag.render.report import report_of
 
     document = report_of(done.runs, title=title, unfinished=done.unfinished)
     facts = save_report(document, out, format, inline=inline)
@@ -164,3 +166,93 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
             f"{document.sources.summary} cited.",
         )
     print_saved(facts, document.image_store.missing.values())
+
+
+@dataclass
+class FinishedRuns:
+    """The runs of the questions."""
+
+    runs: list[StoredRun]
+    """Runs that came to an end, in the order of the questions."""
+    unfinished: list[str] = field(default_factory=list[str])
+    """Questions without a finished run."""
+    stopped: bool = False
+    """True if the user stopped the work."""
+    error: BaseException | None = None
+    """A bug of the program, to be raised once the finished runs are safe."""
+
+    @property
+    def status(self) -> int:
+        """The exit status of the process."""
+        good = {StopReason.ANSWERED, StopReason.ABSTAINED}
+        failed = self.unfinished or any(run.result.stop_reason not in good for run in self.runs)
+        return STOPPED if self.stopped else FAILED if failed else DONE
+
+
+def ask_all(agent: Agent, store: RunStore, questions: list[str], jobs: int) -> FinishedRuns:
+    """Ask questions, `jobs` at a time, and record the runs; a failure ends its own question only.
+
+    Ctrl-C ends the questions in progress, and the runs that are finished are returned.
+    """
+    if err.is_terminal:
+        with err.status("") as status:
+            return asyncio.run(_Batch(agent, store, questions, status).ask(jobs))
+    return asyncio.run(_Batch(agent, store, questions).ask(jobs))
+
+
+@dataclass
+class _Batch:
+    """Questions in progress."""
+
+    agent: Agent
+    store: RunStore
+    questions: list[str]
+    status: Status | None = None
+    """The line at the foot of a terminal."""
+    cancel: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask(self, jobs: int) -> FinishedRuns:
+        """Ask all; on Ctrl-C return what is finished."""
+        slots = asyncio.Semaphore(jobs)
+        tasks = [asyncio.create_task(self._ask_in_turn(n, slots)) for n in range(len(self.questions))]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:  # Ctrl-C
+            self.cancel.set()
+            await asyncio.wait(tasks)
+        finally:
+            await self.agent.aclose()
+        errors = [error for task in tasks if (error := task.exception()) is not None]
+        runs = [None if task.exception() else task.result() for task in tasks]
+        unfinished = [question for question, run in zip(self.questions, runs, strict=True) if run is None]
+        finished = [run for run in runs if run]
+        return FinishedRuns(finished, unfinished, self.cancel.is_set(), next(iter(errors), None))
+
+    async def _ask_in_turn(self, number: int, slots: asyncio.Semaphore) -> StoredRun | None:
+        """Ask a question when a slot is free, and print how it ended; None if it did not finish."""
+        async with slots:
+            if self.cancel.is_set():
+                return None
+            label = f"[{number + 1}/{len(self.questions)}]"
+            try:
+                run = await self._record_run(label, self.questions[number])
+            except VragError as error:
+                warn(f"{label} {error}")
+                return None
+        ended = outcome(run.result)
+        style = {"good": "green", "bad": "red"}.get(ended.mood, "yellow")
+        line = f"{label} {plain(self.questions[number], MAX_QUESTION_CHARS)} "
+        err.print(Text.assemble(line, (ended.name, style), (f" ({seconds(run.result.seconds)})", "dim")))
+        if ended.mood == "bad":
+            err.print(Text(f"    {plain(ended.text)}", "dim"))
+        return None if run.result.stop_reason is StopReason.CANCELLED else run
+
+    async def _record_run(self, label: str, question: str) -> StoredRun:
+
+        events: list[Event] = []
+        with self.store.record() as recording:
+            async for event in self.agent.arecord(question, recording, cancel=self.cancel):
+                events.append(event)
+                if self.status is not None and (line := step_line(event)):
+                    self.status.update(Text(f"{label} {plain(line, err.width - 16)}", "dim"))
+        return StoredRun(recording.id, recording.directory, tuple(events))

@@ -1,78 +1,93 @@
-"""The Typer application with all commands, and its errors."""
+"""The Typer application, and its errors. It imports the module of the command that is run, and no other."""
 
 from __future__ import annotations
 
 import errno
+import importlib
 import inspect
 import io
+import os
 import sys
-from typing import Annotated
 
 import typer
 
-from vrag.cli.ask.ask import ask
-from vrag.cli.config import app as config_app
-from vrag.cli.corpus import app as corpus_app
-from vrag.cli.data.commands import app as data_app
-from vrag.cli.demo import demo
-from vrag.cli.doctor import doctor
-from vrag.cli.eval.commands import app as eval_app
-from vrag.cli.index.commands import app as index_app
-from vrag.cli.match import match
-from vrag.cli.mcp import mcp
-from vrag.cli.report import report
-from vrag.cli.runs import app as runs_app
-from vrag.cli.search import search
-from vrag.cli.serve import serve
 from vrag.cli.terminal.console import print_error, warn
 from vrag.cli.terminal.process import handle_closed_output
-from vrag.cli.train.commands import app as train_app
 from vrag.errors import SettingsError, VragError
 from vrag.settings import unknown_variables
 
+COMMANDS = {
+    "ask": ("ask", "Ask a question about documents."),
+    "demo": (
+        "demo",
+        "Try vrag on sample documents: a report, slides, a scan, a picture, a guide in Chinese.",
+    ),
+    "report": (
+        "report",
+        "Ask several questions and write one document: each answer with pictures and sources.",
+    ),
+    "search": ("search", "Search the collection and list the hits, best first."),
+    "match": ("search", "Mark where a page matches a query, with a multi-vector embedder."),
+    "serve": ("serve", "Serve questions, documents and search over HTTP, with a web page."),
+    "mcp": ("serve", "Serve MCP tools over standard input and output."),
+    "doctor": (
+        "doctor",
+        "Check the installation, the collection, the search server and the model; say how to fix problems.",
+    ),
+    "index": ("index.commands", "Add documents to a collection, and maintain it."),
+    "corpus": ("corpus", "Export documents as files: pages as pictures, videos as clips."),
+    "runs": ("runs", "List, show, replay and export recorded runs."),
+    "eval": ("eval", "Measure search and answers on questions with known answers."),
+    "data": ("data.commands", "Make, convert and count questions with known answers."),
+    "train": ("train.commands", "Train a model to search, look and answer."),
+    "config": ("config", "Show the settings in force; download instructions."),
+}
+"""Modules of the commands and groups, and the first lines of their help texts."""
 USER_ERRNOS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
+    *(errno.EACCES, errno.EPERM, errno.EIO),
 }
 """Errors of the operating system that a user can act on; any other is a bug of vrag."""
 
-app = typer.Typer(
-    name="vrag",
-    help="Answer questions about documents by looking at them.\n\n"
-    "A first example: vrag demo\n\n"
-    'Your documents:  vrag ask ./my-documents "What was the revenue in 2023?"',
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (ask, demo, report, search, match, serve, mcp, doctor):
-    app.command()(command)
-app.add_typer(index_app, name="index")
-app.add_typer(corpus_app, name="corpus")
-app.add_typer(runs_app, name="runs")
-app.add_typer(eval_app, name="eval")
-app.add_typer(data_app, name="data")
-app.add_typer(train_app, name="train")
-app.add_typer(config_app, name="config")
+
+def create_app(name: str | None = None) -> typer.Typer:
+    """Create the application with one command or group, or with all.
+
+    The others are listed with their help, but cannot be run: so a command does not wait for their imports.
+    """
+    app = typer.Typer(
+        name="vrag",
+        help="Answer questions about documents by looking at them.\n\n"
+        "A first example: vrag demo\n\n"
+        'Your documents:  vrag ask ./my-documents "What was the revenue in 2023?"',
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(root)
+    for command, (module, summary) in COMMANDS.items():
+        if name not in {command, None}:
+            app.command(command, help=summary)(lambda: None)
+            continue
+        loaded = importlib.import_module(f"vrag.cli.{module}")
+        group = getattr(loaded, "app", None)
+        if group is None:
+            app.command(command)(getattr(loaded, command))
+        else:
+            app.add_typer(group, name=command)
+    _unwrap_help(app)
+    return app
 
 
 def _unwrap_help(group: typer.Typer) -> None:
     """Join the lines of each paragraph of the help texts, to fit any terminal; keep indented lines."""
     for command in group.registered_commands:
-        paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+        paragraphs = (command.help or inspect.getdoc(command.callback) or "").split("\n\n")
         joined = (text if text.startswith(" ") else text.replace("\n", " ") for text in paragraphs)
         command.help = "\n\n".join(joined)
     for subgroup in group.registered_groups:
         if subgroup.typer_instance is not None:
             _unwrap_help(subgroup.typer_instance)
-
-
-_unwrap_help(app)
 
 
 def _print_version(show: bool) -> None:
@@ -83,14 +98,11 @@ def _print_version(show: bool) -> None:
         raise typer.Exit
 
 
-VersionOption = Annotated[
-    bool,
-    typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
-]
-
-
-@app.callback()
-def root(version: VersionOption = False) -> None:  # noqa: ARG001 - its callback prints it
+def root(
+    version: bool = typer.Option(  # noqa: ARG001 - its callback prints it
+        False, "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+    ),
+) -> None:
     """Answer questions about documents by looking at them."""
     for name, nearest in unknown_variables().items():
         question = f"; did you mean {nearest}?" if nearest else "."
@@ -102,9 +114,11 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    completing = "_VRAG_COMPLETE" in os.environ
+    name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")  # no option has a value
     try:
         with handle_closed_output():
-            app()
+            create_app(None if completing else name)()
     except SettingsError as error:
         sys.exit(print_error(error, 2))
     except VragError as error:

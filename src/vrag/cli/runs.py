@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from vrag.agent.runs.replay import differences
+from vrag.agent.runs.replay import replay as replay_run
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.cli import options as opt
-from vrag.cli.terminal import output
-from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table
-from vrag.cli.terminal.hints import add_location
-from vrag.cli.terminal.inputs import parse_path
+from vrag.cli.run_printer import RunPrinter, print_end
+from vrag.cli.session import NO_RUNS, NO_RUNS_HINT, read_run
+from vrag.cli.terminal import files as output
+from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
+from vrag.cli.terminal.files import parse_path
 from vrag.errors import RunError
-from vrag.render.exports import Format
+from vrag.factory import open_session, run_store
+from vrag.render.exports import Format, export_of
+from vrag.render.report import report_of
+from vrag.render.run_page import page_of
+from vrag.render.text_format import count
 
-if TYPE_CHECKING:
-    from vrag.agent.runs.run_store import RunStore, StoredRun
-
-NO_RUNS = "No questions have been asked yet."
-EXAMPLE = 'Try: vrag ask ./my-documents "…"'
 COLUMNS = ("run", "ended", "question", "answer")
 
 app = typer.Typer(help="List, show, replay and export recorded runs.", no_args_is_help=True)
@@ -26,20 +29,6 @@ app = typer.Typer(help="List, show, replay and export recorded runs.", no_args_i
 RunArgument = Annotated[
     str, typer.Argument(help="Id of a run, or the beginning of one; `last` for the newest.")
 ]
-
-
-def read_run(store: RunStore, run: str) -> StoredRun:
-    """Read a run by its id, the beginning of one, or `last`.
-
-    Raises:
-        RunError: If there is none, or it cannot be read.
-    """
-    if run == "last" and not store.ids():
-        raise RunError(NO_RUNS, EXAMPLE)
-    try:
-        return store.read(run)
-    except RunError as error:
-        raise RunError(error.message, error.hint or "Ask again.") from error
 
 
 @app.command("list")
@@ -53,8 +42,6 @@ def list_runs(
 
     Example: vrag runs list --limit 5
     """
-    from vrag.factory import run_store
-
     store = run_store(opt.load_flags(locals()).settings)
     rows = [_summary(store, run) for run in store.ids()[:limit]]
     if as_json:
@@ -62,11 +49,10 @@ def list_runs(
     elif rows:
         print_table(COLUMNS, ([plain(cell, 60) for cell in row] for row in rows))
     else:
-        echo(add_location(f"{NO_RUNS} {EXAMPLE}"))
+        echo(add_location(f"{NO_RUNS} {NO_RUNS_HINT}"))
 
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
-    from vrag.agent.runs.run_store import RunState
 
     if store.is_starting(run):
         return run, "starting", "", ""
@@ -92,10 +78,6 @@ def show(
 
     Example: vrag runs show last
     """
-    from vrag.cli.ask.run_printer import RunPrinter, print_end
-    from vrag.factory import run_store
-    from vrag.render.text_format import count
-
     store = run_store(opt.load_flags(locals()).settings)
     stored, state = store.settled(read_run(store, run).id)
     if as_json:
@@ -123,10 +105,6 @@ def replay(
 
     Example: vrag runs replay last
     """
-    from vrag.agent.runs.replay import differences
-    from vrag.agent.runs.replay import replay as replay_run
-    from vrag.factory import open_session
-
     session = open_session(opt.load_flags(locals()).settings)
     stored = read_run(session.runs, run)
     found = [
@@ -180,8 +158,6 @@ def export(
 
       vrag runs export last --format markdown
     """
-    from vrag.factory import run_store
-
     chosen = _choose_format(format, out, html=html)
     if out is not None:
         output.check_out(out, as_json=as_json)
@@ -207,10 +183,6 @@ def _write_run(
     stored: StoredRun, format: Format, out: str, *, inline: bool
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Write a run; return what was written, and why pictures are missing in it."""
-    from vrag.render.exports import export_of
-    from vrag.render.report import report_of
-    from vrag.render.run_page import page_of
-
     match format:
         case Format.HTML:
             page = page_of(stored)

@@ -1,4 +1,4 @@
-"""`vrag search`: the pages that a query finds, without an agent."""
+"""`vrag search` and `vrag match`: the pages that a query finds, and where it matches on a page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, warn
+from vrag.corpus.formats.image import open_picture
+from vrag.embed.similarity_map import SimilarityMatcher, draw_heat, regions
+from vrag.errors import CorpusError, EmbedError, SearchError
+from vrag.factory import Session, documents_under, load_embedder, open_session
+from vrag.index.collection import Collection
+from vrag.search.engine import Ranking
+from vrag.settings import Settings
+from vrag.types import Item, ItemKind, Query
 
 if TYPE_CHECKING:
-    from vrag.factory import Session
-    from vrag.types import Item
+    from PIL.Image import Image
+
 
 SNIPPET_CHARS = 140
 
@@ -45,10 +53,6 @@ def search(
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
     settings = opt.load_flags(locals()).settings
-    from vrag.errors import SearchError
-    from vrag.factory import documents_under, open_session
-    from vrag.types import ItemKind, Query
-
     session = open_session(settings)
     _warn_without_vectors(session, embed_query_instruction)
     if unknown := sorted(set(kind) - {str(known) for known in ItemKind}):
@@ -77,8 +81,6 @@ def search(
 
 def _warn_without_vectors(session: Session, query_instruction: str | None) -> None:
     """Print which collections have no vectors, and options that have no effect on them."""
-    from vrag.search.engine import Ranking
-
     places = session.collections
     lexical = [name for name, place in places.items() if place.header.embedder is None]
     if query_instruction and len(lexical) == len(places):
@@ -95,3 +97,81 @@ def snippet(item: Item, query: str) -> str:
     places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
     start = max(0, min(places) - 30) if places else 0
     return ("…" if start else "") + plain(text[start:], SNIPPET_CHARS)
+
+
+def match(
+    page: str = typer.Argument(..., help="Id of an item of the collection, or a picture file."),
+    query: str = typer.Argument(..., help="What to look for on the page."),
+    output: Path = typer.Option(Path("match.png"), "--output", "-o", help="Output picture."),
+    word: int | None = typer.Option(None, min=1, help="Number of the only query token to show."),
+    collection: opt.CollectionOption = None,
+    embedder: opt.EmbedderOption = None,
+    visual_tokens: opt.VisualTokensOption = None,
+    device: opt.DeviceOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Mark where a page matches a query, with a multi-vector embedder.
+
+    Example: vrag match ./page.jpg "shore power" --embedder colqwen2 -o heat.png
+    """
+    if not query.strip():
+        raise typer.BadParameter("The query is empty.")
+    settings = opt.load_flags(locals()).settings
+    image, source = _open_page(page, settings)
+    heat = _open_matcher(settings, source).match_map(image, query)
+    if word is not None and word > len(heat.tokens):
+        raise typer.BadParameter(f"The query has {len(heat.tokens)} tokens: {' '.join(heat.tokens)}")
+    try:
+        draw_heat(image, heat, None if word is None else word - 1).save(output)
+    except ValueError as error:
+        raise typer.BadParameter(f"{output} is not a picture file. Use out.png or out.jpg.") from error
+    except OSError as error:
+        raise typer.BadParameter(f"{output} cannot be written: {error.strerror or error}.") from error
+    places = regions(heat)
+    if as_json:
+        boxes = [{"box": place.box.as_tuple(), "score": place.score} for place in places]
+        print_json({"picture": str(output), "tokens": heat.tokens, "regions": boxes})
+        return
+    echo("Written: ", (str(output), "bold"))
+    numbered = (f"{number} {plain(token)}" for number, token in enumerate(heat.tokens, start=1))
+    echo(f"Tokens: {' · '.join(numbered)}")
+    for place in places:
+        edges = ", ".join(f"{edge:.3f}" for edge in place.box.as_tuple())
+        echo(f"  {place.score:.2f}  [{edges}]")
+
+
+def _open_page(page: str, settings: Settings) -> tuple[Image, Collection | None]:
+    """Open the picture file of that name, or else the picture of the item and its collection."""
+    if not Path(page).is_file():
+        collection = Collection.open(settings.collection)
+        return collection.image(collection.item(page)), collection
+    try:
+        with open_picture(Path(page), settings.max_pixels) as image:
+            return image.convert("RGB"), None
+    except (CorpusError, OSError, ValueError, SyntaxError) as error:
+        raise CorpusError(f"{page} cannot be opened as a picture: {error}") from error
+
+
+def _open_matcher(settings: Settings, source: Collection | None) -> SimilarityMatcher:
+    """Open the embedder of the settings, or else the collection's.
+
+    The vectors of `source`, the collection that the picture is from, must be by this embedder: else the
+    picture would not show why a search found it.
+    """
+    bound = source if settings.embedder else source or Collection.open(settings.collection)
+    recorded = bound.header.embedder if bound else None
+    if not settings.embedder and (recorded is None or "://" in recorded.name):
+        reason = f"{recorded.name} is a server and makes no maps" if recorded else "it has no embedder"
+        raise EmbedError(f"The collection cannot be used: {reason}.", "Choose a model: --embedder colqwen2")
+    try:
+        name = settings.embedder or (recorded.name if recorded else "")
+        embedder = load_embedder(settings, name, recorded.settings if recorded else None)
+    except EmbedError as error:
+        hint = "" if settings.embedder else "Name the current path of the model: --embedder MODEL"
+        raise EmbedError(error.message, f"{error.hint} {hint}".strip()) from error
+    if bound is not None and recorded is not None:
+        bound.header.check_embedder(embedder)
+    if not isinstance(embedder, SimilarityMatcher):
+        message = f"{embedder.name} cannot show where a page matches."
+        raise EmbedError(message, "Use a multi-vector model: --embedder colqwen2")
+    return embedder

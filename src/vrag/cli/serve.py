@@ -1,37 +1,43 @@
-"""`vrag serve`: questions, documents and search over HTTP, for people and programs."""
+"""`vrag serve` and `vrag mcp`: questions, documents and search over HTTP, and as tools for MCP clients."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
 import typer
+from fastapi import FastAPI
 
+from vrag.agent.events import Event
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, warn
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-    from vrag.agent.events import Event
-    from vrag.factory.collection_registry import CollectionRegistry
-    from vrag.server.item_files import Naming
-    from vrag.server.options import ServerOptions
-    from vrag.settings import Settings
+from vrag.factory import Agents, CollectionRegistry, open_for_adding
+from vrag.index.location import CollectionHeader
+from vrag.server.app import Service, create_app
+from vrag.server.http.background import ItemThreadPool
+from vrag.server.http.uvicorn_server import check_access, listen, run_server
+from vrag.server.item_files import in_folder, linked, plain_name
+from vrag.server.logs import configure_logs
+from vrag.server.metrics import ServerMetrics
+from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
+from vrag.server.runs.run_manager import RunManager
+from vrag.settings import Settings
+from vrag.telemetry import observer_from_environment
+from vrag.types import Query
 
 PORT, SEARCH_PORT = 8000, 8001
-
-
-class ServedPart(StrEnum):
-    """A part of the server that can be served alone."""
-
-    SEARCH = "search"
+MCP_CLOSE_SECONDS = 2.0
+"""Time for running questions when an MCP client is gone."""
 
 
 class LogFormat(StrEnum):
@@ -42,26 +48,10 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-OnlyOption = Annotated[
-    ServedPart | None, typer.Option("--only", help="Serve only this part.", show_default="everything")
-]
-PortOption = Annotated[
-    int | None,
-    typer.Option(
-        "--port",
-        "-p",
-        min=0,
-        max=65535,
-        help="Port to listen on; 0 for any free port.",
-        show_default="8000, or 8001 for search only",
-    ),
-]
-
-
 def serve(
-    only: OnlyOption = None,
+    only: opt.OnlyOption = None,
     host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 for all."),
-    port: PortOption = None,
+    port: opt.PortOption = None,
     collections: opt.CollectionsOption = None,
     agent: opt.AgentOption = None,
     model: opt.ModelOption = None,
@@ -116,9 +106,6 @@ def serve(
       vrag serve --only search --port 8001
     """
     flags = locals()
-    from vrag.server.http.uvicorn_server import check_access
-    from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
-
     check_access(host, token=token, insecure=insecure)
     options = ServerOptions(
         token=token,
@@ -131,23 +118,14 @@ def serve(
         upload_bytes=upload_mb * 1024 * 1024,
         drain_seconds=drain,
     )
-    settings = _load_settings(flags)
+    report = opt.load_flags(flags)
+    settings = report.settings
+    own = not settings.search_url and not settings.collections and "://" not in settings.collection
+    if own and CollectionHeader.read(Path(settings.collection)) is None:
+        open_for_adding(report)  # creates the collection
     if not is_loopback(host) and token is None:
         warn("Everyone who can reach this address can read the collection: no token is set.")
     WebServer(settings=settings, options=options, only=only, files=files).run(host, port, logs=logs)
-
-
-def _load_settings(flags: dict[str, object]) -> Settings:
-    """Load the settings of the server; create its collection if there is none yet."""
-    from vrag.factory import open_for_adding
-    from vrag.index.location import CollectionHeader
-
-    report = opt.load_flags(flags)
-    settings = report.settings
-    owned = not settings.search_url and not settings.collections and "://" not in settings.collection
-    if owned and CollectionHeader.read(Path(settings.collection)) is None:
-        open_for_adding(report)
-    return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +134,7 @@ class WebServer:
 
     settings: Settings
     options: ServerOptions
-    only: ServedPart | None = None
+    only: opt.ServedPart | None = None
     """The only part that is served; None for everything."""
     files: str = "names"
     """The value of `file_path` in hits."""
@@ -172,19 +150,10 @@ class WebServer:
         level: str = "info",
         on_ready: Callable[[str], object] | None = None,
     ) -> None:
-        """Serve until Ctrl-C.
+        """Serve until Ctrl-C; `on_ready` is called with the URL when the server answers.
 
-        Args:
-            host: Address to listen on.
-            port: Port to listen on; None for the default.
-            logs: Format of the log.
-            level: Least level of the log: `info` for every request.
-            on_ready: Called with the URL when the server answers.
+        The least `level` of the log is `info` for every request.
         """
-        from vrag.server.http.uvicorn_server import listen, run_server
-        from vrag.server.logs import configure_logs
-        from vrag.telemetry import observer_from_environment
-
         for name in self.settings.models:
             if len(name.split()) > 1:
                 warn(f"VRAG_MODELS contains the single model {name!r}. Separate several models by commas.")
@@ -193,7 +162,9 @@ class WebServer:
         app = self._create_app((telemetry,) if telemetry else ())
         default_port = PORT if self.only is None else SEARCH_PORT
         with listen(host, default_port if port is None else port) as socket:
-            url = _url(host, socket.getsockname()[1])
+            address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound
+            name = f"[{address}]" if ":" in address else address
+            url = f"http://{name}:{socket.getsockname()[1]}"
 
             def ready() -> None:
                 self._print_ready(url)
@@ -208,13 +179,13 @@ class WebServer:
         echo("Stopped.")
 
     def _create_app(self, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
-        from vrag.factory import Agents, CollectionRegistry
-        from vrag.server.app import Service, create_app
-        from vrag.types import Query
 
         registry = CollectionRegistry.open(self.settings)
         if not registry.absent:
             registry.search([Query("warm up")], 1)  # the first query does not wait, and errors show now
+        naming = plain_name if self.files in {"links", "names"} else in_folder(self.files)
+        if self.files == "links" and not registry.absent:
+            naming = linked(registry.collection.cache_dir / "files")
         service = None
         if self.only is None:
             agents = Agents(self.settings, registry, self.examples, self.options.upload_bytes)
@@ -223,7 +194,7 @@ class WebServer:
             registry,
             self.options,
             files=registry,
-            naming=_naming(self.files, registry),
+            naming=naming,
             corpora=registry.corpora,
             service=service,
         )
@@ -231,7 +202,7 @@ class WebServer:
     def _print_ready(self, url: str) -> None:
         """Print the URL, and what is served under it."""
         token = self.options.token is not None
-        if self.only is ServedPart.SEARCH:
+        if self.only is opt.ServedPart.SEARCH:
             body = json.dumps({"queries": ["your question"], "top_k": 3})
             header = " -H 'Authorization: Bearer '\"$VRAG_API_KEY\"" if token else ""
             echo(("Searching at ", "bold"), f"{url}/search", "  (Ctrl-C stops)")
@@ -244,14 +215,76 @@ class WebServer:
             echo(("  with the token in VRAG_API_KEY", "dim"))
 
 
-def _naming(files: str, registry: CollectionRegistry) -> Naming:
-    from vrag.server.item_files import in_folder, linked, plain_name
+def mcp(
+    collections: opt.CollectionsOption = None,
+    agent: opt.AgentOption = None,
+    model: opt.ModelOption = None,
+    base_url: opt.BaseUrlOption = None,
+    search_url: opt.SearchUrlOption = None,
+    ranking: opt.RankingOption = None,
+    embedder: opt.EmbedderOption = None,
+    device: opt.DeviceOption = None,
+) -> None:
+    r"""Serve MCP tools over standard input and output.
 
-    if files == "links" and not registry.absent:
-        return linked(registry.collection.cache_dir / "files")
-    return plain_name if files in {"links", "names"} else in_folder(files)
+    The tools: search, look at an item, crop, ask an agent. An MCP client starts
+    this command; add it to the configuration of the client:
+
+      {"mcpServers": {"vrag": {
+        "command": "vrag",
+        "args": ["mcp", "--collection", "/path/to/collection"]
+      }}}
+
+    `vrag serve` serves the same tools over HTTP at /mcp. Standard output carries
+    only the protocol; the log goes to standard error. Requires the extra mcp:
+
+      pip install 'vrag-agent\[mcp]'
+
+    Example:
+
+      vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
+    """
+    settings = opt.load_flags(locals()).settings
+    configure_logs("text", "warning")
+    asyncio.run(_serve_mcp(settings))
 
 
-def _url(host: str, port: int) -> str:
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+async def _serve_mcp(settings: Settings) -> None:
+    from vrag.server.mcp import serve_stdio
+    from vrag.server.mcp.tools import McpTools
+
+    with redirect_stdout(sys.stderr):
+        registry = CollectionRegistry.open(settings)
+    agents, options = Agents(settings, registry), ServerOptions()
+    telemetry = observer_from_environment()
+    runs = RunManager(agents, observers=(telemetry,) if telemetry else ())
+    item_threads = ItemThreadPool(options, ServerMetrics())
+    tools = McpTools(registry, runs, item_threads, options)
+    try:
+        received = await _serve_until_signal(serve_stdio(tools))
+    finally:
+        await runs.close(MCP_CLOSE_SECONDS)
+        await item_threads.close(MCP_CLOSE_SECONDS)
+        if telemetry is not None:
+            telemetry.close()
+    if received is not None:
+        os._exit(128 + received)  # nothing wakes the thread that reads standard input
+
+
+async def _serve_until_signal(serving: Coroutine[Any, Any, None]) -> int | None:
+    """Serve until the client is gone, or until a signal; return its number."""
+    loop = asyncio.get_running_loop()
+    received: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not received.done():
+            received.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # on Windows
+            loop.add_signal_handler(number, stop, number)
+    task = asyncio.ensure_future(serving)
+    await asyncio.wait({task, received}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        await task
+    return received.result() if received.done() else None

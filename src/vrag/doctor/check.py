@@ -1,12 +1,13 @@
-"""The result of a check, and how a check is run: one at a time, and no error ends the others."""
+"""Checks and their results: checks run one at a time, and no error ends the others."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from vrag.errors import VragError
@@ -40,38 +41,45 @@ class Check:
     """Duration of the check."""
 
 
-def ok(message: str, hint: str = "", details: Mapping[str, Any] | None = None) -> Check:
-    """Return the result of a check that passed; its name is set by `run_check`."""
-    return Check("", CheckStatus.OK, message, hint, details or {})
+@dataclass(frozen=True, slots=True)
+class CheckStep:
+    """A check to run."""
+
+    name: str
+    probe: Callable[[], Check]
+    after: str = ""
+    """The check that it requires; empty for none."""
+    slow: bool = False
+    """True if it loads or asks a model."""
+    hint: str = ""
+    """The hint for errors that have none."""
 
 
-def warning(message: str, hint: str = "", details: Mapping[str, Any] | None = None) -> Check:
-    """Return a result with a limitation."""
-    return Check("", CheckStatus.WARNING, message, hint, details or {})
+SLOW_FACTOR = 10
+"""Factor on the time limit of checks that load or ask a model."""
 
-
-def failed(message: str, hint: str = "", details: Mapping[str, Any] | None = None) -> Check:
-    """Return the result of a check that failed."""
-    return Check("", CheckStatus.FAILED, message, hint, details or {})
-
-
-def skipped(message: str, hint: str = "", details: Mapping[str, Any] | None = None) -> Check:
-    """Return the result of something that was not checked."""
-    return Check("", CheckStatus.SKIPPED, message, hint, details or {})
+# The name of a result is set by `run_check`.
+ok, warning, failed, skipped = (partial(Check, "", status) for status in CheckStatus)
 
 
 def run_check(name: str, probe: Callable[[], Check], seconds: float, hint: str = "") -> Check:
-    """Run a check in its own thread, for a limited time.
+    """Run a check in its own thread; an exception becomes a failed check.
 
-    Args:
-        name: The subject of the check.
-        probe: The check. An exception becomes a failed check.
-        seconds: Time limit. A probe that takes longer is abandoned; its thread does not keep the process
-            from ending.
-        hint: The hint for errors that have none.
+    A probe that takes longer than `seconds` is abandoned; its thread does not keep the process from ending.
+    `hint` is for errors that have none.
     """
     results: list[Check] = []
-    thread = threading.Thread(target=lambda: results.append(_attempt(probe)), name=name, daemon=True)
+
+    def attempt() -> None:
+        try:
+            results.append(probe())
+        except VragError as error:
+            results.append(failed(error.message, error.hint))
+        except Exception as error:  # noqa: BLE001 - a bug in one check must not hide the results of the others
+            message = f"The check itself failed: {type(error).__name__}: {error}"
+            results.append(failed(message, "Report this, with the output of `vrag doctor --json`."))
+
+    thread = threading.Thread(target=attempt, name=name, daemon=True)
     start = time.monotonic()
     thread.start()
     thread.join(seconds)
@@ -82,11 +90,19 @@ def run_check(name: str, probe: Callable[[], Check], seconds: float, hint: str =
     return replace(check, name=name, seconds=time.monotonic() - start)
 
 
-def _attempt(probe: Callable[[], Check]) -> Check:
-    try:
-        return probe()
-    except VragError as error:
-        return failed(error.message, error.hint)
-    except Exception as error:  # noqa: BLE001 - a bug in one check must not hide the results of the others
-        message = f"The check itself failed: {type(error).__name__}: {error}"
-        return failed(message, "Report this, with the output of `vrag doctor --json`.")
+def examine_steps(steps: Iterable[CheckStep], seconds: float) -> Iterator[Check]:
+    """Run checks in order and yield their results; skip those that require a failed one.
+
+    Each may take so many seconds, and a slow one ten times as long.
+    """
+    unavailable: set[str] = set()
+    for step in steps:
+        if step.after in unavailable:
+            check = replace(skipped(f"Skipped, because this failed: {step.after}."), name=step.name)
+            unavailable.add(step.name)
+        else:
+            limit = seconds * SLOW_FACTOR if step.slow else seconds
+            check = run_check(step.name, step.probe, limit, step.hint)
+        if check.status is CheckStatus.FAILED:
+            unavailable.add(step.name)
+        yield check

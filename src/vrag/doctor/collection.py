@@ -11,7 +11,6 @@ from vrag.errors import ServerError
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
-    from vrag.index.collection import Collection
     from vrag.settings import Settings, SettingsReport
 
 COMMON_WORDS = "the total of the page in 2023"
@@ -38,11 +37,7 @@ def check_settings(report: SettingsReport) -> Check:
 
 
 def check_collection(report: SettingsReport, place: str) -> Check:
-    """Open a collection and one of its pictures, and count what it contains.
-
-    Raises:
-        CollectionError: If it was named and cannot be opened.
-    """
+    """Open a collection and one of its pictures, and count what it contains."""
     from vrag.factory import vector_options
     from vrag.index.build import status
     from vrag.index.collection import Collection
@@ -66,7 +61,9 @@ def check_collection(report: SettingsReport, place: str) -> Check:
     tier = f", searched by {now.tier.name}" if now.tier else ""
     size = f"{now.bytes / 1e6:.1f} MB"
     message = f"{now.documents} documents, {now.items} items, {size}{tier}: {now.address}"
-    _open_first_picture(collection)
+    rows = collection.scan(["id", "image"]).data.slice(0, MAX_ITEMS).to_pylist()
+    if first := next((row["id"] for row in rows if row["image"]), None):
+        collection.image(first)  # raises if the picture is missing or damaged
     if now.pending or now.problems:
         problems = f"{len(now.problems)} files could not be read, {len(now.pending)} are unfinished."
         return warning(f"{problems} {message}", "See which and why: vrag index status", details)
@@ -80,25 +77,8 @@ def _exists(place: str) -> bool:
     return is_url(place) or CollectionHeader.read(Path(place)) is not None
 
 
-def _open_first_picture(collection: Collection) -> None:
-    """Open one picture, if the first items have one.
-
-    Raises:
-        CollectionError: If it is missing or damaged.
-    """
-    rows = collection.scan(["id", "image"]).data.slice(0, MAX_ITEMS).to_pylist()
-    first = next((row["id"] for row in rows if row["image"]), None)
-    if first is not None:
-        collection.image(first)
-
-
 def check_embedder(report: SettingsReport, place: str) -> Check:
-    """Open the embedder that a collection was built with, and check that it is the same.
-
-    Raises:
-        EmbedError: If it cannot be opened.
-        FingerprintMismatch: If it is another one.
-    """
+    """Open the embedder that a collection was built with, and check that it is the same."""
     from vrag.factory import open_marked
     from vrag.index.collection import Collection
 
@@ -118,17 +98,7 @@ def check_embedder(report: SettingsReport, place: str) -> Check:
 
 
 def check_search_server(settings: Settings, seconds: float) -> Check:
-    """Search on a search server, and open a picture that it finds.
-
-    Args:
-        settings: Address and key of the server, and the directory of its pictures if it only names them.
-        seconds: Time limit.
-
-    Raises:
-        ServerError: If it does not answer.
-        SettingsError: If its key must not be sent there: see `Settings.key`.
-        SearchError: If a picture of a hit cannot be opened.
-    """
+    """Search on a search server, and open a picture that it finds."""
     from vrag.search.client import SearchClient
 
     token = settings.key("search_key")

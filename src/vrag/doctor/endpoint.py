@@ -1,13 +1,19 @@
-"""Checks of a model server: its address, its key, its list of models, and its replies."""
+"""Checks of model servers: the one that is set, and those on this machine.
+
+Of the one that is set: its address, its key, its list of models, and its replies. On this machine, the usual
+ports of known programs are asked, on the loopback address only, all at once and for two seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
+import shlex
 import socket
 import ssl
 import time
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -16,8 +22,12 @@ from urllib.request import getproxies, proxy_bypass
 
 from vrag.chat import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatText
 from vrag.chat.errors import plain_http_hint
+from vrag.chat.http_clients import is_loopback
+from vrag.chat.identity import ModelIdentity, ask_identity, list_models
 from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.errors import ModelError
+from vrag.model_profiles import ModelKind, profile_of, read_model_name
+from vrag.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from vrag.chat import OpenAIChat
@@ -36,14 +46,26 @@ WEATHER_TOOL = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
+LIST_SECONDS = 2.0
+"""Time limit of the list of models, and of the identity of one."""
+MAX_MODELS = 30
+"""Models of a server that are described."""
+VRAG_OWNER = "vrag"
+"""Owner of the models of `vrag serve`: these are agents, which ask a model themselves."""
+MAX_COMMANDS = 3
+"""Commands that are printed."""
 
 
 def check_address(base_url: str, seconds: float) -> Check:
     """Resolve the server's name and connect to its port."""
     parts = urlsplit(base_url)
     host, port = parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
-    if proxy := _proxy(host, parts.scheme):
-        return skipped(f"Requests go through the proxy {proxy}.")
+    local = host == "localhost" or host.startswith("127.") or host == "::1"
+    if not local and not proxy_bypass(host):
+        proxies = getproxies()
+        proxy = urlsplit(proxies.get(parts.scheme) or proxies.get("all") or "")
+        if address := proxy.netloc.rpartition("@")[2]:  # without its password
+            return skipped(f"Requests go through the proxy {address}.")
     start = time.monotonic()
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -76,25 +98,10 @@ def _tls_hint(base_url: str, host: str, port: int, seconds: float) -> str:
     return ""
 
 
-def _proxy(host: str, scheme: str) -> str:
-    """Return host and port of the proxy that the environment names for a host, if any."""
-    local = host == "localhost" or host.startswith("127.") or host == "::1"
-    if local or proxy_bypass(host):
-        return ""
-    proxies = getproxies()
-    address = urlsplit(proxies.get(scheme) or proxies.get("all") or "")
-    return address.netloc.rpartition("@")[2]  # without its password
-
-
 def check_models(chat: OpenAIChat, *, named: bool = True) -> Check:
     """Check that the server accepts the key, lists the model, and gives it a long enough context.
 
-    Args:
-        chat: The server and the model.
-        named: Whether a model is set; else the check lists the models of the server.
-
-    Raises:
-        ModelError: If the server refuses, or does not list its models.
+    If no model is `named`, the check lists the models of the server.
     """
     name = chat.name.removeprefix("models/")  # the prefix of Gemini's list only
     listed = {model.name.removeprefix("models/"): model for model in _run(chat, chat.models())}
@@ -117,11 +124,7 @@ def check_models(chat: OpenAIChat, *, named: bool = True) -> Check:
 
 
 def check_completion(chat: OpenAIChat) -> Check:
-    """Check that replies are streamed, measure their speed, and check that token counts are reported.
-
-    Raises:
-        ModelError: If there is no reply.
-    """
+    """Check that replies are streamed, measure their speed, and check that token counts are reported."""
     options = ChatOptions(temperature=0, max_tokens=64)
     timed = _ask(chat, "Count from 1 to 20, in digits.", options)
     reply = timed.reply
@@ -152,11 +155,7 @@ def check_completion(chat: OpenAIChat) -> Check:
 
 
 def check_tokens(chat: OpenAIChat) -> Check:
-    """Check whether the server reports token ids and log-probabilities, which only training needs.
-
-    Raises:
-        ModelError: If there is no reply.
-    """
+    """Check whether the server reports token ids and log-probabilities, which only training needs."""
     options = ChatOptions(temperature=0, max_tokens=8, logprobs=True, token_ids=True)
     reply = _ask(chat, "Say: yes", options).reply
     reported = asdict(reply.sampled)
@@ -227,3 +226,97 @@ def _run(chat: OpenAIChat, work: Coroutine[None, None, T]) -> T:
             await chat.aclose()
 
     return asyncio.run(run())
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """The default address of a program that serves models."""
+
+    title: str
+    base_url: str
+    provider: str = ""
+    """The prefix of `--model` that stands for the address; empty if there is none."""
+
+
+LOCAL_SERVERS = (
+    *(
+        LocalServer(provider.title, provider.base_url, provider.name)
+        for provider in PROVIDERS.values()
+        if is_loopback(provider.base_url)
+    ),
+    LocalServer("vLLM", "http://localhost:8002/v1"),
+    LocalServer("llama.cpp", "http://localhost:8080/v1"),
+    LocalServer("SGLang", "http://localhost:30000/v1"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model of a server on this machine."""
+
+    server: str
+    base_url: str
+    name: str
+    sees: bool | None
+    """True if it accepts pictures; None if neither its server nor its name says."""
+    family: str | None
+    """The name of its profile; None if it would have to be measured."""
+    command: str
+    """The command that uses it."""
+
+
+def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check:
+    """Find the model servers on this machine, and the commands that use their vision models."""
+
+    async def find_models() -> list[LocalModel]:
+        found = await asyncio.gather(*map(_find_models, servers))
+        return [model for models in found for model in models]
+
+    models = asyncio.run(find_models())
+    details = {"models": [asdict(model) for model in models]}
+    if not models:
+        return skipped("None answers at the usual ports of this machine.", details=details)
+    counts = Counter((model.server, model.base_url) for model in models)
+    counted = "; ".join(
+        f"{title} at {url} has {count} model{'' if count == 1 else 's'}"
+        for (title, url), count in counts.items()
+    )
+    useful = [model for model in models if model.sees] or [model for model in models if model.sees is None]
+    if not useful:
+        return warning(f"{counted}; none of them sees.", "Load a vision model.", details)
+    useful.sort(key=lambda model: model.family is None)
+    commands = "; or ".join(model.command for model in useful[:MAX_COMMANDS])
+    names = ", ".join(model.name for model in useful)
+    vision = f"{names} {'sees' if len(useful) == 1 else 'see'}"
+    if not useful[0].sees:
+        vision = f"it is not known whether {vision}"
+    return ok(f"{counted}; {vision}.", commands, details)
+
+
+async def _find_models(server: LocalServer) -> list[LocalModel]:
+    """Return the models of a server; none if it does not answer."""
+    listed = await list_models(server.base_url, LIST_SECONDS)
+    names = [str(model["id"]) for model in listed if "id" in model and model.get("owned_by") != VRAG_OWNER]
+    names = names[:MAX_MODELS]
+    requests = (ask_identity(server.base_url, name, None, LIST_SECONDS) for name in names)
+    identities = await asyncio.gather(*requests)
+    return [_model(server, name, identity) for name, identity in zip(names, identities, strict=True)]
+
+
+def _model(server: LocalServer, name: str, identity: ModelIdentity | None) -> LocalModel:
+    identity = identity or ModelIdentity()
+    kind = read_model_name(name).kind
+    sees_by_name = {ModelKind.VISION: True, ModelKind.TEXT: False, ModelKind.OTHER: False}.get(kind)
+    known = profile_of(name)
+    if server.provider:
+        flags = f"--model {shlex.quote(f'{server.provider}:{name}')}"
+    else:
+        flags = f"--model {shlex.quote(name)} --base-url {server.base_url}"
+    return LocalModel(
+        server=identity.program or server.title,
+        base_url=server.base_url,
+        name=name,
+        sees=sees_by_name if identity.sees is None else identity.sees,
+        family=known.name if known else identity.family,
+        command=f'vrag ask PATH "QUESTION" {flags}',
+    )

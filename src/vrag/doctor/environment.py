@@ -77,7 +77,11 @@ def check_python() -> Check:
 
 def check_packages() -> Check:
     """Check that the required packages are installed."""
-    names = _dependencies()
+    try:
+        lines = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        lines = []
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line]
     versions = {name: _version(name) for name in names}
     missing = [name for name, installed in versions.items() if not installed]
     if missing:
@@ -88,15 +92,6 @@ def check_packages() -> Check:
     shown = ("lancedb", "numpy", "pillow", "pypdfium2", "onnxruntime", "httpx")
     examples = ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
     return ok(f"All {len(versions)} are installed: {examples} …", details=versions)
-
-
-def _dependencies() -> list[str]:
-    """Return the names of the required packages; none if vrag is not installed as a distribution."""
-    try:
-        lines = requires(DISTRIBUTION) or []
-    except PackageNotFoundError:
-        return []
-    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line]
 
 
 def _version(name: str) -> str:
@@ -157,16 +152,7 @@ def check_ocr() -> Check:
 
 
 def check_accelerator(settings: Settings, *, needed: bool) -> Check:
-    """Open the device of models.
-
-    Args:
-        settings: The settings.
-        needed: Whether a model runs on this machine. Otherwise torch, which takes seconds to import, is not
-            imported.
-
-    Raises:
-        EmbedError: If the device does not exist.
-    """
+    """Open the device of models; torch, which takes seconds to import, only if a model runs here."""
     if find_spec("torch") is None:
         report = failed if needed else skipped
         hint = f"Run: pip install '{DISTRIBUTION}[models]'" if needed else ""
@@ -184,11 +170,7 @@ def check_accelerator(settings: Settings, *, needed: bool) -> Check:
 
 
 def check_actions(settings: Settings) -> Check:
-    """Load the custom tools of the settings.
-
-    Raises:
-        ActionError: If one is not installed or cannot be loaded.
-    """
+    """Load the custom tools of the settings."""
     from vrag.agent.tool_plugins import load_tools
 
     names = ", ".join(load_tools(settings.actions))

@@ -1,17 +1,16 @@
-"""The checks of `vrag doctor`: their order, and which ones are skipped after another has failed."""
+"""The checks of `vrag doctor`, in their order."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.doctor import environment
-from vrag.doctor.check import Check, CheckStatus, failed, run_check, skipped
-from vrag.doctor.local_servers import LOCAL_SERVERS, LocalServer, check_local_servers
+from vrag.doctor import endpoint, environment
+from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ REPLY_TOKENS = 2048
 MAX_PICTURES = 10
 NO_MODEL = "-"
 """Model name if none is set."""
-SLOW_FACTOR = 10
-"""Factor on the time limit of checks that load or ask a model."""
 _LIMITS = re.compile(r"VRAG_(?:FIRST_TOKEN|TOKEN|CALL|CONNECT)_SECONDS")
 """Settings that the time limit of the doctor replaces."""
 
@@ -42,67 +39,38 @@ class DoctorOptions:
     """True if to measure the box coordinates of the model."""
     seconds: float = 60.0
     """Time limit of a check, and of each reply of a model."""
-    local_servers: tuple[LocalServer, ...] = LOCAL_SERVERS
+    local_servers: tuple[endpoint.LocalServer, ...] = endpoint.LOCAL_SERVERS
     """Addresses where model servers are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckStep:
-    """A check to run."""
-
-    name: str
-    probe: Callable[[], Check]
-    after: str = ""
-    """The check that it requires; empty for none."""
-    slow: bool = False
-    """True if it loads or asks a model."""
-    hint: str = ""
-    """The hint for errors that have none."""
-
-
 def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) -> Iterator[Check]:
-    """Run all checks, one after the other.
+    """Run all checks, one after the other, and yield each result as soon as it is known.
 
-    Args:
-        report: The settings, or the error in them: then only the environment is checked.
-        options: What to check.
-
-    Yields:
-        The result of each check, as soon as it is known.
+    If the settings have an error, given instead of them, only the environment is checked.
     """
-    steps = [CheckStep("settings", partial(_check_settings, report), hint=SETTINGS_HINT)]
-    steps += _environment_steps()
+    steps = [
+        CheckStep("settings", partial(_check_settings, report), hint=SETTINGS_HINT),
+        CheckStep("python", environment.check_python),
+        CheckStep("packages", environment.check_packages),
+        *(
+            CheckStep(f"extra {extra.name}", partial(environment.check_extra, extra))
+            for extra in environment.EXTRAS
+        ),
+        CheckStep("libreoffice", environment.check_office),
+        CheckStep("ocr", environment.check_ocr),
+    ]
     if not isinstance(report, SettingsError):
-        steps.append(_accelerator_step(report.settings))
-        if report.settings.actions:
-            steps.append(CheckStep("actions", partial(environment.check_actions, report.settings)))
+        settings = report.settings
+        local = settings.model.startswith("local:") or settings.tier == "cuda"
+        needed = bool(local or settings.reranker or (settings.embedder and "://" not in settings.embedder))
+        accelerator = partial(environment.check_accelerator, settings, needed=needed)
+        steps.append(CheckStep("accelerator", accelerator, slow=True, hint="Use the CPU: VRAG_DEVICE=cpu"))
+        if settings.actions:
+            steps.append(CheckStep("actions", partial(environment.check_actions, settings)))
         steps += _group("collection", _search_steps(report, options), SEARCH_HINT)
-        steps.append(CheckStep("local servers", partial(check_local_servers, options.local_servers)))
+        steps.append(CheckStep("local servers", partial(endpoint.check_local_servers, options.local_servers)))
         steps += _group("model", _model_steps(report, options), MODEL_HINT)
     yield from examine_steps(steps, options.seconds)
-
-
-def examine_steps(steps: Iterable[CheckStep], seconds: float) -> Iterator[Check]:
-    """Run checks in order; skip those that require a failed one.
-
-    Args:
-        steps: The checks.
-        seconds: Time limit of each; ten times as long for slow ones.
-
-    Yields:
-        The result of each check.
-    """
-    unavailable: set[str] = set()
-    for step in steps:
-        if step.after in unavailable:
-            check = replace(skipped(f"Skipped, because this failed: {step.after}."), name=step.name)
-            unavailable.add(step.name)
-        else:
-            limit = seconds * SLOW_FACTOR if step.slow else seconds
-            check = run_check(step.name, step.probe, limit, step.hint)
-        if check.status is CheckStatus.FAILED:
-            unavailable.add(step.name)
-        yield check
 
 
 def _group(name: str, steps: Iterator[CheckStep], hint: str) -> list[CheckStep]:
@@ -124,22 +92,6 @@ def _check_settings(report: SettingsReport | SettingsError) -> Check:
     from vrag.doctor.collection import check_settings
 
     return check_settings(report)
-
-
-def _environment_steps() -> Iterator[CheckStep]:
-    yield CheckStep("python", environment.check_python)
-    yield CheckStep("packages", environment.check_packages)
-    for extra in environment.EXTRAS:
-        yield CheckStep(f"extra {extra.name}", partial(environment.check_extra, extra))
-    yield CheckStep("libreoffice", environment.check_office)
-    yield CheckStep("ocr", environment.check_ocr)
-
-
-def _accelerator_step(settings: Settings) -> CheckStep:
-    local = settings.model.startswith("local:") or settings.tier == "cuda"
-    needed = bool(local or settings.reranker or (settings.embedder and "://" not in settings.embedder))
-    probe = partial(environment.check_accelerator, settings, needed=needed)
-    return CheckStep("accelerator", probe, slow=True, hint="Use the CPU: VRAG_DEVICE=cpu")
 
 
 def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
@@ -165,7 +117,8 @@ def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Ch
 
 
 def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
-    from vrag.factory import LOCAL, open_family
+    """Yield the checks of the model: a checkpoint, or a server; without one, that none is set."""
+    from vrag.factory import LOCAL, chat_options, open_chat, open_family
 
     settings = report.settings
     if settings.model.startswith(LOCAL):
@@ -174,35 +127,33 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
         path, local = settings.model.removeprefix(LOCAL), LocalOptions(max_tokens=REPLY_TOKENS)
         policy = open_local(path, device=settings.device, dtype=settings.dtype, options=local)
         yield from _vision_steps(policy, open_family(settings), settings, options, after="")
-    elif settings.model or (settings.base_url and report.origins["base_url"] != "OPENAI_BASE_URL"):
-        for step in _served_steps(settings, options):
-            yield replace(step, probe=partial(_with_doctor_limits, step.probe))
-    else:
+        return
+    if not settings.model and (not settings.base_url or report.origins["base_url"] == "OPENAI_BASE_URL"):
         hint = "To check a model: vrag doctor --model MODEL --base-url URL"
         message = "No model is set: the offline policy answers, which needs none."
         yield CheckStep("model", lambda: skipped(message, hint))
-
-
-def _served_steps(settings: Settings, options: DoctorOptions) -> Iterator[CheckStep]:
-    """Yield the checks of a model server; it is asked once, with short limits, to show what is wrong."""
+        return
     from vrag.agent.policies.chat import ChatPolicy
-    from vrag.doctor import endpoint
-    from vrag.factory import chat_options, open_chat, open_family
 
+    # A server is asked once, with short limits, to show what is wrong.
     connect = min(settings.connect_seconds, options.seconds / 2)
     limits = dict.fromkeys(("first_token_seconds", "token_seconds", "call_seconds"), options.seconds)
     limits = {**limits, "connect_seconds": connect}
     changes = {"model": settings.model or NO_MODEL, "model_retries": 0, **limits}
     chat = open_chat(settings.model_copy(update=changes))
     family = open_family(settings, probe=False, quiet=True)
-    named = bool(settings.model)
-    yield CheckStep("endpoint", partial(endpoint.check_address, chat.base_url, connect))
-    yield CheckStep("model", partial(endpoint.check_models, chat, named=named), "endpoint")
-    yield CheckStep("reply", partial(endpoint.check_completion, chat), "model", slow=True)
-    yield CheckStep("token ids", partial(endpoint.check_tokens, chat), "reply", slow=True)
-    yield CheckStep("tools", partial(endpoint.check_tools, chat), "reply", slow=True)
     plain = replace(chat_options(settings, family.profile), tools=(), logprobs=False, token_ids=False)
-    yield from _vision_steps(ChatPolicy(chat, plain), family, settings, options, after="reply")
+    models = partial(endpoint.check_models, chat, named=bool(settings.model))
+    steps = (
+        CheckStep("endpoint", partial(endpoint.check_address, chat.base_url, connect)),
+        CheckStep("model", models, "endpoint"),
+        CheckStep("reply", partial(endpoint.check_completion, chat), "model", slow=True),
+        CheckStep("token ids", partial(endpoint.check_tokens, chat), "reply", slow=True),
+        CheckStep("tools", partial(endpoint.check_tools, chat), "reply", slow=True),
+        *_vision_steps(ChatPolicy(chat, plain), family, settings, options, after="reply"),
+    )
+    for step in steps:
+        yield replace(step, probe=partial(_with_doctor_limits, step.probe))
 
 
 def _with_doctor_limits(probe: Callable[[], Check]) -> Check:

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.doctor.check import Check, CheckStatus, failed, ok, skipped, warning
-from vrag.doctor.runner import CheckStep, examine_steps
+from vrag.doctor.check import Check, CheckStatus, CheckStep, examine_steps, failed, ok, skipped, warning
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
 from vrag.providers import reachable
 from vrag.rl.trainers.verl import LOOPS
@@ -51,12 +50,8 @@ def examine_verl(
 ) -> Iterator[Check]:
     """Run all checks, one after the other; skip those that require a failed one.
 
-    Args:
-        launch: The run to start.
-        options: The search server and the judge.
-        data: Parquet files for training and validation.
-        model: The checkpoint to start from; empty for the configuration's own.
-        seconds: Time limit of each check.
+    `data` are parquet files for training and validation, `model` is the checkpoint to start from, empty for
+    the configuration's own, and `seconds` is the time limit of each check.
     """
     run = DryRun(launch)
     steps = [

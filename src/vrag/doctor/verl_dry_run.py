@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from vrag.doctor.check import Check, failed, ok, skipped, warning
-from vrag.doctor.runner import CheckStep, examine_steps
+from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, skipped, warning
 from vrag.errors import TrainingError, VragError
 from vrag.rl.trainers.verl.agent_loops import PreparedRollout, prepare_rollout
 from vrag.rl.trainers.verl.launch import FLASH
@@ -46,9 +45,6 @@ def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
     Args:
         launch: The run.
         seconds: Time limit of a step; ten times as long for those that import or read a lot.
-
-    Yields:
-        The result of each step, as soon as it is known; steps that require a failed one are skipped.
     """
     run = DryRun(launch)
     steps = [
@@ -101,11 +97,7 @@ class FirstRequest:
         image_data: list[Any] | None = None,  # noqa: ARG002
         **kwargs: Any,  # noqa: ANN401, ARG002
     ) -> Any:  # noqa: ANN401
-        """Store the request.
-
-        Raises:
-            TrainingError: Always: a dry run has no server.
-        """
+        """Store the request."""
         self.prompt_ids, self.sampling_params = prompt_ids, sampling_params
         raise TrainingError("The dry run ends here.")
 

@@ -69,10 +69,7 @@ def _ask_colors(policy: Policy, questions: Sequence[Sequence[Size]]) -> list[Rep
 def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = False) -> Check:
     """Report the family of the model, and how it was determined.
 
-    Args:
-        settings: The settings.
-        family: The family in force.
-        coords: Whether box coordinates are measured next: then no hint recommends it.
+    With `coords`, box coordinates are measured next, and no hint recommends it.
     """
     profile, known = family.profile, profile_of(settings.model)
     text = f"{profile.name}: boxes in {Convention(profile.boxes, profile.y_first)}"
@@ -94,11 +91,7 @@ def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = Fal
 
 
 def check_pictures(policy: Policy, count: int) -> Check:
-    """Check that the model accepts a picture, and `count` pictures in one prompt.
-
-    Raises:
-        ModelError: If it accepts none.
-    """
+    """Check that the model accepts a picture, and `count` pictures in one prompt."""
     reply = _ask_colors(policy, [[SMALL]])[0]
     quote = " ".join(reply.text.split())[-MAX_QUOTE_CHARS:] or "nothing"
     details = {"reply": reply.text, "pictures": count}
@@ -118,10 +111,7 @@ def check_pictures(policy: Policy, count: int) -> Check:
 def check_picture_cost(policy: Policy, profile: Profile, *, coords: bool = False) -> Check:
     """Compare the cost of pictures of two sizes, in prompt tokens, with what the profile expects.
 
-    Args:
-        policy: The model.
-        profile: The profile in force.
-        coords: Whether box coordinates are measured next: then no hint recommends it.
+    With `coords`, box coordinates are measured next, and no hint recommends it.
     """
     replies = _ask_colors(policy, [[SMALL], [LARGE]])
     tokens = {size: reply.tokens.prompt for size, reply in zip((SMALL, LARGE), replies, strict=True)}
@@ -154,15 +144,7 @@ def check_coords(
 ) -> Check:
     """Measure in which coordinate convention the model writes boxes, and find the profiles that fit.
 
-    Args:
-        policy: The model.
-        profile: The profile in force: its picture sizes are used.
-        model: The name of the model on its server, if there is one.
-        seconds: Time limit per question.
-        seed: Random seed of the pages.
-
-    Raises:
-        ModelError: If no question was answered.
+    The picture sizes are those of the profile in force; `seconds` is the time limit per question.
     """
     answers = asyncio.run(ask_pages(policy, make_pages(profile, seed=seed), seconds))
     failures = [answer.failure for answer in answers if answer.failure]

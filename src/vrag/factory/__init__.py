@@ -33,8 +33,15 @@ if TYPE_CHECKING:
         open_ray,
         unreadable_error,
     )
-    from vrag.factory.model_families import open_family
-    from vrag.factory.models import LOCAL, USUAL_PROFILE, FamilySource, ModelFamily, chat_options, open_chat
+    from vrag.factory.models import (
+        LOCAL,
+        USUAL_PROFILE,
+        FamilySource,
+        ModelFamily,
+        chat_options,
+        open_chat,
+        open_family,
+    )
     from vrag.factory.search import open_client, open_searcher, vector_options
     from vrag.factory.server import Agents
     from vrag.factory.session import Session, open_session, run_store
@@ -45,8 +52,7 @@ _NAMES = {
     "collection_registry": "CollectionRegistry",
     "indexing": "IndexedDocuments IndexJob corpus_options documents_under index_documents load_embedder "
     "missing_paths_error open_for_adding open_marked open_ray unreadable_error",
-    "model_families": "open_family",
-    "models": "LOCAL USUAL_PROFILE FamilySource ModelFamily chat_options open_chat",
+    "models": "LOCAL USUAL_PROFILE FamilySource ModelFamily chat_options open_chat open_family",
     "search": "open_client open_searcher vector_options",
     "server": "Agents",
     "session": "Session open_session run_store",

@@ -16,8 +16,7 @@ from vrag.agent.methods import METHODS, build_method
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
-from vrag.factory.model_families import open_family
-from vrag.factory.models import LOCAL, chat_options, open_chat, open_local_model
+from vrag.factory.models import LOCAL, chat_options, open_chat, open_family, open_local_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,24 +5,27 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import asdict, replace
+from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import typer
 
+from vrag.agent.prompts import worded
+from vrag.cases import ParquetOptions, Statistics, count_cases, find_overlaps, write_cases, write_parquet
 from vrag.cli import options as opt
 from vrag.cli.data.demonstrate import demonstrate
 from vrag.cli.data.distill import export_sft, sample, select
 from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, warn
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line
+from vrag.datasets.registry import open_cases, with_distinct_ids
 from vrag.errors import CaseError, SettingsError
-
-if TYPE_CHECKING:
-    from vrag.cases import Statistics
-    from vrag.synthesis import Corpus
-    from vrag.types import Case
+from vrag.factory import USUAL_PROFILE
+from vrag.model_profiles import profile_named
+from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
+from vrag.synthesis import synthesize as make
+from vrag.types import Case
 
 PROGRESS_EVERY_CASES = 1_000
 KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
@@ -62,9 +65,6 @@ def synthesize(
 
     Example: vrag data synthesize my-corpus --template emblem --documents 32
     """
-    from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
-    from vrag.synthesis import synthesize as make
-
     options = SynthesisOptions(
         seed=seed,
         documents=documents,
@@ -88,36 +88,31 @@ def synthesize(
         "train": len(corpus.train),
         "held_out": len(corpus.held_out),
     }
-    print_result(facts, lambda: _print_corpus(corpus, folder, pages), as_json=as_json)
 
-
-def _print_corpus(corpus: Corpus, folder: Path, pages: int) -> None:
-    """Print what was made of each template, and what to do next."""
-
-    def template(file_name: str) -> str:
+    def template_of(file_name: str) -> str:
         return file_name.rsplit("-", 1)[0]
 
-    kinds = Counter(map(template, corpus.documents))
-    train, held_out = (
-        Counter(template(case.file_name) for case in part) for part in (corpus.train, corpus.held_out)
-    )
-    rows = ((kind, count, count * pages, train[kind], held_out[kind]) for kind, count in kinds.items())
-    columns = ["template", "documents", "pages", "training questions", "held out"]
-    print_table(columns, (map(str, row) for row in rows))
-    echo(f"Questions: {plain(str(folder / 'train.json'))}; those of other documents are in held_out.json.")
-    echo(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
+    def render() -> None:
+        kinds = Counter(map(template_of, corpus.documents))
+        train = Counter(template_of(case.file_name) for case in corpus.train)
+        other = Counter(template_of(case.file_name) for case in corpus.held_out)
+        rows = ((kind, n, n * pages, train[kind], other[kind]) for kind, n in kinds.items())
+        columns = ["template", "documents", "pages", "training questions", "held out"]
+        print_table(columns, (map(str, row) for row in rows))
+        echo(
+            f"Questions: {plain(str(folder / 'train.json'))}; those of other documents are in held_out.json."
+        )
+        echo(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
+
+    print_result(facts, render, as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
+class _Input(NamedTuple):
     """A file to convert."""
 
-    cases: Iterable[Case]
     kind: str
-    data_source: str
-
-    def __iter__(self) -> Iterator[tuple[str, Case]]:
-        return ((self.data_source, case) for case in self.cases)
+    rows: Iterable[tuple[str, Case]]
+    """Its cases, each with the data source."""
 
 
 @app.command()
@@ -155,19 +150,13 @@ def convert(
 
       vrag data convert a.json b.json all.parquet --data-source slidevqa_test --data-source mmlongdoc
     """
-    from vrag.agent.prompts import worded
-    from vrag.cases import ParquetOptions, write_cases, write_parquet
-    from vrag.datasets.registry import with_distinct_ids
-    from vrag.factory import USUAL_PROFILE
-    from vrag.model_profiles import profile_named
-
     *files, target = paths
     _check_target(files, target, overwrite=overwrite)
     inputs = _open_inputs(files, kinds or [], data_sources or [], split)
     boxes = Counter[str](boxes=0)
     note = f"Nothing was written: {target} is unchanged."
     with note_on_interrupt(note), progress_line(quiet=as_json) as show:
-        rows = _count_boxes(with_distinct_ids(chain.from_iterable(inputs)), boxes, show)
+        rows = _count_boxes(with_distinct_ids(chain.from_iterable(each.rows for each in inputs)), boxes, show)
         if target.suffix.lower() == ".json":
             count = write_cases(target, (case for _, case in rows))
         else:
@@ -184,12 +173,7 @@ def convert(
 
 
 def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
-    """Refuse a target that is probably a mistake.
-
-    Raises:
-        SettingsError: If there is no input or one is named twice; if the target is of another kind, or
-            exists and there are several inputs, one of which it may be.
-    """
+    """Refuse a target that is probably a mistake: the last one of several inputs, for example."""
     if not files:
         raise SettingsError("OUT is missing.", f"vrag data convert {shlex.quote(str(target))} OUT")
     if target.suffix.lower() not in {".json", ".parquet"}:
@@ -204,13 +188,7 @@ def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
 
 
 def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], split: str) -> list[_Input]:
-    """Open all files.
-
-    Raises:
-        SettingsError: If an option is given neither once nor once for each file.
-        CaseError: If a file cannot be read.
-    """
-    from vrag.datasets.registry import open_cases
+    """Open all files; an option is given once for all, or once for each."""
 
     def for_each_file(values: list[str], option: str) -> list[str | None]:
         if len(values) not in {0, 1, len(files)}:
@@ -224,7 +202,8 @@ def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], s
     options = for_each_file(kinds, "--from"), for_each_file(data_sources, "--data-source")
     for file, kind, data_source in zip(files, *options, strict=True):
         source, cases = open_cases(file, kind)
-        inputs.append(_Input(cases, source.name, data_source or source.data_source(split)))
+        origin = data_source or source.data_source(split)
+        inputs.append(_Input(source.name, zip(repeat(origin), cases)))
     return inputs
 
 
@@ -249,16 +228,17 @@ def stats(
 
     Example: vrag data stats train.json held_out.json
     """
-    from vrag.cases import count_cases, find_overlaps
-    from vrag.datasets.registry import open_cases
-
     if len({file.resolve() for file in files}) < len(files):
         raise SettingsError("A file is named twice.", "Name each file once.")
     read = {str(file): list(open_cases(file, kind)[1]) for file in files}
     counted = {name: count_cases(cases) for name, cases in read.items()}
     overlaps = find_overlaps(read)
     if as_json:
-        facts = {name: _statistics_facts(each) for name, each in counted.items()}
+        facts = {name: asdict(each) for name, each in counted.items()}
+        for record in facts.values():
+            record["answer_words"] = dict(
+                zip(("least", "median", "most"), record["answer_words"], strict=True)
+            )
         print_json({"files": facts, "overlaps": overlaps})
         return
     names = {file: Path(file).name for file in counted}
@@ -275,11 +255,6 @@ def stats(
         warn(f"{pair} share {len(overlap.documents)} documents{named} and {overlap.questions} questions.")
 
 
-def _statistics_facts(each: Statistics) -> dict[str, Any]:
-    least, median, most = each.answer_words
-    return asdict(each) | {"answer_words": {"least": least, "median": median, "most": most}}
-
-
 def _figures(files: list[Statistics]) -> Iterator[list[str]]:
     """Yield the rows of the table: a figure and its value for each file."""
     shares = (f"{each.answerable / each.cases:.0%}" if each.cases else "none" for each in files)
@@ -291,14 +266,14 @@ def _figures(files: list[Statistics]) -> Iterator[list[str]]:
     words = ("/".join(f"{number:g}" for number in each.answer_words) for each in files)
     yield ["words per answer: least/median/most", *words]
     pages = [{str(n): count for n, count in each.pages.items()} for each in files]
-    yield from _label_figures("gold pages", pages)
-    yield from _label_figures("read from", [each.source_types for each in files])
-    yield from _label_figures("type", [each.query_types for each in files])
-
-
-def _label_figures(figure: str, files: Sequence[Mapping[str, int]]) -> Iterator[list[str]]:
-    for label in dict.fromkeys(label for each in files for label in each):
-        yield [f"{figure}: {label or '(none)'}", *(str(each.get(label, 0)) for each in files)]
+    tables: dict[str, Sequence[Mapping[str, int]]] = {
+        "gold pages": pages,
+        "read from": [each.source_types for each in files],
+        "type": [each.query_types for each in files],
+    }
+    for figure, tallies in tables.items():
+        for label in dict.fromkeys(label for tally in tallies for label in tally):
+            yield [f"{figure}: {label or '(none)'}", *(str(tally.get(label, 0)) for tally in tallies)]
 
 
 app.command("demonstrate")(demonstrate)

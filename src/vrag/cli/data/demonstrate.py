@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
+from vrag.agent.agent import Agent
+from vrag.agent.methods import METHODS
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, warn
-from vrag.cli.terminal.inputs import read_questions
+from vrag.cli.terminal.files import read_questions
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import RESUME_NOTE, progress_line
 from vrag.errors import CaseError, SettingsError
-
-if TYPE_CHECKING:
-    from vrag.agent.agent import Agent
-    from vrag.rollouts.rollout import RolloutAttempt
-    from vrag.settings import Settings
-    from vrag.types import Case
+from vrag.factory import agent_of, open_environment, open_session
+from vrag.model_profiles import profile_named
+from vrag.rollouts.batched_search import BatchedSearcher
+from vrag.rollouts.job import RolloutJob
+from vrag.rollouts.rollout import RolloutAttempt
+from vrag.rollouts.rollout_store import open_rollout_store
+from vrag.settings import Settings
+from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
+from vrag.types import Case
 
 DEFAULT_PROFILE = "qwen3-vl"
 """Without a model: the script sees no pictures, but they are shown to it at this family's size."""
@@ -27,11 +33,9 @@ CONCURRENCY = 8
 
 
 def demonstrate(
+    out: opt.RunsOutOption,
     dataset: Path = typer.Argument(
         ..., metavar="CASES", help="Questions made with the templates emblem and emblem_pair."
-    ),
-    out: Path = typer.Option(
-        ..., "--out", "-o", help="Output folder of the runs; an existing one is continued."
     ),
     count: int = typer.Option(400, "--count", "-n", min=1, help="Number of runs; questions take turns."),
     searching: float = typer.Option(0.0, min=0, max=1, help="Share of runs that search for the right name."),
@@ -56,21 +60,16 @@ def demonstrate(
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
     settings = opt.load_flags({"agent": agent, "collections": collections, "hits": hits}).settings
-    from vrag.agent.methods import METHODS
-    from vrag.rollouts.job import RolloutJob
-    from vrag.rollouts.rollout import RolloutAttempt
-    from vrag.rollouts.rollout_store import open_rollout_store
-
     if not METHODS[settings.agent].trainable:
         trainable = " or ".join(name for name, method in METHODS.items() if method.trainable)
         raise SettingsError(f"The agent {settings.agent} has no demonstrations.", f"Use {trainable}.")
     cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
-    script = _Script(settings, cases, skills, seed, model)
+    make_agent, made_with = _open_script(settings, cases, skills, seed, model)
     attempts = [RolloutAttempt(case=cases[n % len(cases)], sample=n // len(cases)) for n in range(count)]
-    with open_rollout_store(out, script.made_with) as store, progress_line(quiet=as_json) as show:
+    with open_rollout_store(out, made_with) as store, progress_line(quiet=as_json) as show:
         job = RolloutJob(store=store, attempts=attempts, concurrency=CONCURRENCY)
-        job.run(job.make_all(script.agent, lambda: show(f"{len(store.entries)} runs in {store.folder}")))
+        job.run(job.make_all(make_agent, lambda: show(f"{len(store.entries)} runs in {store.folder}")))
         entries = list(store.entries.values())
     failures = [entry.failure for entry in entries if entry.failure is not None]
     if job.stopped:
@@ -88,53 +87,34 @@ def demonstrate(
     raise typer.Exit(STOPPED if job.stopped else FAILED if all_failed or job.given_up else DONE)
 
 
-class _Script:
-    """The demonstrator: makes the agent of each attempt."""
+def _open_script(
+    settings: Settings, cases: list[Case], skills: dict[str, float], seed: int, model: Path | None
+) -> tuple[Callable[[RolloutAttempt], Agent], dict[str, Any]]:
+    """Return a function that makes the agent of an attempt, and everything that the runs are made with."""
+    from vrag.agent.policies.local_model import family_of
 
-    def __init__(
-        self,
-        settings: Settings,
-        cases: list[Case],
-        skills: dict[str, float],
-        seed: int,
-        model: Path | None,
-    ) -> None:
-        from vrag.agent.policies.local_model import family_of
-        from vrag.factory import open_environment, open_session
-        from vrag.model_profiles import profile_named
-        from vrag.rollouts.batched_search import BatchedSearcher
-        from vrag.rollouts.rollout import RolloutAttempt
+    searcher = BatchedSearcher(open_session(settings).searcher)
+    profile = profile_named(DEFAULT_PROFILE) if model is None else family_of(model)
+    environment = open_environment(settings, searcher, profile)
+    names, colours = _vocabulary(cases)
 
-        self._settings, self._skills, self._seed = settings, skills, seed
-        searcher = BatchedSearcher(open_session(settings).searcher)
-        profile = profile_named(DEFAULT_PROFILE) if model is None else family_of(model)
-        self._environment = open_environment(settings, searcher, profile)
-        self._names, self._colours = _vocabulary(cases)
-        first = self.agent(RolloutAttempt(case=cases[0], sample=0))
-        agent_settings = first.settings.model_dump(mode="json")
-        self.made_with = {**agent_settings, **skills, "seed": seed, "collection": searcher.version}
-
-    def agent(self, attempt: RolloutAttempt) -> Agent:
-        """Make the agent of an attempt."""
-        from vrag.agent.methods import METHODS
-        from vrag.factory import agent_of
-        from vrag.synthesis.scripted_policy import ScriptedDemonstrator
-
+    def make_agent(attempt: RolloutAttempt) -> Agent:
         policy = ScriptedDemonstrator(
             attempt.case,
-            random.Random(f"{self._seed} {attempt.case.uid} {attempt.sample}"),
-            **self._skills,
-            graph=METHODS[self._settings.agent].uses_graph,
-            names=self._names,
-            colours=self._colours,
+            random.Random(f"{seed} {attempt.case.uid} {attempt.sample}"),
+            **skills,
+            graph=METHODS[settings.agent].uses_graph,
+            names=names,
+            colours=colours,
         )
-        return agent_of(self._settings, self._environment, policy)
+        return agent_of(settings, environment, policy)
+
+    run_settings = make_agent(RolloutAttempt(case=cases[0], sample=0)).settings.model_dump(mode="json")
+    return make_agent, {**run_settings, **skills, "seed": seed, "collection": searcher.version}
 
 
 def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]:
     """Return the first and second words of names, and the colours, of the questions."""
-    from vrag.synthesis.scripted_policy import names_in
-
     hint = "Make such cases: vrag data synthesize --template emblem, or --template emblem_pair."
     names = [name.split() for case in cases for name in names_in(case.query)]
     if not names or any(len(name) != 2 for name in names):

@@ -8,21 +8,25 @@ import shlex
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
 from vrag.cli import options as opt
-from vrag.cli.indexing import index_documents
+from vrag.cli.session import index_documents
 from vrag.cli.terminal.console import echo, echo_problem, err, plain, print_json, print_result, print_table
-from vrag.cli.terminal.inputs import read_questions, warn_missing_documents
+from vrag.cli.terminal.files import read_questions, warn_missing_documents
 from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line
+from vrag.distill.experts import read_experts
+from vrag.distill.export import export_sft as export
+from vrag.distill.sample_store import SampleOutcome, SampleStore
+from vrag.distill.sampler import ExpertSampling, SamplingProgress, sample_cases
+from vrag.distill.select import SelectionOptions, read_selected, select_samples, write_selection
+from vrag.errors import SampleError
+from vrag.factory import open_session
+from vrag.model_profiles import profile_named
 from vrag.settings import load_settings
-
-if TYPE_CHECKING:
-    from vrag.distill.sample_store import SampleStore
-    from vrag.distill.sampler import SamplingProgress
 
 SamplesArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="Output directory of `vrag data sample`.")
@@ -48,7 +52,7 @@ def sample(
     attempts: int = typer.Option(3, min=1, help="Maximum runs per case, if a run breaks off."),
     concurrency: int = typer.Option(4, min=1, max=256, help="Number of cases at a time."),
     limit: int | None = typer.Option(None, min=1, help="Sample only the first cases."),
-    retry_failed: bool = typer.Option(False, "--retry-failed", help="Retry failed cases."),
+    retry_failed: opt.RetryFailedOption = False,
     collection: opt.CollectionOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -60,17 +64,12 @@ def sample(
 
     Example: vrag data sample train.json --docs pdf/ --out samples/ --experts experts.toml
     """
-    from vrag.distill.experts import read_experts
-    from vrag.distill.sample_store import SampleOutcome, SampleStore
-    from vrag.distill.sampler import ExpertSampling, sample_cases
-    from vrag.factory import open_session
-    from vrag.model_profiles import profile_named
-
     cases = read_questions(dataset, limit)
     models, learner = read_experts(experts, os.environ), profile_named(profile)
     report = load_settings(collection=collection)
     if docs:
-        session, documents, _ = index_documents(report, docs)
+        session, indexed = index_documents(report, docs)
+        documents = indexed.documents
     else:
         session = open_session(report.settings)
         documents = session.documents
@@ -97,7 +96,25 @@ def sample(
         "outcomes": done.outcomes,
         "experts": {role: usage.model_dump() for role, usage in done.experts.items()},
     }
-    print_result(facts, lambda: _print_samples(done, out), as_json=as_json)
+
+    def render() -> None:
+        rows = (
+            [
+                role,
+                *map(str, (usage.calls, usage.retries, usage.faults)),
+                *map(str, (usage.prompt_tokens, usage.completion_tokens)),
+                "unknown" if usage.cost is None else f"{usage.cost:.4f}",
+            ]
+            for role, usage in done.experts.items()
+        )
+        print_table(["expert", "calls", "retries", "faults", "prompt tokens", "reply tokens", "cost"], rows)
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in done.outcomes.items())
+        echo(
+            f"{done.over} of {done.cases} cases are finished, {done.before} of them from before: {outcomes}."
+        )
+        echo(("Next", "bold"), f": vrag data select {shlex.quote(str(out))}")
+
+    print_result(facts, render, as_json=as_json)
 
 
 @contextmanager
@@ -117,26 +134,6 @@ def _sampling_progress() -> Generator[Callable[[SamplingProgress], None]]:
 
     with note_on_interrupt(RESUME_NOTE), bar:
         yield show
-
-
-def _print_samples(done: SamplingProgress, out: Path) -> None:
-    """Print the calls and the cost of each expert, and how many cases are finished."""
-    rows = (
-        [
-            role,
-            str(usage.calls),
-            str(usage.retries),
-            str(usage.faults),
-            str(usage.prompt_tokens),
-            str(usage.completion_tokens),
-            "unknown" if usage.cost is None else f"{usage.cost:.4f}",
-        ]
-        for role, usage in done.experts.items()
-    )
-    print_table(["expert", "calls", "retries", "faults", "prompt tokens", "reply tokens", "cost"], rows)
-    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in done.outcomes.items())
-    echo(f"{done.over} of {done.cases} cases are finished, {done.before} of them from before: {outcomes}.")
-    echo(("Next", "bold"), f": vrag data select {shlex.quote(str(out))}")
 
 
 def select(
@@ -159,8 +156,6 @@ def select(
 
     Example: vrag data select samples/ --most 3000
     """
-    from vrag.distill.select import SelectionOptions, select_samples, write_selection
-
     store = _open_samples(samples)
     with note_on_interrupt("Nothing was selected; an earlier selection is unchanged."):
         selection = select_samples(store, SelectionOptions(score=score, most=most, seed=seed))
@@ -192,10 +187,6 @@ def export_sft(
 
     Example: vrag data export-sft samples/ --out sft/ --profile qwen2.5-vl
     """
-    from vrag.distill.export import export_sft as export
-    from vrag.distill.select import read_selected
-    from vrag.model_profiles import profile_named
-
     store = _open_samples(samples)
     selected = read_selected(store)
     note = f"The data set in {out} is incomplete. Run the same command again to write it."
@@ -217,14 +208,7 @@ def export_sft(
 
 
 def _open_samples(directory: Path) -> SampleStore:
-    """Open the samples in a directory.
-
-    Raises:
-        SampleError: If there are none.
-    """
-    from vrag.distill.sample_store import SampleStore
-    from vrag.errors import SampleError
-
+    """Open the samples in a directory."""
     store = SampleStore(directory)
     if not store.samples.path.is_file():
         raise SampleError(f"{directory} has no samples.", "Make some: vrag data sample.")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -23,17 +22,20 @@ from vrag.cli.eval.report import (
 )
 from vrag.cli.terminal.console import echo, plain, print_json, print_table, warn
 from vrag.errors import RunError
+from vrag.evaluation.measures.run import CITING
+from vrag.evaluation.paper_tables import LAYOUTS, joined, lay_out, lay_out_as
+from vrag.evaluation.report import Thumbnails, comparison_page
+from vrag.evaluation.report.labels import OF_ANSWERS, facts_of, p_text, title_of
+from vrag.evaluation.result_store import Evaluation, read_evaluation
+from vrag.evaluation.statistics.comparison import Comparison
+from vrag.evaluation.statistics.comparison import compare as compare_records
+from vrag.evaluation.statistics.pairs import differences, judges_of, row_differences
 from vrag.render.markdown import inline
 from vrag.render.text_format import count
 
-if TYPE_CHECKING:
-    from vrag.evaluation.report import Thumbnails
-    from vrag.evaluation.result_store import Evaluation
-    from vrag.evaluation.statistics.comparison import Comparison
-
 
 def compare(
-    a: Path = typer.Argument(..., help="Output folder of `vrag eval run`."),
+    a: opt.EvaluationArgument,
     b: Path = typer.Argument(..., help="Another one, with the same questions."),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Output folder for the comparison as a page, Markdown and JSON."
@@ -56,12 +58,6 @@ def compare(
 
       vrag eval compare offline vimrag --measure turns --measure visual_tokens
     """
-    from vrag.evaluation.measures.run import CITING
-    from vrag.evaluation.report.labels import OF_ANSWERS
-    from vrag.evaluation.result_store import read_evaluation
-    from vrag.evaluation.statistics.comparison import compare as compare_records
-    from vrag.evaluation.statistics.pairs import differences
-
     thumbnails = parse_pictures(pictures)
     first, second = read_evaluation(a), read_evaluation(b)
     condition_differences = differences(first.conditions, second.conditions)
@@ -69,7 +65,11 @@ def compare(
         warn(difference)
     reported = (name for part in first.conditions.benchmarks for name in part.measures)
     of_answers = (name for name in reported if name in {*OF_ANSWERS, *CITING})  # of search: in MEASURES
-    _check_measures(measures or (), first, second)
+    known = {name for each in (first, second) for record in each.records for name in record.measures}
+    for name in measures or ():
+        if name not in known | {*MEASURES}:
+            message = f"Neither run has the measure {plain(name, 80)}; known: {', '.join(sorted(known))}"
+            raise typer.BadParameter(message, param_hint="--measure")
     names = a.resolve().name, b.resolve().name
     comparison = compare_records(
         first.records,
@@ -90,19 +90,6 @@ def compare(
     print_files(files, omitted)
 
 
-def _check_measures(names: Sequence[str], first: Evaluation, second: Evaluation) -> None:
-    """Refuse measures that neither run has.
-
-    Raises:
-        typer.BadParameter: If there is one.
-    """
-    known = {name for each in (first, second) for record in each.records for name in record.measures}
-    for name in names:
-        if name not in known | {*MEASURES}:
-            message = f"Neither run has the measure {plain(name, 80)}; known: {', '.join(sorted(known))}"
-            raise typer.BadParameter(message, param_hint="--measure")
-
-
 def _write(
     comparison: Comparison,
     both: tuple[Evaluation, Evaluation],
@@ -112,9 +99,6 @@ def _write(
     thumbnails: Thumbnails | None,
 ) -> tuple[tuple[Path, ...], int]:
     """Write the comparison; return the files, and how many pictures did not fit."""
-    from vrag.evaluation.report import comparison_page
-    from vrag.evaluation.report.labels import facts_of, title_of
-
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -144,12 +128,17 @@ def _link_to_runs(out: Path, folder: Path) -> str:
 def _print_comparison(comparison: Comparison) -> None:
     """Print the differences, the number of questions behind them, and what was left out."""
     facts = comparison.as_dict()
-    rows = (_difference_row(name, measure) for name, measure in facts["measures"].items())
-    print_table(["measure", "A", "B", "B − A", "95 %", "p", "n"], rows)
+    rows: list[tuple[str, ...]] = []
     remarks: dict[str, list[str]] = {}
     for name, measure in facts["measures"].items():
+        low, high, adjusted = measure.get("low"), measure.get("high"), measure.get("adjusted")
+        interval = "" if low is None or high is None else f"{low:+.3f} – {high:+.3f}"
+        p = p_text(measure.get("p") if adjusted is None else adjusted)  # corrected in all but the first
+        means = (f"{measure['a']:.3f}", f"{measure['b']:.3f}", f"{measure['difference']:+.3f}")
+        rows.append((name, *means, interval, p, str(measure["n"])))
         if measure.get("remark"):
             remarks.setdefault(measure["remark"], []).append(name)
+    print_table(["measure", "A", "B", "B − A", "95 %", "p", "n"], rows)
     for remark, names in remarks.items():
         echo(f"{', '.join(names)}: {remark}.")
     cells = {name: len(keys) for name, keys in facts["cells"].items()}
@@ -163,22 +152,6 @@ def _print_comparison(comparison: Comparison) -> None:
     if facts["bracket"]:
         worst, best = (facts["bracket"][side]["difference"] for side in ("worst_for_b", "worst_for_a"))
         echo(f"With the missing verdicts, the difference of accuracy would be {worst:+.3f} to {best:+.3f}.")
-
-
-def _difference_row(name: str, measure: Mapping[str, Any]) -> tuple[str, ...]:
-    """Format a row; p is corrected for the number of measures in all but the first."""
-    from vrag.evaluation.report.labels import p_text
-
-    low, high, adjusted = measure.get("low"), measure.get("high"), measure.get("adjusted")
-    return (
-        name,
-        f"{measure['a']:.3f}",
-        f"{measure['b']:.3f}",
-        f"{measure['difference']:+.3f}",
-        "" if low is None or high is None else f"{low:+.3f} – {high:+.3f}",
-        p_text(measure.get("p") if adjusted is None else adjusted),
-        str(measure["n"]),
-    )
 
 
 def table(
@@ -207,10 +180,6 @@ def table(
 
       vrag eval table RAG=rag VRAG=vrag-slides VRAG=vrag-documents --layout vrag --markdown
     """
-    from vrag.evaluation.paper_tables import LAYOUTS, joined, lay_out, lay_out_as
-    from vrag.evaluation.result_store import read_evaluation
-    from vrag.evaluation.statistics.pairs import judges_of, row_differences
-
     if layout is not None and layout not in LAYOUTS:
         raise typer.BadParameter(f"Unknown layout {layout!r}; known: {', '.join(LAYOUTS)}.")
     if layout is not None and by is not None:

@@ -1,30 +1,129 @@
-"""The work of `vrag eval run`: questions asked, judged and measured."""
+"""The work of `vrag eval run`: questions of a prepared benchmark or a file, asked, judged and measured."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vrag.cli.terminal.console import duration
+import typer
+
+from vrag import __version__
+from vrag.agent.agent import Agent
+from vrag.background import run_in_thread
+from vrag.cli.session import index_documents
+from vrag.cli.terminal.console import duration, warn
+from vrag.cli.terminal.files import read_questions, warn_missing_documents
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import progress_line
+from vrag.datasets.registry import published_measures
+from vrag.errors import CaseError, RunError
+from vrag.evaluation.answer_extraction import Extractor
+from vrag.evaluation.blank_searcher import BlankSearcher
+from vrag.evaluation.prepare import ABOUT, CASES, LOCK, Prepared, PreparedPart, read_prepared
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction, record_of
+from vrag.evaluation.relevance import DocumentNames
+from vrag.evaluation.result_store import (
+    MEASURES_VERSION,
+    Conditions,
+    Evaluation,
+    record_rollouts,
+    searched_for,
+    write_evaluation,
+)
+from vrag.evaluation.retrieval import RetrievalReport, WordLocator, evaluate_retrieval
+from vrag.factory import (
+    Session,
+    agent_by_seed,
+    made_with,
+    open_agent,
+    open_extractor,
+    open_judge,
+    open_session,
+)
+from vrag.render.text_format import count
+from vrag.reward import CompositeReward, Reward
+from vrag.reward.reward import IdentifiedJudge
+from vrag.rollouts.batched_search import BatchedSearcher
+from vrag.rollouts.job import RolloutJob
+from vrag.rollouts.rollout import Rollout, attempts_of
+from vrag.rollouts.rollout_store import check_rollout_folder, open_rollout_store, stored_rollouts
+from vrag.settings import Settings, SettingsReport
+from vrag.types import Case
 
-if TYPE_CHECKING:
-    from vrag.agent.agent import Agent
-    from vrag.cli.eval.question_source import QuestionSource
-    from vrag.evaluation.answer_extraction import Extractor
-    from vrag.evaluation.record import CaseRecord, Extraction
-    from vrag.evaluation.result_store import Conditions, Evaluation
-    from vrag.evaluation.retrieval import RetrievalReport
-    from vrag.factory import Session
-    from vrag.reward import Reward
-    from vrag.reward.reward import IdentifiedJudge
-    from vrag.rollouts.job import RolloutJob
-    from vrag.rollouts.rollout import Rollout
-    from vrag.settings import Settings
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSource:
+    """Questions with their answers, and their documents."""
+
+    cases: tuple[Case, ...]
+    parts: tuple[PreparedPart, ...]
+    """The benchmarks of the questions."""
+    digest: str
+    """SHA-256 of their file."""
+    documents: Path | None
+    """Folder of their documents, to be indexed; None if a collection has them."""
+
+    def collection_settings(self, named: Sequence[str]) -> dict[str, Any]:
+        """Return the settings that name the collections: those of the user, or the benchmark's own."""
+        if self.documents is None:
+            return {"collections": tuple(named) or None}
+        if len(named) > 1:
+            message = "A benchmark is indexed into one collection. Name only one."
+            raise typer.BadParameter(message, param_hint="--collection")
+        return {"collection": named[0] if named else str(self.documents.parent / "collection")}
+
+    def open_session(self, report: SettingsReport) -> Session:
+        """Open what searches the documents; index those of a benchmark first, unless a server has them."""
+        if self.documents is None or report.settings.search_url:
+            session = open_session(report.settings)
+        else:
+            session, _ = index_documents(report, [self.documents])
+            names = {path.name for path in self.documents.iterdir()}
+            others = sum(each.items > 0 and each.name not in names for each in session.documents)
+            if others:
+                warn(f"The search also covers {count(others, 'document')} that no question is about.")
+        warn_missing_documents(self.cases, session.documents)
+        return session
+
+
+def open_questions(path: Path, limit: int | None) -> QuestionSource:
+    """Read the first `limit` questions of a prepared folder, or of a file."""
+    if path.is_file():
+        cases, file, documents = tuple(read_questions(path, limit)), path, None
+        part = PreparedPart(
+            name="",
+            title=path.name,
+            licence="",
+            source=str(path),
+            split=None,
+            cases=len(cases),
+            documents=len({case.file_name for case in cases}),
+            measures=(),
+            notes=(),
+        )
+        parts: tuple[PreparedPart, ...] = (part,)
+    else:
+        prepared = open_prepared(path)
+        cases, file, documents = tuple(prepared.cases()[:limit]), path / CASES, prepared.documents
+        parts = prepared.parts
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return QuestionSource(cases=cases, parts=parts, digest=digest, documents=documents)
+
+
+def open_prepared(path: Path) -> Prepared:
+    """Read the benchmark of a prepared folder."""
+    if not path.exists():
+        hint = "Name a folder made by `vrag eval prepare`, or a file of questions."
+        raise CaseError(f"{path} does not exist.", hint)
+    if not any((path / name).exists() for name in (ABOUT, LOCK)):
+        hint = f"Prepare it: vrag eval prepare dataset={path} --out PREPARED"
+        raise CaseError(f"{path} is not a prepared benchmark.", hint)
+    return read_prepared(path)
 
 
 @dataclass(kw_only=True)
@@ -44,7 +143,7 @@ class BenchmarkJob:
     quiet: bool
     rollouts: RolloutJob = field(init=False)
     """The runs; set by `run`."""
-    records: dict[tuple[str, int], CaseRecord] = field(default_factory=dict[tuple[str, int], "CaseRecord"])
+    records: dict[tuple[str, int], CaseRecord] = field(default_factory=dict[tuple[str, int], CaseRecord])
 
     @property
     def judge(self) -> str:
@@ -52,14 +151,7 @@ class BenchmarkJob:
         return self.settings.judge_model or ("rules, word for word" if self.exact else "rules")
 
     def check_folder(self) -> None:
-        """Refuse a folder of something else, before documents are indexed.
-
-        Raises:
-            RunError: If it is one, or cannot be read.
-        """
-        from vrag.errors import RunError
-        from vrag.rollouts.rollout_store import check_rollout_folder
-
+        """Refuse a folder of something else, before documents are indexed."""
         if self.out.exists() and not self.out.is_dir():
             raise RunError(f"{self.out} is not a directory.", "Choose another folder.")
         try:
@@ -69,20 +161,7 @@ class BenchmarkJob:
             raise RunError(message, "Choose another folder.") from error
 
     def run(self, session: Session) -> Evaluation:
-        """Make the missing runs, and record all. Ctrl-C ends it early, with what is finished.
-
-        Raises:
-            RunError: If the folder cannot be continued.
-            SettingsError: If a model is required as the judge, and none is set.
-        """
-        from vrag.evaluation.blank_searcher import BlankSearcher
-        from vrag.evaluation.result_store import write_evaluation
-        from vrag.factory import made_with, open_agent, open_extractor, open_judge
-        from vrag.rollouts.batched_search import BatchedSearcher
-        from vrag.rollouts.job import RolloutJob
-        from vrag.rollouts.rollout import attempts_of
-        from vrag.rollouts.rollout_store import open_rollout_store
-
+        """Make the missing runs, and record all. Ctrl-C ends it early, with what is finished."""
         searcher = BlankSearcher(session.searcher) if self.blank else session.searcher
         agent = open_agent(self.settings, BatchedSearcher(searcher))
         embedder = session.collection.header.embedder if not self.settings.search_url else None
@@ -113,8 +192,6 @@ class BenchmarkJob:
 
     def _measure_retrieval(self, session: Session) -> RetrievalReport:
         """Measure how well a search for the question itself finds the gold pages, for the records."""
-        from vrag.evaluation.retrieval import WordLocator, evaluate_retrieval
-
         locate = WordLocator(session.searcher)
         return evaluate_retrieval(self.questions.cases, session.searcher, session.documents, locate=locate)
 
@@ -128,12 +205,6 @@ class BenchmarkJob:
         show: Callable[[str], None],
     ) -> None:
         """Judge and measure the stored runs and the others as they finish."""
-        from vrag.datasets.registry import published_measures
-        from vrag.evaluation.record import record_of
-        from vrag.evaluation.relevance import DocumentNames
-        from vrag.evaluation.result_store import record_rollouts
-        from vrag.reward import CompositeReward
-
         names = DocumentNames.of(session.documents)
         searched = {score.uid: score.measures for score in retrieval.scores}
 
@@ -167,10 +238,6 @@ class BenchmarkJob:
 
     async def _all_rollouts(self, agent: Agent) -> AsyncGenerator[Rollout, None]:
         """Yield the stored runs, then the others as they finish, several at a time."""
-        from vrag.background import run_in_thread
-        from vrag.factory import agent_by_seed
-        from vrag.rollouts.rollout_store import stored_rollouts
-
         missing = {attempt.key for attempt in self.rollouts.missing}
         stored = stored_rollouts(self.out, self.questions.cases)
         while (rollout := await run_in_thread(lambda: next(stored, None))) is not None:
@@ -181,7 +248,6 @@ class BenchmarkJob:
                 yield rollout
 
     def _progress_text(self) -> str:
-        from vrag.evaluation.record import CaseOutcome
 
         done, total = len(self.records), len(self.rollouts.attempts)
         right = sum(record.outcome is CaseOutcome.RIGHT for record in self.records.values())
@@ -199,9 +265,6 @@ class BenchmarkJob:
         retrieval: RetrievalReport,
     ) -> Conditions:
         """Describe the evaluation; `judge` and `extractor` are their identities."""
-        from vrag import __version__
-        from vrag.evaluation.result_store import MEASURES_VERSION, Conditions, searched_for
-
         return Conditions(
             version=__version__,
             benchmarks=self.questions.parts,
@@ -224,8 +287,6 @@ class BenchmarkJob:
 
     def status(self, evaluation: Evaluation) -> int:
         """Return the exit status of the process."""
-        from vrag.evaluation.record import CaseOutcome
-
         if self.rollouts.stopped:
             return STOPPED
         unmeasured = (CaseOutcome.UNJUDGED, CaseOutcome.FAILED)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, print_table
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line
+from vrag.datasets.own import FORM
+from vrag.datasets.protocols import Benchmark
+from vrag.datasets.registry import BENCHMARKS, benchmark_named
+from vrag.errors import SettingsError
+from vrag.evaluation.download import fetch, hub_repository, is_on_hub
+from vrag.evaluation.prepare import prepare as prepare_benchmarks
 from vrag.render.text_format import count
-
-if TYPE_CHECKING:
-    from vrag.datasets.protocols import Benchmark
 
 
 def list_benchmarks(
@@ -28,8 +31,6 @@ def list_benchmarks(
 
       vrag eval list mmlongbench
     """
-    from vrag.datasets.registry import BENCHMARKS, benchmark_named
-
     found = [benchmark_named(name)] if name else list(BENCHMARKS.values())
     if as_json:
         print_json([_facts(benchmark) for benchmark in found])
@@ -56,20 +57,11 @@ def _facts(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _print_benchmark(benchmark: Benchmark) -> None:
-    from vrag.datasets.own import FORM
-    from vrag.evaluation.download import is_on_hub
-
-    hub = benchmark.hub
+    facts = _facts(benchmark)
     echo((benchmark.name, "bold"), f"  {benchmark.title}")
-    rows = [
-        ("asks", benchmark.about),
-        ("licence", benchmark.licence),
-        ("source", hub.repo),
-        ("files", ", ".join(hub.files) or "all"),
-        ("note", hub.note or "–"),
-        ("measures", ", ".join(benchmark.measures)),
-    ]
-    print_table(["", ""], rows)
+    facts |= {"files": ", ".join(facts["files"]) or "all", "measures": ", ".join(facts["measures"])}
+    names = ("asks", "licence", "source", "files", "note", "measures")
+    print_table(["", ""], ((name, facts[name] or "–") for name in names))
     if benchmark.name == "dataset":
         echo(f"A question: {FORM}")
         echo("uid and reference_page (from 1) are optional; a list of answers means that each one is right.")
@@ -104,9 +96,6 @@ def prepare(
 
       vrag eval prepare slidevqa:test=SlideVQA vidoseek=ViDoSeek mmlongbench=MMLongBench-Doc --out merged
     """
-    from vrag.evaluation.download import fetch
-    from vrag.evaluation.prepare import prepare as prepare_benchmarks
-
     sources = [_parse_source(word) for word in benchmarks]
     folders: list[Path] = []
     with note_on_interrupt("Finished downloads are kept. Run the same command again to continue."):
@@ -148,9 +137,6 @@ class _Source(NamedTuple):
 
 
 def _parse_source(word: str) -> _Source:
-    from vrag.datasets.registry import BENCHMARKS, benchmark_named
-    from vrag.errors import SettingsError
-    from vrag.evaluation.download import hub_repository
 
     key, equals, folder = word.partition("=")
     name, _, split = key.partition(":")

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, print_table, relative_path, warn
-from vrag.cli.terminal.output import write_file
-from vrag.errors import RunError
+from vrag.cli.terminal.files import write_file
+from vrag.errors import RunError, VragError
+from vrag.evaluation.blank_searcher import BLANK
+from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails, report_page
+from vrag.evaluation.report.labels import facts_of, title_of, unfinished_of
+from vrag.evaluation.report.thumbnails import thumbnails_of
+from vrag.evaluation.result_store import Conditions, Evaluation, read_evaluation
+from vrag.evaluation.statistics.summary import summarise
+from vrag.factory import Session, open_session
 from vrag.render.text_format import count, size
+from vrag.settings import load_settings
+from vrag.types import item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from PIL.Image import Image
 
-    from vrag.agent.runs.run_store import RunStore
-    from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails
-    from vrag.evaluation.result_store import Conditions, Evaluation
-    from vrag.factory import Session
 
 RUNS = "runs"
 """Folder of the runs in the folder of an evaluation."""
@@ -63,7 +67,7 @@ class WrittenReport:
 
 
 def report(
-    folder: Path = typer.Argument(..., help="Output folder of `vrag eval run`."),
+    folder: opt.EvaluationArgument,
     pictures: PicturesOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -75,8 +79,6 @@ def report(
 
       vrag eval report results --pictures 8MB
     """
-    from vrag.evaluation.result_store import read_evaluation
-
     thumbnails = parse_pictures(pictures)
     evaluation = read_evaluation(folder)
     session = reopen_session(evaluation.conditions)
@@ -102,10 +104,6 @@ def write_report(
         session: The session that was searched, for pictures of gold pages that no run has seen.
         thumbnails: Which pictures to include, and their total size; None for the default.
     """
-    from vrag.evaluation.report import report_page
-    from vrag.evaluation.report.labels import facts_of, title_of, unfinished_of
-    from vrag.evaluation.statistics.summary import summarise
-
     conditions, records = evaluation.conditions, evaluation.records
     summary = summarise(records)
     unfinished = unfinished_of(conditions, len(records))
@@ -161,8 +159,6 @@ def print_files(files: Sequence[Path], omitted_pictures: int, command: str = "")
 
 def parse_pictures(text: str | None) -> Thumbnails | None:
     """Parse the option --pictures; None for the default size."""
-    from vrag.evaluation.report.thumbnails import thumbnails_of
-
     try:
         return None if text is None else thumbnails_of(text)
     except ValueError as error:
@@ -171,11 +167,6 @@ def parse_pictures(text: str | None) -> Thumbnails | None:
 
 def reopen_session(conditions: Conditions) -> Session | None:
     """Open what an evaluation searched; None if it is gone or has changed, or a server searched."""
-    from vrag.errors import VragError
-    from vrag.evaluation.blank_searcher import BLANK
-    from vrag.factory import open_session
-    from vrag.settings import load_settings
-
     if not conditions.places:
         return None
     try:
@@ -188,8 +179,6 @@ def reopen_session(conditions: Conditions) -> Session | None:
 
 def store_of(folder: Path) -> RunStore | None:
     """Open the runs of an evaluation; None if they are gone."""
-    from vrag.agent.runs.run_store import RunStore
-
     return RunStore(folder / RUNS) if (folder / RUNS).is_dir() else None
 
 
@@ -197,8 +186,6 @@ def page_image_of(session: Session | None) -> Callable[[str, int], Image | None]
     """Return a function that draws a page by file name and number; None without a session."""
     if session is None:
         return None
-    from vrag.errors import VragError
-    from vrag.types import item_id
 
     ids = {document.name: document.id for document in session.documents if document.items}
 

@@ -6,24 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.eval.question_source import open_prepared
+from vrag.cli.eval.job import open_prepared
 from vrag.cli.eval.report import interval_text
-from vrag.cli.indexing import index_documents
+from vrag.cli.session import index_documents
 from vrag.cli.terminal.console import echo, echo_problem, print_result, print_table
-from vrag.cli.terminal.inputs import read_questions
+from vrag.cli.terminal.files import read_questions
+from vrag.embed.embedder import Embedder
+from vrag.embed.registry import DeferredEmbedder
+from vrag.embed.similarity_map import SimilarityMatcher
 from vrag.errors import CaseError, EmbedError
+from vrag.evaluation.relevance import has_gold
+from vrag.evaluation.retrieval import Locate, MatchLocator, RetrievalReport, WordLocator, evaluate_retrieval
+from vrag.evaluation.statistics.summary import Estimate
 from vrag.render.text_format import count
+from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
-
-if TYPE_CHECKING:
-    from vrag.cli.indexing import SearchableDocuments
-    from vrag.evaluation.retrieval import Locate, RetrievalReport
-    from vrag.evaluation.statistics.summary import Estimate
 
 GROUP_MEASURES = (
     "ndcg@5",
@@ -98,9 +99,6 @@ def retrieval(
 
       vrag eval retrieval rag_dataset.json --docs pdf/
     """
-    from vrag.evaluation.relevance import has_gold
-    from vrag.evaluation.retrieval import evaluate_retrieval
-
     if dataset.is_file():
         cases, place, paths = read_questions(dataset), collection, docs or []
         if not paths:
@@ -110,11 +108,11 @@ def retrieval(
         cases, place = prepared.cases(), collection or str(prepared.folder / "collection")
         paths = docs or [prepared.documents]
     report = load_settings(collection=place, ocr=ocr, embedder=embedder, device=device, ranking=ranking)
-    indexed = index_documents(report, paths)
+    session, indexed = index_documents(report, paths)
     if not any(map(has_gold, cases)):
         raise CaseError(f"No question in {dataset} has a gold page.", "Add gold pages: reference_page.")
-    locate = _open_locator(regions, indexed)
-    result = evaluate_retrieval(cases, indexed.session.searcher, indexed.documents, locate=locate)
+    locate = _open_locator(regions, session.searcher, indexed.embedder)
+    result = evaluate_retrieval(cases, session.searcher, indexed.documents, locate=locate)
     facts = result.as_dict()
     if by is not None:
         estimates = {
@@ -125,47 +123,39 @@ def retrieval(
     print_result(facts, lambda: _print_retrieval(result, by), as_json=as_json)
 
 
-def _open_locator(regions: Regions, indexed: SearchableDocuments) -> Locate:
-    from vrag.embed.registry import DeferredEmbedder
-    from vrag.embed.similarity_map import SimilarityMatcher
-    from vrag.evaluation.retrieval import MatchLocator, WordLocator
+def _open_locator(regions: Regions, searcher: Searcher, embedder: Embedder | None) -> Locate:
 
     if regions is Regions.WORDS:
-        return WordLocator(indexed.session.searcher)
-    embedder = indexed.embedder
+        return WordLocator(searcher)
     model = embedder.open() if isinstance(embedder, DeferredEmbedder) else embedder
     if not isinstance(model, SimilarityMatcher):
         reason = (
             f"{model.name} cannot show where a page matches" if model else "The collection has no embedder"
         )
         raise EmbedError(f"{reason}.", "Index the documents with a multi-vector model: --embedder colqwen2")
-    return MatchLocator(indexed.session.searcher, model)
+    return MatchLocator(searcher, model)
 
 
 def _print_retrieval(result: RetrievalReport, by: By | None) -> None:
     print_table(["figure", "value", "95 %", "questions"], _rows(result.estimates, result.estimates))
     if by is not None:
-        _print_groups(result, by)
+        groups = result.estimates_by(by)
+        rows = [
+            (label if at == 0 else "", *row)
+            for label, estimates in groups.items()
+            for at, row in enumerate(_rows(estimates, GROUP_MEASURES))
+        ]
+        if groups:
+            echo()
+            print_table([by.value, "figure", "value", "95 %", "questions"], rows)
+            echo()
+        else:
+            echo(f"No question has a {by.value}.")
     questions, pages = count(len(result.scores), "question"), count(result.pages, "page")
     echo(f"{questions} over {pages} in {result.seconds:.1f} s.")
     echo(f"Left out, without a gold page: {count(result.skipped, 'question')}.")
     for name in result.missing:
         echo_problem(name, "a gold document that is not among the documents")
-
-
-def _print_groups(result: RetrievalReport, by: By) -> None:
-    groups = result.estimates_by(by)
-    if not groups:
-        echo(f"No question has a {by.value}.")
-        return
-    rows = [
-        (label if at == 0 else "", *row)
-        for label, estimates in groups.items()
-        for at, row in enumerate(_rows(estimates, GROUP_MEASURES))
-    ]
-    echo()
-    print_table([by.value, "figure", "value", "95 %", "questions"], rows)
-    echo()
 
 
 def _rows(estimates: Mapping[str, Estimate], names: Iterable[str]) -> Iterator[tuple[str, ...]]:

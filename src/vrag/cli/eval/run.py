@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.eval.job import BenchmarkJob
-from vrag.cli.eval.question_source import open_questions
-from vrag.cli.eval.report import print_summary, write_report
+from vrag.cli.eval.job import BenchmarkJob, open_questions
+from vrag.cli.eval.report import WrittenReport, print_summary, write_report
 from vrag.cli.terminal.console import echo, plain, print_result, warn
 from vrag.cli.terminal.progress import RESUME_NOTE
+from vrag.evaluation.record import CaseOutcome
+from vrag.evaluation.report.labels import judged_by_rules
+from vrag.evaluation.result_store import Evaluation
+from vrag.factory import open_extractor, open_judge
 from vrag.render.text_format import count
-
-if TYPE_CHECKING:
-    from vrag.cli.eval.report import WrittenReport
-    from vrag.evaluation.result_store import Evaluation
 
 OFFLINE = (
     "No model is set: the offline policy answers, the same for every agent."
@@ -30,11 +28,9 @@ STRICT_RULES = (
 
 
 def run(
+    out: opt.RunsOutOption,
     questions: Path = typer.Argument(
         ..., metavar="PREPARED|FILE", help="Output folder of `vrag eval prepare`, or a file of questions."
-    ),
-    out: Path = typer.Option(
-        ..., "--out", "-o", help="Output folder of the runs; an existing one is continued."
     ),
     collections: list[str] | None = typer.Option(
         None,
@@ -69,7 +65,7 @@ def run(
         "--extract/--no-extract",
         help="Let the judge's model shorten long answers before published rules compare them.",
     ),
-    retry_failed: bool = typer.Option(False, "--retry-failed", help="Repeat failed runs."),
+    retry_failed: opt.RetryFailedOption = False,
     embedder: opt.EmbedderOption = None,
     device: opt.DeviceOption = None,
     ranking: opt.RankingOption = None,
@@ -97,8 +93,6 @@ def run(
       vrag eval run held_out.json --collection corpus --out trained --model local:trained/model
     """
     flags = locals()
-    from vrag.factory import open_extractor, open_judge
-
     source = open_questions(questions, limit)
     report = opt.load_flags(flags | {"collections": None} | source.collection_settings(collections or ()))
     open_model = open_extractor if extract else open_judge
@@ -136,9 +130,6 @@ def run(
 
 def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: WrittenReport) -> None:
     """Print how far the work is, what failed, the measures, and where the runs are."""
-    from vrag.evaluation.record import CaseOutcome
-    from vrag.evaluation.report.labels import judged_by_rules
-
     folder = plain(str(job.out))
     if job.rollouts.stopped:
         warn(f"Stopped. {RESUME_NOTE}")
@@ -160,8 +151,6 @@ def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: Writte
 
 def _print_missing_verdicts(evaluation: Evaluation) -> None:
     """Print how many answers the judge's model did not judge or shorten, and why."""
-    from vrag.evaluation.record import CaseOutcome
-
     unjudged = [record.why for record in evaluation.records if record.outcome is CaseOutcome.UNJUDGED]
     extractions = (record.extracted for record in evaluation.records)
     unshortened = [each.why for each in extractions if each is not None and each.answer is None]

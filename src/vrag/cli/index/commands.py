@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.index.transfer import export_index, import_index, publish
+from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
 from vrag.cli.terminal.console import (
+    add_location,
     echo,
     echo_problem,
     out,
@@ -20,16 +20,22 @@ from vrag.cli.terminal.console import (
     print_json,
     print_result,
 )
-from vrag.cli.terminal.hints import add_location
-from vrag.cli.terminal.inputs import parse_path
+from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import index_progress
+from vrag.factory import (
+    documents_under,
+    missing_paths_error,
+    open_for_adding,
+    open_ray,
+    unreadable_error,
+    vector_options,
+)
+from vrag.index import build
+from vrag.index.collection import Collection
+from vrag.index.embed_items import local
+from vrag.index.maintenance import CollectionStatus, RemoveReport
 from vrag.settings import load_settings
-
-if TYPE_CHECKING:
-    from vrag.index.build import AddReport
-    from vrag.index.collection import Collection
-    from vrag.index.maintenance import CollectionStatus, RemoveReport
-    from vrag.types import Document
+from vrag.types import Document
 
 
 class IndexEngine(StrEnum):
@@ -59,9 +65,7 @@ def add(
     visual_tokens: opt.VisualTokensOption = None,
     device: opt.DeviceOption = None,
     engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
-    retry_failed: bool = typer.Option(
-        False, "--retry-failed", help="Retry unchanged files that failed before."
-    ),
+    retry_failed: opt.RetryFailedOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Index new and changed files, and what an earlier run left unfinished.
@@ -80,17 +84,13 @@ def add(
       vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
     """
     report = opt.load_flags(locals())
-    from vrag.factory import documents_under, missing_paths_error, open_for_adding, open_ray, unreadable_error
-    from vrag.index.build import add as add_files
-    from vrag.index.embed_items import local
-
     if error := missing_paths_error(paths):
         raise error
     opened, options, model = open_for_adding(report)
     batch = report.settings.batch
     producer = open_ray(report.settings, model) if engine is IndexEngine.RAY else local(model, batch)
     with index_progress() as progress:
-        added = add_files(
+        added = build.add(
             opened,
             paths,
             options,
@@ -99,22 +99,11 @@ def add(
             progress=progress,
             retry_failed=retry_failed,
         )
-    print_result(_add_facts(added), lambda: print_add_report(added, to=out), as_json=as_json)
+    skipped = [{"path": str(file.path), "reason": file.reason} for file in added.skipped]
+    facts = add_facts(added) | {"skipped": skipped}
+    print_result(facts, lambda: print_add_report(added, to=out), as_json=as_json)
     if not documents_under(opened, paths):
         raise unreadable_error(paths)
-
-
-def _add_facts(added: AddReport) -> dict[str, object]:
-    return {
-        "added": added.added,
-        "changed": added.changed,
-        "unchanged": added.unchanged,
-        "failed": added.failed,
-        "items": added.items,
-        "seconds": round(added.seconds, 3),
-        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
-        "skipped": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in added.skipped],
-    }
 
 
 @app.command()
@@ -125,13 +114,10 @@ def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = F
 
     Example: vrag index status
     """
-    from vrag.factory import vector_options
-    from vrag.index.build import status as status_of
-
     statuses: list[CollectionStatus] = []
     for name in collection or [None]:
         settings = load_settings(collection=name).settings
-        statuses.append(status_of(_open(name), vector_options(settings)))
+        statuses.append(build.status(_open(name), vector_options(settings)))
     if as_json:
         print_json(statuses if len(statuses) > 1 else statuses[0])
         return
@@ -184,9 +170,7 @@ def verify(
 
     Example: vrag index verify --repair
     """
-    from vrag.index.build import verify as verify_collection
-
-    report = verify_collection(_open(collection), repair=repair)
+    report = build.verify(_open(collection), repair=repair)
 
     def render() -> None:
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
@@ -213,9 +197,7 @@ def remove(
 
     Example: vrag index remove ./reports/draft.pdf
     """
-    from vrag.index.build import remove as remove_documents
-
-    _print_removed(remove_documents(_open(collection), targets), as_json=as_json)
+    _print_removed(build.remove(_open(collection), targets), as_json=as_json)
 
 
 @app.command()
@@ -224,9 +206,7 @@ def prune(collection: opt.CollectionOption = None, as_json: opt.JsonOption = Fal
 
     Example: vrag index prune
     """
-    from vrag.index.build import prune as prune_documents
-
-    _print_removed(prune_documents(_open(collection)), as_json=as_json)
+    _print_removed(build.prune(_open(collection)), as_json=as_json)
 
 
 def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
@@ -246,14 +226,11 @@ def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = F
 
     Example: vrag index compact
     """
-    from vrag.index.build import compact as compact_collection
-
-    report = compact_collection(_open(collection))
+    report = build.compact(_open(collection))
     text = f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now."
     print_result(report, lambda: echo(text), as_json=as_json)
 
 
 def _open(collection: str | None) -> Collection:
-    from vrag.index.collection import Collection
 
     return Collection.open(load_settings(collection=collection).settings.collection)

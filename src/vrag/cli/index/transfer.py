@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -23,12 +23,12 @@ from vrag.cli.terminal.console import (
     print_result,
 )
 from vrag.cli.terminal.progress import index_progress
-
-if TYPE_CHECKING:
-    from vrag.embed.embedder import Embedder
-    from vrag.index.location import CollectionHeader
-    from vrag.index.reference.index_import import ImportReport
-    from vrag.settings import Settings
+from vrag.embed.embedder import Embedder
+from vrag.factory import corpus_options, load_embedder
+from vrag.index.build import AddReport
+from vrag.index.collection import Collection
+from vrag.index.location import CollectionHeader
+from vrag.settings import Settings
 
 
 def import_index(
@@ -53,8 +53,6 @@ def import_index(
     Example: vrag index import search_engine/corpus/image_index --files search_engine/corpus/img
     """
     settings = opt.load_flags(locals()).settings
-    from vrag.factory import corpus_options
-    from vrag.index.location import CollectionHeader
     from vrag.index.reference.index_import import import_indexes
 
     header = CollectionHeader.read(Path(settings.collection))
@@ -67,7 +65,37 @@ def import_index(
             embedder=_open_embedder(settings, header),
             progress=progress,
         )
-    print_result(_import_facts(report), lambda: _print_import(report), as_json=as_json)
+
+    def render() -> None:
+        print_add_report(report.added, to=out)
+        echo(
+            f"{report.entries} entries: {len(report.unusable)} unusable, {report.duplicates} duplicates, "
+            f"{report.without_file} whose picture or video was not found."
+        )
+        for problem in report.unusable[:MAX_PROBLEMS]:
+            echo_problem(problem.path.name, problem.reason)
+        if (more := len(report.unusable) - MAX_PROBLEMS) > 0:
+            echo(f"  … and {more} more; --json lists all.")
+        for note in report.notes:
+            echo(("Note: ", "yellow"), plain(note))
+        model = plain(report.embedder.name)
+        if report.embedder.imported:
+            echo(
+                f"The vectors, made by {model}, cannot be searched yet: run the same command with "
+                "--embedder MODEL. You can search words now."
+            )
+        else:
+            echo(f"The vectors are searched with {model}.")
+
+    facts = add_facts(report.added) | {
+        "entries": report.entries,
+        "without_file": report.without_file,
+        "duplicates": report.duplicates,
+        "unusable": [{"path": problem.path, "reason": problem.reason} for problem in report.unusable],
+        "notes": report.notes,
+        "embedder": {"name": report.embedder.name, "imported": report.embedder.imported},
+    }
+    print_result(facts, render, as_json=as_json)
 
 
 def _open_embedder(settings: Settings, header: CollectionHeader | None) -> Embedder | None:
@@ -76,52 +104,22 @@ def _open_embedder(settings: Settings, header: CollectionHeader | None) -> Embed
     A collection from somebody else must not decide where pages and keys are sent: the import then says what
     to name.
     """
-    from vrag.factory import load_embedder
-
     recorded = header.embedder if header else None
     bound = recorded if recorded and not recorded.imported and "://" not in recorded.name else None
     name = settings.embedder or (bound.name if bound else "")
     return load_embedder(settings, name, bound.settings if bound else None) if name else None
 
 
-def _print_import(report: ImportReport) -> None:
-    print_add_report(report.added, to=out)
-    echo(
-        f"{report.entries} entries: {len(report.unusable)} unusable, {report.duplicates} duplicates, "
-        f"{report.without_file} whose picture or video was not found."
-    )
-    for problem in report.unusable[:MAX_PROBLEMS]:
-        echo_problem(problem.path.name, problem.reason)
-    if (more := len(report.unusable) - MAX_PROBLEMS) > 0:
-        echo(f"  … and {more} more; --json lists all.")
-    for note in report.notes:
-        echo(("Note: ", "yellow"), plain(note))
-    model = plain(report.embedder.name)
-    if report.embedder.imported:
-        echo(
-            f"The vectors, made by {model}, cannot be searched yet: run the same command with "
-            "--embedder MODEL. You can search words now."
-        )
-    else:
-        echo(f"The vectors are searched with {model}.")
-
-
-def _import_facts(report: ImportReport) -> dict[str, object]:
-    added = report.added
+def add_facts(added: AddReport) -> dict[str, Any]:
+    """Return the result of indexing for `--json`."""
     return {
-        "entries": report.entries,
-        "items": added.items,
         "added": added.added,
         "changed": added.changed,
         "unchanged": added.unchanged,
         "failed": added.failed,
-        "without_file": report.without_file,
-        "duplicates": report.duplicates,
-        "unusable": [{"path": problem.path, "reason": problem.reason} for problem in report.unusable],
-        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
-        "notes": report.notes,
-        "embedder": {"name": report.embedder.name, "imported": report.embedder.imported},
+        "items": added.items,
         "seconds": round(added.seconds, 3),
+        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
     }
 
 
@@ -150,7 +148,6 @@ def export_index(
     if (faiss is None) == (nodes is None):
         raise typer.BadParameter("Choose one of --faiss DIR and --nodes DIR.")
     settings = opt.load_flags({"collection": collection}).settings
-    from vrag.index.collection import Collection
     from vrag.index.reference.index_export import export_faiss, export_nodes
 
     opened = Collection.open(settings.collection)
@@ -189,7 +186,6 @@ def publish(
     Example: vrag index publish s3://bucket/reports; then: vrag search "revenue" --collection s3://bucket/reports
     """
     settings = opt.load_flags({"collection": collection}).settings
-    from vrag.index.collection import Collection
     from vrag.index.remote.publish import publish as publish_collection
     from vrag.index.remote.qdrant import QdrantStore, is_qdrant
 

@@ -1,8 +1,13 @@
-"""Lines, tables, JSON and errors on the terminal. Text from documents is never read as markup."""
+"""Lines, tables, JSON and errors on the terminal. Text from documents is never read as markup.
+
+Commands in messages are completed so that they work as printed: about the same collection.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from vrag.cli.terminal.hints import add_location
+from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.errors import VragError
@@ -26,6 +31,12 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 MAX_PROBLEMS = 20
 """Files that could not be read, in one report."""
+COMMAND = re.compile(
+    r"vrag (?:(ask|report|runs (?:list|show|replay|export))"
+    r"|search|index (?:add|status|verify|remove|prune|compact))(?= |`|\.|,|$)",
+    re.MULTILINE,
+)
+"""Commands on a collection; those of the group also take the runs of a search server."""
 
 
 def plain(text: str, limit: int = 0) -> str:
@@ -52,11 +63,11 @@ def echo_problem(subject: str, detail: str) -> None:
 
 def print_json(value: object) -> None:
     """Print a JSON value; dataclasses become objects, paths become text."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=_json_value) + "\n")
 
+    def default(value: object) -> Any:  # noqa: ANN401
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
-def _json_value(value: object) -> Any:  # noqa: ANN401
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=default) + "\n")
 
 
 def print_result(value: object, render: Callable[[], None], *, as_json: bool) -> None:
@@ -82,11 +93,7 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 def print_error(error: VragError, status: int) -> int:
-    """Print an error and its hint on standard error, with --json also as an object on standard output.
-
-    Returns:
-        The exit status `status`.
-    """
+    """Print an error and its hint on standard error, with --json also on standard output; return `status`."""
     hint = add_location(error.hint)
     if "--json" in sys.argv:
         with suppress(OSError):  # the error may be that standard output cannot be written
@@ -106,11 +113,7 @@ def print_add_report(
 ) -> None:
     """Print what indexing did, and up to `MAX_PROBLEMS` files that could not be read.
 
-    Args:
-        report: The result of indexing.
-        settings: Settings of the collection, unless the command line names it.
-        to: Console to print on.
-        quiet_when_unchanged: Print nothing if nothing was new.
+    The collection is that of the settings, or the one on the command line.
     """
     news = report.added or report.changed or report.problems or report.skipped
     if quiet_when_unchanged and not news:
@@ -145,3 +148,43 @@ def relative_path(path: Path) -> str:
         return str(path.resolve().relative_to(path.cwd()))
     except ValueError:
         return str(path)
+
+
+def add_location(text: str, settings: Settings | None = None) -> str:
+    """Add the flags to the commands in a message that lead to the collection it is about.
+
+    That is the collection of the settings, or the one on the command line. A message that names a collection
+    already, or means the default one, is not changed.
+    """
+    if not COMMAND.search(text) or any(flag in text for flag in ("--collection", "--search-url")):
+        return text
+    if settings is None:
+        collection = _flag_value("--collection", "-c")
+        server = _flag_value("--search-url")
+    else:
+        default = _location(load_settings().settings)
+        collection, server = _location(settings)
+        if server:
+            collection, server = "", server if server != default[1] else ""
+        elif (collection, server) == default:
+            collection = ""
+    collection_flag = f" --collection {shlex.quote(collection)}" if collection else ""
+    run_flag = f" --search-url {shlex.quote(server)}" if server else collection_flag
+    return COMMAND.sub(lambda match: match[0] + (run_flag if match[1] else collection_flag), text)
+
+
+def _flag_value(*names: str) -> str:
+    """Return the value of an option on the command line, or an empty text."""
+    line = sys.argv[1:]
+    for word, following in zip(line, [*line, ""][1:], strict=True):
+        if word in names:
+            return following
+        if word.startswith(f"{names[0]}="):
+            return word.removeprefix(f"{names[0]}=")
+    return ""
+
+
+def _location(settings: Settings) -> tuple[str, str]:
+    """Return the first collection and the search server; keys inside an address are masked."""
+    shown = settings.model_dump(mode="json", include={"collection", "collections", "search_url"})
+    return (shown["collections"] or [shown["collection"]])[0], shown["search_url"]

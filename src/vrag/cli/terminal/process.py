@@ -31,16 +31,16 @@ def handle_sigterm() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        _sigterm.set()
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
+
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-    _sigterm.set()
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):
-        raise KeyboardInterrupt
-    handler(signal.SIGINT, frame)
+        signal.signal(signal.SIGTERM, interrupt)
 
 
 def sigterm_received() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn
@@ -53,9 +53,17 @@ class ModelStatus:
         self._acting = event.type in ACTION_EVENTS
         self._since = time.monotonic()
 
-    def hidden(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def hidden(self) -> Generator[None]:
         """Hide the line while other lines are printed."""
-        return nullcontext() if self._status is None else _stopped(self._status)
+        if self._status is None:
+            yield
+            return
+        self._status.stop()
+        try:
+            yield
+        finally:
+            self._status.start()
 
     def __rich__(self) -> Text:
         """Render the line; rich calls this about twelve times a second."""
@@ -64,15 +72,6 @@ class ModelStatus:
         text = Text(plain(self._thought)[-100:] or plain(state), "dim")
         text.truncate(max(err.width - 4, 1))
         return text
-
-
-@contextmanager
-def _stopped(status: Status) -> Generator[None]:
-    status.stop()
-    try:
-        yield
-    finally:
-        status.start()
 
 
 @contextmanager
@@ -114,12 +113,21 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
     task = bar.add_task("Reading", total=None, state="")
 
     def report(progress: IndexProgress) -> None:
+        parts = [
+            f"{progress.files_done}/{progress.files} files",
+            f"{progress.items_done} items",
+            f"{progress.rate:.1f}/s",
+        ]
+        if progress.remaining_seconds is not None:
+            parts.append(f"{duration(progress.remaining_seconds)} left")
+        if progress.failed:
+            parts.append(f"{progress.failed} failed")
         bar.update(
             task,
             description=plain(progress.current, 40),
             completed=progress.items_done,
             total=progress.items or None,
-            state=_index_state(progress),
+            state=" · ".join(parts),
         )
 
     try:
@@ -128,16 +136,3 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
     except KeyboardInterrupt:
         err.print(f"\nStopped. {RESUME_NOTE}")
         raise
-
-
-def _index_state(progress: IndexProgress) -> str:
-    parts = [
-        f"{progress.files_done}/{progress.files} files",
-        f"{progress.items_done} items",
-        f"{progress.rate:.1f}/s",
-    ]
-    if progress.remaining_seconds is not None:
-        parts.append(f"{duration(progress.remaining_seconds)} left")
-    if progress.failed:
-        parts.append(f"{progress.failed} failed")
-    return " · ".join(parts)

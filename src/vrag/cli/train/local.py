@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.terminal.inputs import read_questions
+from vrag.cli.terminal.files import read_questions
 from vrag.cli.train.local_jobs import Machine, Reinforcement, Supervision
 from vrag.errors import SettingsError
 from vrag.settings import load_settings

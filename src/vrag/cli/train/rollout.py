@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import duration, echo, plain, print_result, print_table, warn
-from vrag.cli.terminal.inputs import read_questions, warn_missing_documents
+from vrag.cli.terminal.files import read_questions, warn_missing_documents
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import RESUME_NOTE, progress_line
-
-if TYPE_CHECKING:
-    from vrag.rollouts.job import RolloutJob
+from vrag.factory import agent_by_seed, made_with, open_agent, open_session
+from vrag.rollouts.batched_search import BatchedSearcher
+from vrag.rollouts.job import RolloutJob
+from vrag.rollouts.rollout import attempts_of
+from vrag.rollouts.rollout_store import open_rollout_store
 
 
 def rollout(
+    out: opt.RunsOutOption,
     dataset: Path = typer.Argument(..., metavar="CASES", help="Questions: JSON, JSON lines or parquet."),
-    out: Path = typer.Option(
-        ..., "--out", "-o", help="Output folder of the rollouts; an existing one is continued."
-    ),
     samples: int = typer.Option(5, "--samples", "-n", min=1, help="Rollouts per question."),
     agent: opt.AgentOption = None,
     model: opt.ModelOption = None,
@@ -41,7 +40,7 @@ def rollout(
     ),
     concurrency: int = typer.Option(64, min=1, max=4096, help="Maximum rollouts at a time."),
     seconds: float = typer.Option(300.0, min=0.001, help="Time limit of a rollout, in seconds."),
-    retry_failed: bool = typer.Option(False, "--retry-failed", help="Repeat failed rollouts."),
+    retry_failed: opt.RetryFailedOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Roll out every question several times with a served model.
@@ -60,12 +59,6 @@ def rollout(
       vrag train rollout questions.json --out rollouts --samples 8 --concurrency 128 --retry-failed
     """
     settings = opt.load_flags(locals(), token_details=True, model_requests=concurrency).settings
-    from vrag.factory import agent_by_seed, made_with, open_agent, open_session
-    from vrag.rollouts.batched_search import BatchedSearcher
-    from vrag.rollouts.job import RolloutJob
-    from vrag.rollouts.rollout import attempts_of
-    from vrag.rollouts.rollout_store import open_rollout_store
-
     cases = read_questions(dataset)
     session = open_session(settings)
     warn_missing_documents(cases, session.documents)

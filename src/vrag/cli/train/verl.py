@@ -121,12 +121,7 @@ def doctor(
 
 
 def _check_requirements(model: str, data: Path, validation: Path) -> None:
-    """Check quickly whether training can start.
-
-    Raises:
-        MissingExtra: Without verl.
-        TrainingError: If something else is missing.
-    """
+    """Check quickly whether training can start."""
     from importlib.util import find_spec
 
     from vrag.rl.trainers.verl.launch import INSTALL, engine, missing_columns
@@ -148,11 +143,7 @@ def _check_requirements(model: str, data: Path, validation: Path) -> None:
 
 
 def check_gpus() -> None:
-    """Check that there is a GPU: verl itself waits for one without a message.
-
-    Raises:
-        TrainingError: If none is visible, and no cluster is named that may have some.
-    """
+    """Check that there is a GPU: verl itself waits for one without a message."""
     from vrag.rl.trainers.verl.options import library
 
     if not os.environ.get("RAY_ADDRESS") and not library("torch").cuda.device_count():

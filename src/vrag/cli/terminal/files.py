@@ -1,4 +1,7 @@
-"""Output files: written completely or not at all; Markdown with its pictures in a folder next to it."""
+"""Files on the command line: paths, files of questions, and output.
+
+Output is written completely or not at all; Markdown has its pictures in a folder next to it.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,22 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from vrag.cli.terminal.console import echo, plain, relative_path, warn
-from vrag.cli.terminal.inputs import parse_path
-from vrag.errors import RunError
+from vrag.errors import CaseError, RunError
 from vrag.render.exports import Format
+from vrag.render.text_format import count, size
 
 if TYPE_CHECKING:
     from vrag.render.report import Report
+    from vrag.types import Case, Document
 
 STDOUT = "-"
 UNFINISHED = ".part"
@@ -37,17 +42,54 @@ SUFFIXES = {
 }
 
 
+def parse_path(text: str) -> Path:
+    """Parse a path. An empty one is a shell variable that is not set, not the current folder."""
+    if not text:
+        raise typer.BadParameter("The path is empty.")
+    return Path(text)
+
+
+def exists(word: str | Path) -> bool:
+    """Return whether a word names something on disk; a long question is too long for a file name."""
+    try:
+        return os.path.lexists(word)
+    except (OSError, ValueError):
+        return False
+
+
+def read_questions(path: Path, limit: int | None = None) -> list[Case]:
+    """Read the first `limit` questions of a file of any kind that `vrag data convert` reads."""
+    from vrag.datasets.registry import open_cases
+
+    cases = list(islice(open_cases(path)[1], limit))
+    if not cases:
+        raise CaseError(f"{path} has no questions.")
+    return cases
+
+
+def warn_missing_documents(cases: Sequence[Case], documents: Iterable[Document]) -> None:
+    """Print how many questions are about documents that are not searched: asking them is a waste.
+
+    Without documents nothing is known, as where a server searches.
+    """
+    from vrag.evaluation.result_store import searched_for
+
+    searched = searched_for(cases, documents)
+    if searched is None or not searched.absent:
+        return
+    questions = f"{count(searched.questions, 'question')} {'is' if searched.questions == 1 else 'are'}"
+    names = ", ".join(plain(name, 80) for name in searched.absent[:3])
+    more = " …" if len(searched.absent) > 3 else ""
+    warn(f"{questions} about documents that could not be read or are not searched: {names}{more}")
+
+
 def format_of(out: str | None) -> Format | None:
     """Return the format that the suffix of a file stands for, if any."""
     return SUFFIXES.get(Path(out or "").suffix.lower())
 
 
 def check_out(out: str, *, as_json: bool) -> None:
-    """Refuse a place that cannot be written, before any work is done for it.
-
-    Raises:
-        RunError: If the folder does not exist, or the place is a folder.
-    """
+    """Refuse a place that cannot be written, before any work is done for it."""
     if out == STDOUT and as_json:
         raise typer.BadParameter("Standard output can take the document or --json, not both.")
     if out != STDOUT:
@@ -59,14 +101,7 @@ def check_out(out: str, *, as_json: bool) -> None:
 
 
 def save_report(report: Report, out: str, format: Format, *, inline: bool) -> dict[str, Any]:
-    """Write a report to a file, or print it; printed Markdown has its pictures inside.
-
-    Returns:
-        The facts for `--json`.
-
-    Raises:
-        RunError: If a place cannot be written.
-    """
+    """Write a report to a file, or print it with its pictures inside; return the facts for `--json`."""
     facts: dict[str, Any] = {
         "pictures": len(report.image_store.stored_images),
         "missing": len(report.image_store.missing),
@@ -88,11 +123,7 @@ def save_report(report: Report, out: str, format: Format, *, inline: bool) -> di
 
 
 def write_file(out: str, data: bytes) -> dict[str, Any]:
-    """Write a file completely or not at all, or print it; delete what killed writers of it left.
-
-    Raises:
-        RunError: If the place cannot be written.
-    """
+    """Write a file completely or not at all, or print it; delete what killed writers of it left."""
     if out == STDOUT:
         sys.stdout.buffer.write(data)
         return {}
@@ -116,8 +147,6 @@ def write_file(out: str, data: bytes) -> dict[str, Any]:
 
 def print_saved(facts: dict[str, Any], reasons: Iterable[str] = ()) -> None:
     """Print which file was written, and why pictures are missing in it; nothing for printed documents."""
-    from vrag.render.text_format import count, size
-
     if "file" in facts:
         where = f" to {plain(relative_path(Path(facts['file'])))}: {size(facts['bytes'])}"
         folder = f" in {plain(relative_path(Path(facts['folder'])))}" if facts.get("folder") else ""

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.text import Text
 from rich.tree import Tree
 
-from vrag.cli.terminal.console import echo, out, plain, relative_path
-from vrag.cli.terminal.hints import add_location
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.budget import Limits
-    from vrag.agent.events import Event, GraphChanged, MemoryUpdated, RunSettings, SearchReturned
-    from vrag.agent.evidence import Evidence
-    from vrag.agent.memory.memory_graph import Graph, Node
-    from vrag.agent.runs.run_result import RunResult
-    from vrag.agent.runs.run_store import RunState, StoredRun
-    from vrag.settings import Settings
+from vrag.agent import events as e
+from vrag.agent.budget import Limits
+from vrag.agent.events import (
+    Event,
+    GraphChanged,
+    MemoryUpdated,
+    ModelCalled,
+    RunSettings,
+    SearchReturned,
+    StopReason,
+)
+from vrag.agent.evidence import Evidence
+from vrag.agent.memory.memory_graph import Graph, Node
+from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_store import RunState, StoredRun
+from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
+from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED
+from vrag.render.text_format import count
+from vrag.settings import Settings
 
 MAX_TEXT_CHARS, MAX_REPLY_CHARS = 400, 200
 """Characters of what a model wrote that are printed."""
@@ -41,8 +47,6 @@ class RunPrinter:
 
     def print_event(self, event: Event) -> None:
         """Print an event, if it says anything to people."""
-        from vrag.agent import events as e
-
         match event:
             case e.ModelCalled():
                 self._reply, self._repairs = event.reply, event.repairs
@@ -52,7 +56,10 @@ class RunPrinter:
             case e.ActionReturned():
                 self._print_left_out(event.damaged)
             case e.InvalidAction():
-                self._print_refused(event.step, event.reason)
+                self._step = event.step
+                reply = plain(self._reply, MAX_REPLY_CHARS)
+                echo((f"{event.step}. ", "bold"), ("refused ", "yellow"), plain(event.reason))
+                echo("   ", (f"“{reply}”" if reply else "The reply was empty.", "dim"))
             case e.GraphChanged():
                 self._print_summaries(event)
             case e.UsageReported():
@@ -69,8 +76,6 @@ class RunPrinter:
 
     def _print_action(self, event: Event) -> None:
         """Print what the agent thought, did or was shown."""
-        from vrag.agent import events as e
-
         match event:
             case e.ThoughtGiven():
                 self._step = max(self._step, event.step)
@@ -118,12 +123,6 @@ class RunPrinter:
                 self._summarised.add(node.id)
                 self._print_line(event.step, "summary ", (plain(node.summary, MAX_TEXT_CHARS), ""), node.id)
 
-    def _print_refused(self, step: int, reason: str) -> None:
-        self._step = step
-        reply = f"“{plain(self._reply, MAX_REPLY_CHARS)}”" if self._reply.strip() else "The reply was empty."
-        echo((f"{step}. ", "bold"), ("refused ", "yellow"), plain(reason))
-        echo("   ", (reply, "dim"))
-
     def _print_left_out(self, reasons: Sequence[str]) -> None:
         """Print what was found and is not shown, or not completely."""
         for reason in reasons:
@@ -152,14 +151,8 @@ class RunPrinter:
 def print_end(stored: StoredRun, state: RunState, settings: Settings | None = None) -> None:
     """Print how a run ended, and the evidence of its answer.
 
-    Args:
-        stored: The run.
-        state: Whether it is finished.
-        settings: Settings of its collection, unless the command line names it.
+    The settings are those of its collection, unless the command line names it.
     """
-    from vrag.agent.runs.run_result import citations
-    from vrag.render.outcome import OFFLINE, QUOTED
-
     run, started = stored.result, stored.started
     echo("")
     if run.graph is not None and len(run.graph.nodes) > 1:
@@ -193,10 +186,6 @@ def _print_no_answer(
     run: RunResult, run_settings: RunSettings, state: RunState, settings: Settings | None
 ) -> None:
     """Print why there is no answer: nothing was found, the run failed, or it has not ended."""
-    from vrag.agent.events import StopReason
-    from vrag.agent.runs.run_store import RunState
-    from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED
-
     if run.stop_reason is StopReason.ABSTAINED:
         offline = run_settings.policy == OFFLINE
         reason = f"{UNQUOTED} {A_MODEL}" if offline else "nothing that was found answers the question."
@@ -213,8 +202,6 @@ def _print_no_answer(
 
 def _stop_text(run: RunResult, limits: Limits) -> str:
     """Return why there is no answer, and which setting gives a run more room."""
-    from vrag.agent.events import StopReason
-
     match run.stop_reason:
         case StopReason.OUT_OF_STEPS if run.steps and all(step.invalid for step in run.steps):
             return (
@@ -242,9 +229,6 @@ def _stop_text(run: RunResult, limits: Limits) -> str:
 
 def _cost(stored: StoredRun) -> str:
     """Return steps, tokens and time of a run in one line; a call that failed took time too."""
-    from vrag.agent.events import ModelCalled
-    from vrag.render.text_format import count
-
     run = stored.result
     usage = run.usage
     parts = [count(run.calls, "step")]

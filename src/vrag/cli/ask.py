@@ -1,31 +1,34 @@
-"""`vrag ask`: index what is new, ask, print the steps, the answer and its evidence."""
+"""`vrag ask`: index what is new, ask, print the steps, the answer and its evidence, or all as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
+from vrag.agent.events import Event, StopReason, UsageReported
+from vrag.agent.evidence import Evidence
+from vrag.agent.question import Question, QuestionImage
+from vrag.agent.runs.run_result import RunUsage, citations
+from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
-from vrag.cli.ask.run_json import run_as_json
-from vrag.cli.ask.run_printer import RunPrinter, print_end
-from vrag.cli.indexing import open_for_asking
-from vrag.cli.runs import read_run
-from vrag.cli.terminal.console import echo, plain, print_json, print_result, warn
-from vrag.cli.terminal.hints import add_location
-from vrag.cli.terminal.inputs import exists
+from vrag.cli.run_printer import RunPrinter, print_end
+from vrag.cli.session import open_for_asking, read_run
+from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, warn
+from vrag.cli.terminal.files import exists
 from vrag.cli.terminal.progress import model_status
-
-if TYPE_CHECKING:
-    from vrag.agent.events import Event
-    from vrag.agent.question import Question, QuestionImage
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.factory import Session
-    from vrag.settings import SettingsReport
+from vrag.errors import CorpusError
+from vrag.factory import Session, run_store
+from vrag.settings import SettingsReport
+from vrag.telemetry import observer_from_environment
 
 ANSWERED, FAILED, ABSTAINED = 0, 1, 3
 """Exit statuses."""
+NODE_FIELDS = ("id", "kind", "parents", "query", "summary")
+IMAGE_FIELDS = ("item", "document", "page", "label", "box", "seconds")
+USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "visual_tokens", "pixels")
 
 
 def ask(
@@ -96,16 +99,7 @@ def answer_question(
     after: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Answer a question in the terminal; without paths, from the whole collection.
-
-    Raises:
-        typer.Exit: Always, with the exit status of `vrag ask`.
-    """
-    from vrag.agent.events import StopReason
-    from vrag.agent.question import Question
-    from vrag.agent.runs.run_store import RunState
-    from vrag.factory import run_store
-
+    """Answer a question in the terminal; without paths, from the whole collection."""
     previous_run = read_run(run_store(report.settings), after) if after else None
     try:
         session = open_for_asking(report, paths)
@@ -151,14 +145,7 @@ def _split_words(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
 
 
 def _open_image(path: Path) -> QuestionImage:
-    """Open a picture that belongs to the question.
-
-    Raises:
-        CorpusError: If it is not a picture that a model can be shown.
-    """
-    from vrag.agent.question import QuestionImage
-    from vrag.errors import CorpusError
-
+    """Open a picture that belongs to the question."""
     try:
         return QuestionImage.of(path.read_bytes())
     except OSError as error:
@@ -181,14 +168,7 @@ def _find_unchanged_documents(run: StoredRun, session: Session) -> frozenset[str
 
 
 def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
-    """Ask the question, and print the steps unless `quiet`.
-
-    Raises:
-        KeyboardInterrupt: If the user stops it. What was done by then is kept and reported.
-    """
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.telemetry import observer_from_environment
-
+    """Ask the question, and print the steps unless `quiet`."""
     events: list[Event] = []
     observers = (events.append, *filter(None, [observer_from_environment()]))
     printer, agent = RunPrinter(), session.agent()
@@ -209,3 +189,57 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
                 print_json(run_as_json(StoredRun(recording.id, recording.directory, tuple(events))))
             raise
     return StoredRun(recording.id, recording.directory, tuple(events))
+
+
+def run_as_json(stored: StoredRun) -> dict[str, Any]:
+    """Return question, answer, evidence, steps, memory graph and cost of a run."""
+    run = stored.result
+    cited = citations(run.evidence, stored.started.settings, answered=run.answer is not None)
+    return {
+        "question": run.question,
+        "answer": run.answer,
+        "stop_reason": run.stop_reason,
+        "evidence": [_evidence(evidence, stored) for evidence in cited.rests],
+        "looked_at": [_evidence(evidence, stored) for evidence in cited.besides],
+        "unsupported": list(run.unsupported),
+        "steps": [
+            {
+                "step": step.number,
+                "thought": step.thought,
+                "search": None if step.action else step.query,
+                **_fields(step, ("crop", "action", "node", "invalid")),
+                "repaired": list(step.repairs),
+                "usage": step.usage
+                and {**_usage(step.usage), **_fields(step.usage, ("memory_tokens", "fresh_tokens"))},
+                "shown": [_fields(image, IMAGE_FIELDS) for image in step.shown],
+            }
+            for step in run.steps
+        ],
+        "graph": run.graph and [_fields(node, NODE_FIELDS) for node in run.graph.nodes],
+        "usage": {"steps": run.calls, **_usage(run.usage), "seconds": round(run.seconds, 4)},
+        "failure": run.failure,
+        "notices": list(stored.started.notices),
+        "run": stored.id,
+    }
+
+
+def _fields(record: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _evidence(evidence: Evidence, run: StoredRun) -> dict[str, Any]:
+    crop = evidence.crop_sha256
+    return {
+        **_fields(evidence, ("item", "document", "page", "kind", "box", "seconds", "node")),
+        "crop": str(run.file(crop)) if crop else None,
+        "quote": evidence.quote,
+    }
+
+
+def _usage(usage: RunUsage | UsageReported) -> dict[str, Any]:
+    return {
+        **_fields(usage, USAGE_FIELDS),
+        "seconds": round(usage.seconds, 4),
+        "model_seconds": round(usage.model_seconds, 4),
+        "cost": usage.cost,
+    }

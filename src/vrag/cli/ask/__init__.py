@@ -1,1 +1,0 @@
-"""`vrag ask`: the command, several questions at once, and the printed course of a run."""

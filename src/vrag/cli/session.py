@@ -1,0 +1,45 @@
+"""Sessions that commands open, after they have indexed what is new, and the runs that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from vrag import factory
+from vrag.agent.runs.run_store import RunStore, StoredRun
+from vrag.cli.terminal.console import print_add_report
+from vrag.cli.terminal.progress import index_progress
+from vrag.errors import RunError
+from vrag.factory import IndexedDocuments, Session, open_session
+from vrag.factory.session import open_documents
+from vrag.settings import SettingsReport
+
+NO_RUNS = "No questions have been asked yet."
+NO_RUNS_HINT = 'Try: vrag ask ./my-documents "…"'
+
+
+def index_documents(report: SettingsReport, paths: Sequence[Path]) -> tuple[Session, IndexedDocuments]:
+    """Index new and changed files under the paths, and open a session that searches their collection."""
+    print_added = partial(print_add_report, settings=report.settings, quiet_when_unchanged=True)
+    with index_progress() as progress:
+        indexed = factory.index_documents(report, paths, progress=progress, on_added=print_added)
+    settings = report.settings.model_copy(update={"collections": ()})  # the documents are in one collection
+    return open_session(settings, indexed.embedder), indexed
+
+
+def open_for_asking(report: SettingsReport, paths: list[Path]) -> Session:
+    """Index what is new under the paths, and open a session for questions; wrong settings show first."""
+    print_added = partial(print_add_report, settings=report.settings, quiet_when_unchanged=True)
+    with index_progress() as progress:
+        return open_documents(report, paths, progress=progress, on_added=print_added)
+
+
+def read_run(store: RunStore, run: str) -> StoredRun:
+    """Read a run by its id, the beginning of one, or `last`."""
+    if run == "last" and not store.ids():
+        raise RunError(NO_RUNS, NO_RUNS_HINT)
+    try:
+        return store.read(run)
+    except RunError as error:
+        raise RunError(error.message, error.hint or "Ask again.") from error
