@@ -144,7 +144,7 @@ def _open_page(page: str, settings: Settings) -> tuple[Image, Collection | None]
     """Open the picture file of that name, or else the picture of the item and its collection."""
     if not Path(page).is_file():
         collection = Collection.open(settings.collection)
-        return collection.image(collection.item(page)), collection
+        return collection.image(page), collection
     try:
         with open_picture(Path(page), settings.max_pixels) as image:
             return image.convert("RGB"), None
