@@ -13,10 +13,11 @@ import itertools
 import json
 import random
 import time
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -24,14 +25,9 @@ import httpx
 from vrag.chat.completion import Call, ChatTimeouts, RequestRefused
 from vrag.chat.errors import CLOSED, ErrorResponse, RetryableError, failure_of, reach_hint
 from vrag.chat.http_clients import ConcurrencyLimit, Connections, base_of, checked_key, read_body
-from vrag.chat.messages import ChatOptions, ChatReply, ChatRetry, ServedModel
+from vrag.chat.messages import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.chat.request import RENAMED
 from vrag.errors import ModelError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
-    from vrag.chat.messages import ChatDelta, ChatMessage
 
 _LIST_TIMEOUT_SECONDS = 10.0
 _MIN_REPORTED_SECONDS = 1.0
@@ -135,7 +131,11 @@ class OpenAIChat:
                     async for part in parts:
                         yield part
             except RequestRefused as refused:
-                raise await self._refusal(refused) from None
+                hint = self._hint(refused.status)
+                if refused.status == HTTPStatus.NOT_FOUND:
+                    hint = await self._model_names() or hint
+                    hint = hint or "Check the base URL and the name of the model."
+                raise type(refused.error)(refused.error.message, hint or refused.error.hint) from None
             except RetryableError as error:
                 failure = error
             else:
@@ -185,12 +185,11 @@ class OpenAIChat:
             raise ModelError(error.message, self._hint(status) or error.hint)
         try:
             entries: Any = json.loads(body)["data"]
+            models = [(entry["id"], entry.get("max_model_len")) for entry in entries]
             return tuple(
-                ServedModel(
-                    entry["id"], length if type(length := entry.get("max_model_len")) is int else None
-                )
-                for entry in entries
-                if isinstance(entry["id"], str)
+                ServedModel(name, length if type(length) is int else None)
+                for name, length in models
+                if isinstance(name, str)
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(
@@ -207,15 +206,15 @@ class OpenAIChat:
         pause = failure.asked + random.uniform(0, bound)
         return pause if pause < call.seconds_left else None
 
-    async def _refusal(self, refused: RequestRefused) -> ModelError:
-        """The error of a request that the server refuses, with a hint from what the client knows."""
-        hint = self._hint(refused.status)
-        if refused.status == HTTPStatus.NOT_FOUND:
-            try:
-                hint = _offer(await self.models())
-            except ModelError:
-                hint = hint or "Check the base URL and the name of the model."
-        return type(refused.error)(refused.error.message, hint or refused.error.hint)
+    async def _model_names(self) -> str:
+        """A sentence that lists the server's models; empty if it does not list them."""
+        try:
+            names = [model.name for model in await self.models()]
+        except ModelError:
+            return ""
+        listed, more = names[:_MAX_LISTED_MODELS], len(names) - _MAX_LISTED_MODELS
+        rest = f" and {more} more" if more > 0 else ""
+        return f"It offers: {', '.join(listed)}{rest}." if names else "The server has no model."
 
     def _hint(self, status: int) -> str:
         if status in CLOSED:
@@ -228,14 +227,6 @@ class OpenAIChat:
         if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED} and not versioned:
             return f"Most servers need /v1 at the end: {self.base_url}/v1."
         return ""
-
-
-def _offer(served: Sequence[ServedModel]) -> str:
-    names = [model.name for model in served]
-    more = f" and {len(names) - _MAX_LISTED_MODELS} more" if len(names) > _MAX_LISTED_MODELS else ""
-    return (
-        f"It offers: {', '.join(names[:_MAX_LISTED_MODELS])}{more}." if names else "The server has no model."
-    )
 
 
 def _final_error(failure: RetryableError) -> ModelError:

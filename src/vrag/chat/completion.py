@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -65,12 +65,7 @@ class ChatTimeouts:
 
 
 class RequestRefused(Exception):
-    """The server refuses the request; retries do not help.
-
-    Args:
-        status: Status of the response.
-        error: The error to raise.
-    """
+    """The server refuses the request; retries do not help. `error` is the error to raise."""
 
     def __init__(self, status: int, error: ModelError) -> None:
         super().__init__(error.message)
@@ -118,6 +113,8 @@ class Call:
     async def attempt(self, client: httpx.AsyncClient) -> AsyncGenerator[ChatDelta | ChatReply, None]:
         """Makes the call. Fields that the server refuses are left out if possible.
 
+        Once the model has given a finish reason, any failure costs no more than the usage.
+
         Raises:
             RetryableError: If the failure is temporary.
             RequestRefused: If the server refuses the request.
@@ -125,23 +122,32 @@ class Call:
         """
         self._builder, self._in_one, self._complete = ReplyBuilder(self.max_characters), False, False
         response = await self._send(client)
-        try:
-            async with aclosing(self._deltas(response)) as deltas:
-                async for delta in deltas:
+        async with aclosing(response), aclosing(self._chunks(response)) as chunks:
+            while True:
+                try:
+                    chunk = await anext(chunks, None)
+                    deltas = self._builder.add(chunk) if chunk is not None else []
+                except (RetryableError, MalformedChunk, StreamedError, LineTooLong, ReplyTooLong) as failure:
+                    if self._builder.finish is None or isinstance(failure, ReplyTooLong):
+                        raise self._stream_error(failure) from failure
+                    break
+                if chunk is None:
+                    break
+                if deltas or self._builder.finish is not None:
+                    self._waited = 0.0
+                for delta in deltas:
                     yield delta
-        finally:
-            await response.aclose()
         yield self._reply()
 
     async def _send(self, client: httpx.AsyncClient) -> httpx.Response:
         """The response that contains a reply, with its body unread."""
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         while True:
             self._waited = 0.0
             try:
                 body = request_body(self.model, self.messages, self.options, self.without)
             except ValueError as error:
                 raise ModelError(f"The options of the call cannot be sent: {error}.") from error
-            headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
             url = f"{self.server}/chat/completions"
             request = client.build_request("POST", url, content=body, headers=headers)
             response = await self._wait_for(client.send(request, stream=True))
@@ -161,40 +167,14 @@ class Call:
 
     async def _read_error(self, response: httpx.Response) -> ErrorResponse:
         body = bytearray()
-        try:
-            async with aclosing(_raw(response)) as raw:
+        with suppress(RetryableError, ModelError):  # the status is enough
+            async with aclosing(response), aclosing(_raw(response)) as raw:
                 while len(body) < _MAX_ERROR_BYTES and (data := await self._wait_for(anext(raw, b""))):
                     body += data
-        except (RetryableError, ModelError):
-            pass  # the status is enough
-        finally:
-            await response.aclose()
         if response.status_code in CLOSED:
             body.clear()
         asked = seconds_asked(response.headers, time.time())
         return ErrorResponse.of(response.status_code, bytes(body[:_MAX_ERROR_BYTES]), self.key, asked)
-
-    async def _deltas(self, response: httpx.Response) -> AsyncGenerator[ChatDelta, None]:
-        """The pieces of the reply until the stream ends.
-
-        Once the model has given a finish reason, any failure costs no more than the usage.
-        """
-        builder = self._builder
-        async with aclosing(self._chunks(response)) as chunks:
-            while True:
-                try:
-                    chunk = await anext(chunks, None)
-                    deltas = builder.add(chunk) if chunk is not None else []
-                except (RetryableError, MalformedChunk, StreamedError, LineTooLong, ReplyTooLong) as failure:
-                    if builder.finish is None or isinstance(failure, ReplyTooLong):
-                        raise self._stream_error(failure) from failure
-                    return
-                if chunk is None:
-                    return
-                if deltas or builder.finish is not None:
-                    self._waited = 0.0
-                for delta in deltas:
-                    yield delta
 
     async def _chunks(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
         """The data of the stream's events, up to its end."""
@@ -231,9 +211,8 @@ class Call:
     async def _wait_for(self, step: Awaitable[T]) -> T:
         """The next step of the server, within its time limit.
 
-        Raises:
-            RetryableError: If it takes too long, or the connection fails.
-            ModelError: If the time of the whole call is over.
+        Raises `RetryableError` if it takes too long or the connection fails, `ModelError` if the time of the
+        whole call is over.
         """
         seconds, late = self._time_limit()
         started = time.monotonic()
@@ -288,11 +267,8 @@ class Call:
             case StreamedError():
                 error_response = ErrorResponse.in_stream(failure.body, self.key)
                 error = failure_of(error_response, self.server)
-                return (
-                    error
-                    if isinstance(error, RetryableError)
-                    else RequestRefused(error_response.status, error)
-                )
+                temporary = isinstance(error, RetryableError)
+                return error if temporary else RequestRefused(error_response.status, error)
             case MalformedChunk() if self._in_one:
                 return self._format_error()
             case MalformedChunk():
@@ -300,10 +276,8 @@ class Call:
             case LineTooLong():
                 return ModelError(f"{self.server} sent a line of more than {_MAX_LINE_BYTES:,} bytes.")
             case ReplyTooLong():
-                return ModelError(
-                    f"The reply of {self.model} is longer than {self.max_characters:,} characters.",
-                    "Limit it with VRAG_MAX_TOKENS.",
-                )
+                message = f"The reply of {self.model} is longer than {self.max_characters:,} characters."
+                return ModelError(message, "Limit it with VRAG_MAX_TOKENS.")
             case _:
                 return failure
 
@@ -312,11 +286,7 @@ class Call:
         return RetryableError(ModelError(message, "Check the base URL."), times=1)
 
     def _reply(self) -> ChatReply:
-        """The complete reply.
-
-        Raises:
-            RetryableError: If it is incomplete.
-        """
+        """The complete reply. Raises `RetryableError` if it is incomplete."""
         finish = self._builder.finish
         if finish is None and not self._builder.recognized:
             raise self._format_error()
@@ -334,10 +304,8 @@ def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
 
 
 async def _drain(raw: AsyncGenerator[bytes, None]) -> None:
-    """Reads the rest after the end of the stream."""
-    try:
+    """Reads the rest after the end of the stream; a connection where that fails is not kept."""
+    with suppress(TimeoutError, httpx.HTTPError, OSError):
         async with asyncio.timeout(_DRAIN_TIMEOUT_SECONDS):
             async for _ in raw:
                 pass
-    except (TimeoutError, httpx.HTTPError, OSError):
-        pass  # then the connection is not kept

@@ -6,15 +6,13 @@ import json
 import re
 import socket
 import ssl
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from vrag.errors import ContextTooLong, ModelError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 """Statuses for a wrong key. Their messages are not repeated: they may contain parts of the key."""
@@ -64,13 +62,10 @@ _QUOTA_SPENT = re.compile(r"insufficient_quota|exceeded your current quota", re.
 
 
 class RetryableError(Exception):
-    """A temporary failure.
+    """A temporary failure: `error` is raised after the last retry, of which there are `times` at most.
 
-    Args:
-        error: The error to raise after the last retry.
-        asked: Pause that the server asks for, in seconds.
-        everyone: Whether the failure concerns all calls to the server.
-        times: Maximum number of retries, however many are allowed otherwise.
+    `asked` is the pause that the server asks for, in seconds; `everyone` is true if the failure concerns all
+    calls to the server.
     """
 
     def __init__(
@@ -97,7 +92,13 @@ class ErrorResponse:
     @classmethod
     def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> ErrorResponse:
         """Reads an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy. Redacts the key."""
-        message = _message(body)
+        problem = _problem(body)
+        fields = [problem.get("message"), problem.get("error"), problem.get("detail")]
+        message = next((str(value) for value in fields if value), "")
+        code = problem.get("code") or problem.get("type")
+        if message and isinstance(code, str) and code not in message:
+            message = f"{message} [{code}]"
+        message = message or body.decode("utf-8", "replace")
         if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
             message = message.replace(key, "…")
         line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
@@ -165,27 +166,17 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def seconds_asked(headers: Mapping[str, str], now: float) -> float:
     """The pause that a server asks for, in seconds; 0 if it asks for none or the value is nonsense.
 
-    It stands in `retry-after-ms` (OpenAI), or in `retry-after`, as seconds or as a date.
-
-    Args:
-        headers: Headers of the response.
-        now: Seconds since 1970.
+    It stands in `retry-after-ms` (OpenAI), or in `retry-after`, as seconds or as a date; `now` is in seconds
+    since 1970.
     """
-    milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after", "")
-    seconds = _number(value)
-    if seconds is not None:
-        return seconds
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(name, "").strip()
+        if re.fullmatch(r"\d{1,12}(\.\d{0,9})?", value):
+            return float(value) / unit
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
     except (ValueError, OverflowError):
         return 0.0
-
-
-def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\s*\d{1,12}(\.\d{0,9})?\s*", text) else None
 
 
 def _hint(status: int, message: str) -> str:
@@ -202,21 +193,9 @@ def _hint(status: int, message: str) -> str:
 def _problem(body: bytes) -> dict[str, Any]:
     """The JSON object that describes the error; empty if there is none."""
     try:
-        whole: object = json.loads(body)
+        parsed: Any = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(whole, dict):
-        return {}
-    fields = cast("dict[str, Any]", whole)
-    inner: object = fields.get("error")
+    fields = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+    inner: Any = fields.get("error")
     return cast("dict[str, Any]", inner) if isinstance(inner, dict) else fields
-
-
-def _message(body: bytes) -> str:
-    problem = _problem(body)
-    fields = [problem.get("message"), problem.get("error"), problem.get("detail")]
-    message = next((str(value) for value in fields if value), "")
-    code = problem.get("code") or problem.get("type")
-    if message and isinstance(code, str) and code not in message:
-        return f"{message} [{code}]"
-    return message or body.decode("utf-8", "replace")

@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import ssl
 import threading
 import time
 from collections import deque
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
 
 from vrag.errors import SettingsError
 from vrag.providers import reachable
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncGenerator
 
 _ENDPOINT = "/chat/completions"
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
@@ -57,11 +54,7 @@ class _Pool:
 class Connections:
     """The HTTP clients of one server. Each event loop has its own, since connections belong to a loop.
 
-    Args:
-        base: Address of the server, as returned by `base_of`.
-        key: Bearer token, if the server needs one.
-        connect: Timeout for a connection in seconds.
-        kept: Maximum number of idle connections per loop.
+    `connect` is the timeout for a connection in seconds, `kept` the maximum number of idle ones per loop.
     """
 
     def __init__(self, base: str, key: str | None, connect: float, kept: int) -> None:
@@ -74,6 +67,11 @@ class Connections:
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
         self._lock = threading.Lock()
 
+    @cached_property
+    def _ssl(self) -> ssl.SSLContext:
+        """Created once: it takes tens of milliseconds, and every run of the sync API has its own loop."""
+        return httpx.create_ssl_context()
+
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
         """A client of the running loop, held open for one call."""
@@ -84,7 +82,17 @@ class Connections:
             pool = self._pools.setdefault(loop, _Pool())
         client = next((c for c in pool.clients if c.calls < _MAX_CALLS_PER_CLIENT), None)
         if client is None:
-            pool.clients.append(client := _Client(self._new_client()))
+            client = _Client(
+                httpx.AsyncClient(
+                    headers=self._headers,
+                    timeout=self._timeout,
+                    limits=self._limits,
+                    verify=self._ssl,
+                    follow_redirects=False,  # the key goes nowhere else
+                    trust_env=not is_loopback(self._base),  # a proxy is for remote servers
+                )
+            )
+            pool.clients.append(client)
         client.calls += 1
         try:
             yield client.http
@@ -107,29 +115,11 @@ class Connections:
         for client in pool.clients:
             await client.http.aclose()
 
-    def _new_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            headers=self._headers,
-            timeout=self._timeout,
-            limits=self._limits,
-            verify=self._ssl,
-            follow_redirects=False,  # the key goes nowhere else
-            trust_env=not is_loopback(self._base),  # a proxy is for remote servers
-        )
-
-    @cached_property
-    def _ssl(self) -> ssl.SSLContext:
-        """Created once: it takes tens of milliseconds, and every run of the sync API has its own loop."""
-        return httpx.create_ssl_context()
-
 
 class ConcurrencyLimit:
-    """A limit of simultaneous calls that can also be paused.
+    """A limit of simultaneous calls, `places`, that can also be paused.
 
     Shared by event loops in any number of threads, which `asyncio.Semaphore` cannot be.
-
-    Args:
-        places: Maximum number of simultaneous calls.
     """
 
     def __init__(self, places: int) -> None:
@@ -182,11 +172,9 @@ class ConcurrencyLimit:
         with self._lock:
             while self._waiting:
                 future = self._waiting.popleft()
-                try:
+                with suppress(RuntimeError):  # its loop is closed: nobody waits there
                     future.get_loop().call_soon_threadsafe(_grant, future)
-                except RuntimeError:  # its loop is closed: nobody waits there
-                    continue
-                return
+                    return
             self._free += 1
 
 
@@ -200,8 +188,7 @@ async def read_body(
 ) -> tuple[int, bytes]:
     """Sends a request and returns status and body of the response.
 
-    Raises:
-        httpx.HTTPError: If there is no response, or it is longer than 4 MiB.
+    Raises `httpx.HTTPError` if there is no response, or it is longer than 4 MiB.
     """
     async with client.stream(method, url, json=body) as response:
         data = bytearray()
@@ -232,9 +219,8 @@ def base_of(url: str) -> str:
     if "@" in url:
         raise SettingsError("The base URL of the model contains a user name.", "Use a key instead.")
     if not usable or parts.query or parts.fragment:
-        raise SettingsError(
-            f"{url!r} is not the base URL of a model server.", "It looks like http://localhost:8002/v1."
-        )
+        message = f"{url!r} is not the base URL of a model server."
+        raise SettingsError(message, "It looks like http://localhost:8002/v1.")
     return text
 
 
@@ -246,9 +232,8 @@ def checked_key(key: str | None, variable: str) -> str | None:
     """
     stripped = (key or "").strip()
     if not stripped.isascii() or not all(c.isprintable() and c != " " for c in stripped):
-        raise SettingsError(
-            "The key of the model server contains a character that no key has.", f"Correct {variable}."
-        )
+        message = "The key of the model server contains a character that no key has."
+        raise SettingsError(message, f"Correct {variable}.")
     return stripped or None
 
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
 
 from vrag.chat.http_clients import is_loopback, read_body
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ARCHITECTURES = {
     "qwen2_vl": "qwen2-vl",
@@ -97,11 +95,18 @@ async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> Mod
         case "vllm" | "sglang":
             return _of_root(listed, "vLLM" if owner == "vllm" else "SGLang", model)
         case "organization_owner":
-            return _of_lm_studio(await _json(client, "GET", f"{origin}/api/v0/models"), model)
+            entry = read_listed(await _json(client, "GET", f"{origin}/api/v0/models"), model)
+            sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(entry.get("type")))
+            return ModelIdentity("LM Studio", _text(entry.get("arch")), sees=sees) if entry else None
         case "llamacpp":
-            return _of_llama_cpp(await _json(client, "GET", f"{origin}/props"))
+            props = _fields(await _json(client, "GET", f"{origin}/props"))
+            vision = _fields(props.get("modalities")).get("vision")
+            sees = vision if isinstance(vision, bool) else None
+            return ModelIdentity("llama.cpp", weights=_text(props.get("model_path")), sees=sees)
         case _ if isinstance(listed.get("architecture"), dict):
-            return _of_open_router(listed)
+            takes = _fields(listed["architecture"]).get("input_modalities")
+            sees = "image" in takes if isinstance(takes, list) else None
+            return ModelIdentity("OpenRouter", weights=_text(listed.get("hugging_face_id")), sees=sees)
         case _ if urlsplit(base_url).path == "/v1" and urlsplit(base_url).scheme == "http":
             shown = await _json(client, "POST", f"{origin}/api/show", {"model": model})
             return _of_ollama(shown) or _of_root(listed, "", model)
@@ -123,28 +128,9 @@ def _entries(answer: object) -> list[dict[str, Any]]:
 
 
 def _of_root(listed: Mapping[str, Any], program: str, model: str) -> ModelIdentity | None:
-    root = listed.get("root")
-    weights = root if isinstance(root, str) and root != model else ""
+    root = _text(listed.get("root"))
+    weights = "" if root == model else root
     return ModelIdentity(program, weights=weights) if program or weights else None
-
-
-def _of_lm_studio(answer: object, model: str) -> ModelIdentity | None:
-    listed = read_listed(answer, model)
-    if not listed:
-        return None
-    kind, architecture = listed.get("type"), listed.get("arch")
-    sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(kind))
-    return ModelIdentity("LM Studio", architecture if isinstance(architecture, str) else "", sees=sees)
-
-
-def _of_llama_cpp(answer: object) -> ModelIdentity:
-    props = _fields(answer)
-    path, vision = props.get("model_path"), _fields(props.get("modalities")).get("vision")
-    return ModelIdentity(
-        "llama.cpp",
-        weights=path if isinstance(path, str) else "",
-        sees=vision if isinstance(vision, bool) else None,
-    )
 
 
 def _of_ollama(answer: object) -> ModelIdentity | None:
@@ -153,20 +139,13 @@ def _of_ollama(answer: object) -> ModelIdentity | None:
     architecture = info.get("general.architecture") or details.get("family")
     if not isinstance(architecture, str):
         return None
-    can = shown.get("capabilities")
-    sees = "vision" in can if isinstance(can, list) else None
-    parent = details.get("parent_model")
-    return ModelIdentity("Ollama", architecture, parent if isinstance(parent, str) else "", sees)
+    capabilities = shown.get("capabilities")
+    sees = "vision" in capabilities if isinstance(capabilities, list) else None
+    return ModelIdentity("Ollama", architecture, _text(details.get("parent_model")), sees)
 
 
-def _of_open_router(listed: Mapping[str, Any]) -> ModelIdentity:
-    takes = _fields(listed["architecture"]).get("input_modalities")
-    weights = listed.get("hugging_face_id")
-    return ModelIdentity(
-        "OpenRouter",
-        weights=weights if isinstance(weights, str) else "",
-        sees="image" in takes if isinstance(takes, list) else None,
-    )
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _fields(value: object) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 ChatRole = Literal["system", "user", "assistant"]
 """The author of a message."""

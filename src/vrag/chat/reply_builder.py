@@ -32,11 +32,7 @@ class ReplyTooLong(Exception):
 
 
 class StreamedError(Exception):
-    """An error of the server in place of a chunk.
-
-    Args:
-        body: The error as JSON.
-    """
+    """An error of the server, as JSON, in place of a chunk."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__("an error in the stream")
@@ -44,14 +40,11 @@ class StreamedError(Exception):
 
 
 class EventReader:
-    """A reader of server-sent events with a limit for their length.
+    """A reader of server-sent events with a limit for the length of a line in bytes.
 
     Lines end with LF or CRLF. Comments and fields other than `data` are ignored: this protocol does not use
     them. Every line of data counts as an event of its own, since a chat server sends JSON on one line, and
     some servers leave out the empty line between events.
-
-    Args:
-        limit: Maximum length of a line in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -60,11 +53,7 @@ class EventReader:
         """The line that has not ended yet."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The data of the events that these bytes complete.
-
-        Raises:
-            LineTooLong: If a line is.
-        """
+        """The data of the events that these bytes complete. Raises `LineTooLong` if a line is."""
         *pieces, rest = data.split(b"\n")
         events: list[bytes] = []
         for piece in pieces:
@@ -126,7 +115,13 @@ class ReplyBuilder:
             StreamedError: If it is an error.
             ReplyTooLong: If the reply has become longer than allowed.
         """
-        chunk = _parse_object(data)
+        try:
+            parsed: object = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise MalformedChunk from error
+        if not isinstance(parsed, dict):
+            raise MalformedChunk
+        chunk = cast("dict[str, Any]", parsed)
         if chunk.get("error") or chunk.get("object") == "error":
             raise StreamedError(data)
         self._usage = _object(chunk.get("usage")) or self._usage
@@ -137,7 +132,13 @@ class ReplyBuilder:
         # The choice with number 0, or without one; there is none in a chunk of usage.
         choices = _objects(chunk.get("choices"))
         choice = next((choice for choice in choices if not choice.get("index")), dict[str, Any]())
-        self._add_tokens(choice)
+        if (given := choice.get("token_ids")) is not None and self._ids is not None:
+            ids = _ids(given)
+            self._ids = None if ids is None else self._ids + ids
+        content = _object(choice.get("logprobs")).get("content")
+        if content is not None and self._logprobs is not None:
+            logprobs = _logprobs(content)
+            self._logprobs = None if logprobs is None else self._logprobs + logprobs
         deltas = self._add_delta(_object(choice.get("delta")) or _object(choice.get("message")))
         self.finish = _name(choice.get("finish_reason")) or self.finish
         return deltas
@@ -211,31 +212,12 @@ class ReplyBuilder:
         call.arguments += written
         return len(written) + 1
 
-    def _add_tokens(self, choice: dict[str, Any]) -> None:
-        if (given := choice.get("token_ids")) is not None and self._ids is not None:
-            ids = _ids(given)
-            self._ids = None if ids is None else self._ids + ids
-        content = _object(choice.get("logprobs")).get("content")
-        if content is not None and self._logprobs is not None:
-            logprobs = _logprobs(content)
-            self._logprobs = None if logprobs is None else self._logprobs + logprobs
-
 
 def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _parse_object(data: bytes) -> dict[str, Any]:
-    try:
-        chunk: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise MalformedChunk from error
-    if not isinstance(chunk, dict):
-        raise MalformedChunk
-    return cast("dict[str, Any]", chunk)
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -260,11 +242,8 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    return (
-        "".join(filter(str.isprintable, _text(value)[:_MAX_NAME_CHARACTERS]))
-        if isinstance(value, str)
-        else ""
-    )
+    name = _text(value)[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else ""
+    return "".join(filter(str.isprintable, name))
 
 
 def _count(value: object) -> int | None:

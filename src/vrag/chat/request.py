@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from pydantic_core import to_json
 
 from vrag.chat.messages import ChatMessage, ChatOptions, ChatText, ThinkingSwitch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 RENAMED = "max_tokens"
 """Newer models of OpenAI call it `max_completion_tokens`."""
@@ -28,18 +26,21 @@ _ONLY_DEFAULT = re.compile(r"'(temperature|top_p)' (?:does not support|is not su
 def request_body(
     model: str, messages: Sequence[ChatMessage], options: ChatOptions, without: frozenset[str] = frozenset()
 ) -> bytes:
-    """Encodes a streaming request.
+    """Encodes a streaming request without the optional fields that the server has refused.
 
-    Args:
-        model: Name of the model on the server.
-        messages: The conversation.
-        options: Sampling options.
-        without: Optional fields that the server has refused; `max_tokens` is renamed, not left out.
-
-    Raises:
-        ValueError: If `options.extra` holds a value that JSON cannot represent.
+    `max_tokens` is renamed, not left out. Raises `ValueError` if `options.extra` holds a value that JSON
+    cannot represent.
     """
-    body = {**options.extra, **_sampling(options), **_thinking(options), **_output_fields(options)}
+    sampling: dict[str, Any] = {
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        RENAMED: options.max_tokens,
+        "seed": options.seed,
+        "stop": list(options.stop) or None,
+        "tools": list(options.tools) or None,
+    }
+    set_fields = {name: value for name, value in sampling.items() if value is not None}
+    body = {**options.extra, **set_fields, **_thinking(options), **_output_fields(options)}
     for name in without - {RENAMED}:
         body.pop(name, None)
     if RENAMED in without and RENAMED in body:
@@ -67,18 +68,6 @@ def can_do_without(body: bytes, message: str) -> frozenset[str]:
     if fixed := _ONLY_DEFAULT.search(message):
         named |= {fixed[1]} & fields.keys()
     return frozenset(named or (sent if _ABOUT_FIELDS.search(message) else ()))
-
-
-def _sampling(options: ChatOptions) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        RENAMED: options.max_tokens,
-        "seed": options.seed,
-        "stop": list(options.stop) or None,
-        "tools": list(options.tools) or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _thinking(options: ChatOptions) -> dict[str, Any]:
