@@ -21,6 +21,7 @@ from vrag.agent.events import (
     ActionReturned,
     AnswerGiven,
     CropRequested,
+    Event,
     ImageShown,
     InvalidAction,
     ModelCalled,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opentelemetry.trace import Span, SpanKind, Tracer
-
-    from vrag.agent.events import Event
 
 
 class GenAi:
@@ -117,11 +116,8 @@ _MAX_OPEN_RUNS = 10_000
 class Spans:
     """An observer of events: call it with each, in the order of its run.
 
-    Runs may be mixed. Events of a run whose beginning was not seen are left out.
-
-    Args:
-        tracer: The tracer that starts spans.
-        content: Whether spans hold texts: questions, replies, queries, answers, messages of errors.
+    Runs may be mixed. Events of a run whose beginning was not seen are left out. With `content`, spans hold
+    texts: questions, replies, queries, answers, messages of errors.
     """
 
     def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
@@ -195,8 +191,12 @@ class _RunSpans:
 
     def take(self, event: Event) -> bool:
         """Record an event; return whether it ends the run."""
-        if event.step > self._steps:
-            self._begin_call(event.step)
+        if event.step > self._steps:  # a model call begins where the step before it ended
+            self._close(self._last, None)
+            self._steps = event.step
+            kind = self._kinds.CLIENT if self._served else None
+            about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: event.step}
+            self._chat = _CallSpan(self._span("chat", self._model, self._last, about, kind))
         if self._tool is not None and isinstance(event, ThoughtDelta | ModelRetried | ModelCalled):
             self._tool.close(self._last, None)  # RAG searches before it asks
             self._tool = None
@@ -205,8 +205,12 @@ class _RunSpans:
                 self._called(event)
             case SearchRequested() | CropRequested() | ActionRequested():
                 self._begin_tool(event)
-            case InvalidAction():
-                self._refused(event)
+            case InvalidAction():  # an error of the action, or of the reply where there is none
+                reason = event.reason if self._content else ""
+                if self._tool is not None:
+                    self._tool.fault = ("invalid_action", reason)
+                elif self._chat is not None:
+                    self._chat.refused(event.ts, reason)
             case AnswerGiven() | RunFailed():
                 self._end(event)
                 return True
@@ -223,48 +227,39 @@ class _RunSpans:
         self._root.set_attribute(VragAttributes.INTERRUPTED, True)
         _finish(self._root, self._last, self._totals, "interrupted")
 
-    def _begin_call(self, step: int) -> None:
-        """Begin a model call where the step before it ended."""
-        self._close(self._last, None)
-        self._steps = step
-        kind = self._kinds.CLIENT if self._served else None
-        about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: step}
-        self._chat = _CallSpan(self._span("chat", self._model, self._last, about, kind))
-
     def _called(self, event: ModelCalled | ModelRetried | UsageReported) -> None:
         """Record an event of a call, which is complete with its usage."""
         call = self._chat
-        if isinstance(event, UsageReported):
-            self._usage = self._usage.plus(event)
-            if self._tool is not None:
-                self._tool.until = event.ts
-        elif isinstance(event, ModelRetried):
-            self._retries += 1
-        if call is None:
-            return
         match event:
             case ModelCalled():
-                call.replied(event, content=self._content)
+                if call is not None:
+                    call.replied(event, content=self._content)
             case ModelRetried():
-                call.retried(event, content=self._content)
+                self._retries += 1
+                if call is not None:
+                    call.retried(event, content=self._content)
             case UsageReported():
-                call.cost(event)
+                self._usage = self._usage.plus(event)
+                if self._tool is not None:
+                    self._tool.until = event.ts
+                if call is not None:
+                    _finish(call.span, call.until or event.ts, _usage_attributes(event))
                 self._chat = None
 
     def _begin_tool(self, event: SearchRequested | CropRequested | ActionRequested) -> None:
-        name, kind, arguments = _tool(event)
+        arguments: dict[str, Any]
+        match event:
+            case SearchRequested():
+                name, kind, arguments = "search", "datastore", {"query": event.query}
+            case CropRequested():
+                name, kind = "crop", "function"
+                arguments = {"image": event.image, "label": event.label, "box": event.box}
+            case ActionRequested():
+                name, kind, arguments = event.name, "extension", {"text": event.text}
         about: Attributes = {GenAi.TOOL_NAME: name, GenAi.TOOL_TYPE: kind, VragAttributes.STEP: event.step}
         if self._content:
             about[GenAi.TOOL_ARGUMENTS] = _json(arguments)
         self._tool = _ToolSpan(self._span("execute_tool", name, event.ts, about, None))
-
-    def _refused(self, event: InvalidAction) -> None:
-        """Record a rejected reply: an error of the action, or of the reply where there is none."""
-        reason = event.reason if self._content else ""
-        if self._tool is not None:
-            self._tool.fault = ("invalid_action", reason)
-        elif self._chat is not None:
-            self._chat.refused(event.ts, reason)
 
     def _end(self, event: AnswerGiven | RunFailed) -> None:
         about = self._totals | {VragAttributes.STOP_REASON: event.stop_reason.value}
@@ -280,12 +275,10 @@ class _RunSpans:
         _finish(self._root, event.ts, about)
 
     def _close(self, ts: float, fault: str | None, *, in_tool: bool = True) -> None:
-        """End the open spans beneath the run.
+        """End the open spans beneath the run at `ts`, unless they ended before.
 
-        Args:
-            ts: The end of spans that have none of their own.
-            fault: Why they were cut off, if they were.
-            in_tool: Whether an action that has ended may be to blame.
+        `fault` is why they were cut off, if they were; `in_tool` whether an action that has ended may be to
+        blame.
         """
         if self._chat is not None:
             self._chat.close(ts, fault)
@@ -336,9 +329,6 @@ class _CallSpan:
         self.span.set_attribute(VragAttributes.REFUSED, True)
         self.span.add_event("refused", {VragAttributes.REASON: reason} if reason else {}, _ns(ts))
 
-    def cost(self, event: UsageReported) -> None:
-        _finish(self.span, self.until or event.ts, _usage_attributes(event))
-
     def close(self, ts: float, fault: str | None) -> None:
         """End the span without its usage."""
         _finish(self.span, self.until or ts, {}, None if self.until else fault)
@@ -377,17 +367,6 @@ class _ToolSpan:
     def close(self, ts: float, fault: str | None) -> None:
         kind, reason = self.fault or (fault, "")
         _finish(self.span, self.until or ts, {VragAttributes.SHOWN: self.shown}, kind, reason)
-
-
-def _tool(event: SearchRequested | CropRequested | ActionRequested) -> tuple[str, str, dict[str, Any]]:
-    """Return name, type and arguments of an action."""
-    match event:
-        case SearchRequested():
-            return "search", "datastore", {"query": event.query}
-        case CropRequested():
-            return "crop", "function", {"image": event.image, "label": event.label, "box": event.box}
-        case ActionRequested():
-            return event.name, "extension", {"text": event.text}
 
 
 def _finish(
