@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vrag.server.collections.uploads import UploadLimits
 
 FIRST = "first"
-SECONDS = 40.0
+SECONDS = 300.0
 """Time after which a test gives up waiting."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vrag.server.app import create_app
 from vrag.server.http.errors import Refusal
-from vrag.server.http.rate_limit import ClientRegistry, Kind, Peer, client_name, kind_of, network_of, peer_of
+from vrag.server.http.limits import ClientRegistry, Kind, Peer, client_name, kind_of, network_of, peer_of
 from vrag.server.options import ServerOptions
 from vrag.testing import tiny_corpus
 

@@ -14,9 +14,11 @@ from server_harness import ask, asked, dial, serving
 
 from vrag.errors import SettingsError
 from vrag.server.app import create_app
-from vrag.server.http.headers import EXPORT_POLICY, SHELL_POLICY, with_security_headers
 from vrag.server.http.uvicorn_server import check_access
+from vrag.server.metrics import with_security_headers
 from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
+from vrag.server.runs.routes import EXPORT_POLICY
+from vrag.server.status import SHELL_POLICY
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:

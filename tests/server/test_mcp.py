@@ -450,7 +450,7 @@ class TestStdio:
                 said.append(json.loads(process.stdout.readline()))
             process.stdin.close()
             rest = process.stdout.read()
-            assert process.wait(30) == 0
+            assert process.wait(300) == 0
         assert rest == b""
         assert all(message["jsonrpc"] == "2.0" for message in said)
 
@@ -476,10 +476,10 @@ class TestStdio:
             assert process.stdin is not None
             process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
             process.stdin.flush()
-            silent.settimeout(60)
+            silent.settimeout(600)
             with silent.accept()[0]:  # the model is asked
                 process.send_signal(number)
-                assert process.wait(30) == 128 + number, "its input is still open"
+                assert process.wait(300) == 128 + number, "its input is still open"
         [run] = RunStore(collection.runs_dir).ids()
         assert RunStore(collection.runs_dir).outline(run).stop_reason is StopReason.CANCELLED
 

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fastapi import FastAPI
 
 from vrag import __version__
-from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, UsageReported
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
 from vrag.server.http.auth import add_access_checks, is_public
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.sessions import BrowserSessions, session_routes
-from vrag.server.item_files import DetailedSearcher, SearcherFiles, plain_name
+from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
 from vrag.server.logs import RequestLines, RunLines
 from vrag.server.mcp import McpTransport
 from vrag.server.mcp.tools import McpTools
-from vrag.server.metrics import MetricsMiddleware, ServerMetrics
+from vrag.server.metrics import MetricsMiddleware, RunCounter, ServerMetrics
 from vrag.server.openai.errors import ErrorShape
 from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import CollectionSet
-    from vrag.server.item_files import ItemFiles, Naming
     from vrag.server.runs.schema import AgentProvider
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
@@ -126,7 +124,7 @@ def _add_service(
     runs = RunManager(
         service.answering,
         RunManagerOptions(runs=options.runs, client_runs=options.client_runs),
-        (_run_counter(metrics), RunLines(), *service.observers),
+        (RunCounter(metrics), RunLines(), *service.observers),
     )
     collections = CollectionService(service.holdings, options, metrics=metrics)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
@@ -144,35 +142,10 @@ def _add_service(
         try:
             yield
         finally:
-            await asyncio.gather(
-                collections.close(options.closing_seconds), runs.close(options.closing_seconds)
-            )
+            closing = (part.close(options.closing_seconds) for part in (collections, runs))
+            await asyncio.gather(*closing)
 
     return [lifespan, mcp.open]
-
-
-def _run_counter(metrics: ServerMetrics) -> Callable[[Event], None]:
-    """Make an observer that counts runs."""
-    running: dict[str, RunStarted] = {}
-
-    def count(event: Event) -> None:
-        match event:
-            case RunStarted():
-                running[event.run_id] = event
-                metrics.run_started(event.settings.agent)
-            case UsageReported():
-                metrics.used(
-                    prompt=event.prompt_tokens or 0,
-                    completion=event.completion_tokens or 0,
-                    visual=event.visual_tokens,
-                )
-            case AnswerGiven() | RunFailed():
-                started = running.pop(event.run_id)
-                metrics.run_ended(started.settings.agent, event.stop_reason, event.ts - started.ts)
-            case _:
-                pass
-
-    return count
 
 
 def _openapi_schema(

@@ -17,7 +17,7 @@ from vrag.corpus.formats.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
 from vrag.index.location import LocalLocation
 from vrag.index.table import any_of
-from vrag.types import ItemKind
+from vrag.types import Hit, ItemKind, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.search.searcher import Searcher
-    from vrag.types import Hit, Query
 
 _COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
@@ -155,39 +154,31 @@ def plain_name(hit: Hit, details: ItemDetails) -> str:
 
 
 def in_folder(folder: str) -> Naming:
-    """Name items by a folder where the client has their pictures, written by `vrag corpus convert`.
-
-    Args:
-        folder: As the client sees it; it need not exist here.
-    """
+    """Name items by a folder where the client has their pictures, written by `vrag corpus convert`."""
     return lambda hit, details: f"{folder.rstrip('/')}/{plain_name(hit, details)}"
 
 
 def linked(folder: Path) -> Naming:
     """Name items by links to the stored files, which programs on this machine can open, made on demand.
 
-    Args:
-        folder: The folder of the links; may be deleted at any time. Each document has a folder of its own in
-            it, since documents of one name have pages of one name.
+    The folder of the links may be deleted at any time. Each document has a folder of its own in it, since
+    documents of one name have pages of one name.
     """
     known: dict[str, str] = {}
 
     def name(hit: Hit, details: ItemDetails) -> str:
         path = known.get(hit.item)
         if path is None or not os.path.exists(path):  # noqa: PTH110 - for every hit of every search
-            path = new_name(hit, details)
+            stored = details.clip if hit.kind is ItemKind.CLIP else details.picture
+            target = stored.path if stored else None
+            path = plain_name(hit, details)
+            if target is not None:
+                link = folder / hit.document[:16] / path
+                path = os.fspath(link if _ensure_link(link, target) else target)
             if len(known) >= _MAX_KNOWN_LINKS:
                 known.clear()
             known[hit.item] = path
         return path
-
-    def new_name(hit: Hit, details: ItemDetails) -> str:
-        stored = details.clip if hit.kind is ItemKind.CLIP else details.picture
-        target = stored.path if stored else None
-        if target is None:
-            return plain_name(hit, details)
-        link = folder / hit.document[:16] / plain_name(hit, details)
-        return os.fspath(link if _ensure_link(link, target) else target)
 
     return name
 
@@ -234,7 +225,20 @@ class DetailedSearcher:
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[DetailedHit]]:
         """Search as `Searcher.search`. Items that were deleted since they were found are left out."""
         results = self._searcher.search(queries, top_k)
-        details = self._details(dict.fromkeys(hit.item for hits in results for hit in hits))
+        details: dict[str, ItemDetails] = {}
+        missing: list[str] = []
+        for item in dict.fromkeys(hit.item for hits in results for hit in hits):
+            if item in self._known:
+                self._known.move_to_end(item)
+                details[item] = self._known[item]
+            else:
+                missing.append(item)
+        if missing:  # those not met lately are read together
+            new = self._files.details(missing)
+            details |= new
+            self._known.update(new)
+        while len(self._known) > _MAX_KNOWN_ITEMS:
+            self._known.popitem(last=False)
         return [
             [
                 DetailedHit(hit, details[hit.item], self._naming(hit, details[hit.item]))
@@ -243,18 +247,6 @@ class DetailedSearcher:
             ]
             for hits in results
         ]
-
-    def _details(self, ids: dict[str, None]) -> dict[str, ItemDetails]:
-        """Look up items; those not met lately are read together."""
-        known = {id_: self._known[id_] for id_ in ids if id_ in self._known}
-        missing = [id_ for id_ in ids if id_ not in known]
-        new = self._files.details(missing) if missing else {}
-        for id_ in known:
-            self._known.move_to_end(id_)
-        self._known.update(new)
-        while len(self._known) > _MAX_KNOWN_ITEMS:
-            self._known.popitem(last=False)
-        return known | new
 
 
 def search_response_json(results: Sequence[Sequence[DetailedHit]]) -> dict[str, Any]:

@@ -1,31 +1,34 @@
-"""The routes of items: their details, pictures, parts of pictures, and clips."""
+"""The routes of items: their details, pictures (as stored, cropped, or scaled down), and clips."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import mimetypes
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from vrag.agent.environment import fault_of
 from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Box
+from vrag.geometry import Box, Size, View, draw_view, smart_resize
 from vrag.search.schema import ID_PATTERN, ItemInfo
-from vrag.server.http.background import wait_for_client
+from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, Responses, responses
-from vrag.server.pictures import DAMAGED, cropped_picture, stored_picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
+
+    from PIL.Image import Image
 
     from vrag.search.searcher import Searcher
-    from vrag.server.http.background import ItemThreadPool
     from vrag.server.item_files import ItemDetails, ItemFiles
     from vrag.server.options import ServerOptions
-    from vrag.server.pictures import ServedPicture
     from vrag.types import Item
 
 T = TypeVar("T")
@@ -52,6 +55,11 @@ _CLIP: Responses = {
 _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
 _CHUNK_BYTES = 256 * 1024
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+JPEG, PNG = "image/jpeg", "image/png"
+_DAMAGED = "Where the server runs: vrag index verify --repair"
+_JPEG_QUALITY = 90
+_ENCODING_VERSION = b"1"
+"""Changes when the same picture would be drawn or written otherwise: part of every ETag."""
 
 
 def item_routes(
@@ -88,7 +96,7 @@ def item_routes(
             details = _find_details(files, id)
             if details.picture is None:
                 _check_has_picture(_find_item(searcher, id))
-            return stored_picture(searcher, id, details, max_pixels, if_none_match)
+            return _stored_picture(searcher, id, details, max_pixels, if_none_match)
 
         return _picture_response(await run_in_pool(request, work))
 
@@ -152,13 +160,6 @@ def _check_has_picture(item: Item) -> None:
         raise Refusal(404, f"The item {item.id} has no picture: it is text.", f"Its text: /items/{item.id}")
 
 
-def _picture_response(picture: ServedPicture) -> Response:
-    headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
-    if picture.content is None:
-        return Response(status_code=304, headers=headers)
-    return Response(picture.content, headers=headers, media_type=picture.media_type)
-
-
 def _parse_box(text: str) -> Box:
     try:
         x1, y1, x2, y2 = (float(side) for side in text.split(","))
@@ -170,27 +171,28 @@ def _parse_box(text: str) -> Box:
     return Box.unit(x1, y1, x2, y2)
 
 
+def _picture_response(picture: ServedPicture) -> Response:
+    headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
+    if picture.content is None:
+        return Response(status_code=304, headers=headers)
+    return Response(picture.content, headers=headers, media_type=picture.media_type)
+
+
 def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
+    """Send a clip or the part that a Range header asks for (RFC 9110, section 14).
+
+    Raises:
+        Refusal: If there is no clip (404), or no byte of it is in the range (416).
+    """
     details = _find_details(files, id)
     if details.clip is None:
         raise Refusal(404, f"The item {id} has no clip here.", f"Its details: /items/{id}")
-    media_type = mimetypes.guess_type(details.clip.name)[0] or ""
+    media_type = mimetypes.guess_type(details.clip.name)[0]
+    media_type = media_type if media_type in _VIDEO_TYPES else "application/octet-stream"
     try:
         file = details.clip.open()
     except (OSError, CollectionError) as error:
-        raise Refusal(404, f"The clip of {id} cannot be opened.", DAMAGED) from error
-    media_type = media_type if media_type in _VIDEO_TYPES else "application/octet-stream"
-    return _file_response(file, media_type, {"Cache-Control": _CACHE}, range_)
-
-
-def _file_response(
-    file: BinaryIO, media_type: str, headers: Mapping[str, str], range_: str | None
-) -> StreamingResponse:
-    """Send a file or the part that a Range header asks for (RFC 9110, section 14); close the file.
-
-    Raises:
-        Refusal: If no byte of the file is in the range (416).
-    """
+        raise Refusal(404, f"The clip of {id} cannot be opened.", _DAMAGED) from error
     length = file.seek(0, os.SEEK_END)
     try:
         part = parse_range(range_, length)
@@ -206,7 +208,7 @@ def _file_response(
                 left -= len(chunk)
                 yield chunk
 
-    headers = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
+    headers = {"Cache-Control": _CACHE, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{length}"
     return StreamingResponse(chunks(end - start), 206 if part else 200, headers, media_type)
@@ -236,3 +238,113 @@ def parse_range(header: str | None, length: int) -> tuple[int, int] | None:
     if start >= end:
         raise Refusal(416, f"The file has {length} bytes.", "Leave out the header Range.")
     return start, end
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPicture:
+    """A picture as it is sent."""
+
+    etag: str
+    media_type: str
+    content: bytes | None
+    """None when the client has it already."""
+
+
+def _stored_picture(
+    searcher: Searcher, id: str, details: ItemDetails, max_pixels: int | None, if_none_match: str | None
+) -> ServedPicture:
+    """Return the picture of an item: the stored bytes, or scaled down to `max_pixels` in the same format.
+
+    Without a stored file here it goes as PNG, without loss. Ids are hashes of content: with the length of
+    the file they identify it.
+
+    Raises:
+        Refusal: If there is no picture (404), or it cannot be made so small (422).
+    """
+    if details.picture is None:
+        content = _encode(_scale(searcher.image(id), max_pixels), PNG)
+        return _unless_known(_etag(content), PNG, if_none_match, lambda: content)
+    try:
+        with details.picture.open() as file:
+            media_type = PNG if file.read(8).startswith(b"\x89PNG") else JPEG
+            length = file.seek(0, os.SEEK_END)
+
+            def read() -> bytes:
+                image = searcher.image(id) if max_pixels is not None else None
+                if image is not None and image.width * image.height > (max_pixels or 0):
+                    return _encode(_scale(image, max_pixels), media_type)
+                file.seek(0)
+                return file.read()
+
+            etag = _etag(f"{id} {length} {max_pixels}".encode())
+            return _unless_known(etag, media_type, if_none_match, read)
+    except OSError as error:
+        raise Refusal(404, f"The picture of {id} is missing.", _DAMAGED) from error
+    except CollectionError as error:
+        raise Refusal(404, f"The picture of {id} cannot be opened.", _DAMAGED) from error
+
+
+def cropped_picture(
+    searcher: Searcher, item: Item, box: Box, max_pixels: int | None, if_none_match: str | None = None
+) -> ServedPicture:
+    """Return a part of an item's picture, cut as for an agent: JPEG, and never larger than it is stored.
+
+    What of the box, in fractions of the item, lies outside is left out.
+
+    Raises:
+        Refusal: If there is no picture (404), or the box holds nothing of it (422).
+    """
+    assert item.size is not None
+    region = View.whole(item.size, item.size).cut(box)
+    if fault := fault_of(region):
+        raise Refusal(422, fault, "A box is x1,y1,x2,y2 in fractions of the picture, 0 to 1.")
+    size = Size(int(region.width), int(region.height))
+    shown = size if max_pixels is None or size.area <= max_pixels else _scaled_size(size, max_pixels)
+    sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
+    etag = _etag(f"crop {item.id} {item.size.width}x{item.size.height} {sides} {shown.width}".encode())
+
+    def draw() -> bytes:
+        image = searcher.image(item.id)
+        if image.size != item.size:
+            raise CollectionError("The picture does not have the size that its item has.", _DAMAGED)
+        return _encode(draw_view(image, View(item.size or size, region, shown)), JPEG)
+
+    try:
+        return _unless_known(etag, JPEG, if_none_match, draw)
+    except (OSError, CollectionError) as error:
+        raise Refusal(404, f"The picture of {item.id} cannot be opened.", _DAMAGED) from error
+
+
+def _unless_known(
+    etag: str, media_type: str, if_none_match: str | None, content: Callable[[], bytes]
+) -> ServedPicture:
+    tags = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
+    return ServedPicture(etag, media_type, None if tags & {etag, "*"} else content())
+
+
+def _scale(image: Image, max_pixels: int | None) -> Image:
+    size = Size(*image.size)
+    if max_pixels is None or size.area <= max_pixels:
+        return image
+    return draw_view(image, View.whole(size, _scaled_size(size, max_pixels)))
+
+
+def _scaled_size(size: Size, max_pixels: int) -> Size:
+    try:
+        return smart_resize(size, factor=1, min_pixels=1, max_pixels=max_pixels)
+    except ValueError as error:
+        message = f"The picture cannot be made smaller: {error}."
+        raise Refusal(422, message, "Leave out max_pixels.") from error
+
+
+def _encode(image: Image, media_type: str) -> bytes:
+    buffer = io.BytesIO()
+    if media_type == PNG:
+        image.save(buffer, "PNG", compress_level=1)
+    else:
+        image.save(buffer, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    return buffer.getvalue()
+
+
+def _etag(content: bytes) -> str:
+    return f'"{hashlib.sha256(_ENCODING_VERSION + content).hexdigest()[:32]}"'

@@ -14,20 +14,16 @@ import secrets
 import time
 import traceback
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
-from vrag.agent.events import RunFailed, RunStarted, ThoughtDelta
+from vrag.agent.events import Event, RunFailed, RunStarted, ThoughtDelta
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SettingsError, VragError
 from vrag.server.metrics import CLIENT_LEFT_STATUS, route_template
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import TextIO
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from vrag.agent.events import Event
 
 Style: TypeAlias = Literal["auto", "json", "text"]
 
@@ -71,7 +67,7 @@ def configure_logs(style: Style = "auto", level: str = "info", stream: TextIO | 
         raise SettingsError(f"Unknown log level {level!r}.", f"Choose one of {', '.join(LEVELS)}.")
     handler = logging.StreamHandler(stream)
     as_text = style == "text" or (style == "auto" and handler.stream.isatty())
-    handler.setFormatter((_TextFormatter if as_text else _JsonFormatter)(whole=number <= logging.DEBUG))
+    handler.setFormatter(_LineFormatter(as_text=as_text, whole=number <= logging.DEBUG))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.WARNING))
@@ -122,8 +118,12 @@ class RequestLines:
             return
         parameters: dict[str, Any] = scope.get("path_params") or {}
         run = str(next(iter(parameters.values()), "")) if route.startswith("/runs/{") else ""
+        state: dict[str, Any] = scope.get("state") or {}
+        address: tuple[str, int] = scope.get("client") or ("", 0)
+        client = str(state.get("client") or address[0])  # `AuthMiddleware` sees past proxies
+        client_hash = hashlib.blake2s(client.encode(), key=self._salt, digest_size=4).hexdigest()
         fields = {
-            "client": self._client_hash(scope),
+            "client": client_hash if client else None,
             "method": scope["method"],
             "route": route,
             "status": status,
@@ -131,13 +131,6 @@ class RequestLines:
             "run": run if _RUN_ID.fullmatch(run) else None,
         }
         requests.log(level, "answered", extra={"fields": fields})
-
-    def _client_hash(self, scope: Scope) -> str | None:
-        """Hash the client's name from `AuthMiddleware`, which sees past proxies; else the address."""
-        state: dict[str, Any] = scope.get("state") or {}
-        address: tuple[str, int] | None = scope.get("client")
-        name = str(state.get("client") or (address[0] if address else ""))
-        return hashlib.blake2s(name.encode(), key=self._salt, digest_size=4).hexdigest() if name else None
 
 
 class RunLines:
@@ -152,87 +145,60 @@ class RunLines:
             return
         if isinstance(event, RunStarted):
             self._open[event.run_id] = RunResult.of([event])
-            fields = {"session": event.session or event.run_id} | _run_fields(event)
-            runs.info("started", extra={"fields": fields})
+            runs.info("started", extra={"fields": {"session": event.session or event.run_id, **_run(event)}})
         elif event.run_id in self._open:
             outline = self._open[event.run_id] = self._open[event.run_id].plus(event)
-            if outline.end is not None:
-                del self._open[event.run_id]
-                level = logging.WARNING if isinstance(outline.end, RunFailed) else logging.INFO
-                runs.log(level, "ended", extra={"fields": _end_fields(outline)})
+            if (end := outline.end) is None:
+                return
+            del self._open[event.run_id]
+            failed = isinstance(end, RunFailed)
+            fields = _run(outline.started) | {
+                "reason": end.stop_reason.value,
+                "boundary": end.boundary if failed else None,
+                "seconds": round(outline.seconds, 3),
+                "steps": outline.calls,
+                "prompt_tokens": outline.usage.prompt_tokens,
+                "completion_tokens": outline.usage.completion_tokens,
+                "visual_tokens": outline.usage.visual_tokens,
+                "cost": outline.usage.cost,
+            }
+            runs.log(logging.WARNING if failed else logging.INFO, "ended", extra={"fields": fields})
 
 
-def _run_fields(started: RunStarted) -> dict[str, Any]:
+def _run(started: RunStarted) -> dict[str, Any]:
     return {"run": started.run_id, "agent": started.settings.agent, "model": started.settings.policy}
 
 
-def _end_fields(outline: RunResult) -> dict[str, Any]:
-    assert outline.end is not None
-    usage = outline.usage
-    return _run_fields(outline.started) | {
-        "reason": outline.end.stop_reason.value,
-        "boundary": outline.end.boundary if isinstance(outline.end, RunFailed) else None,
-        "seconds": round(outline.seconds, 3),
-        "steps": outline.calls,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "visual_tokens": usage.visual_tokens,
-        "cost": usage.cost,
-    }
-
-
 class _LineFormatter(logging.Formatter):
-    """The common part of both styles.
+    """The formatter of both styles; `whole` logs the messages of all errors.
 
-    Args:
-        whole: Whether messages of all errors are logged. Else only of those that are written for people:
-            others repeat the values that they failed on.
+    Else only those are logged that are written for people: others repeat the values that they failed on.
     """
 
-    def __init__(self, *, whole: bool) -> None:
+    converter = time.gmtime
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self, *, as_text: bool, whole: bool) -> None:
         super().__init__()
-        self.whole = whole
+        self._as_text = as_text
+        self._whole = whole
 
-    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """Return the known fields of a record besides its message, in order."""
-        fields: dict[str, Any] = {"request": _request_id.get()} | getattr(record, "fields", {})
+    def format(self, record: logging.LogRecord) -> str:
+        all_fields: dict[str, Any] = {"request": _request_id.get()} | getattr(record, "fields", {})
         names = _REQUEST_FIELDS + _RUN_FIELDS
-        return {name: fields[name] for name in names if fields.get(name) not in {None, ""}}
-
-    def trace(self, record: logging.LogRecord) -> list[str]:
-        """Return the lines of an error's traceback."""
-        if not record.exc_info or record.exc_info[1] is None:
-            return []
-        return _trace(record.exc_info[1], record.exc_info[2], whole=self.whole)
-
-
-class _JsonFormatter(_LineFormatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "ts": _timestamp(record.created),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage()[:_MAX_MESSAGE_CHARS],
-        }
-        line |= self.fields(record)
-        if trace := self.trace(record):
-            line["trace"] = trace
+        fields = {name: all_fields[name] for name in names if all_fields.get(name) not in {None, ""}}
+        error = record.exc_info[1] if record.exc_info else None
+        trace = _trace(error, whole=self._whole) if error else []
+        level, message = record.levelname.lower(), record.getMessage()[:_MAX_MESSAGE_CHARS]
+        if self._as_text:
+            pairs = " ".join(f"{key}={value}" for key, value in fields.items())
+            head = f"{self.formatTime(record)[11:23]} {level:7} {record.name.removeprefix('vrag.')}: "
+            body = _printable(f"{message} {pairs}".rstrip())
+            return "\n".join([head + body, *(f"    {_printable(line)}" for line in trace)])
+        line = {"ts": self.formatTime(record), "level": level, "logger": record.name, "message": message}
+        line |= fields | ({"trace": trace} if trace else {})
         return json.dumps(line, default=str)  # ASCII: nothing in it ends a line or steers a terminal
-
-
-class _TextFormatter(_LineFormatter):
-    def format(self, record: logging.LogRecord) -> str:
-        name = record.name.removeprefix("vrag.")
-        fields = " ".join(f"{key}={value}" for key, value in self.fields(record).items())
-        head = f"{_timestamp(record.created)[11:23]} {record.levelname.lower():7} {name}: "
-        body = f"{record.getMessage()[:_MAX_MESSAGE_CHARS]} {fields}".rstrip()
-        trace = [f"    {_printable(line)}" for line in self.trace(record)]
-        return "\n".join([head + _printable(body), *trace])
-
-
-def _timestamp(created: float) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created))
-    return f"{whole}.{int(created % 1 * 1000):03d}Z"
 
 
 def _printable(text: str) -> str:
@@ -240,14 +206,12 @@ def _printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode-escape").decode(), text)
 
 
-def _trace(error: BaseException, frames: TracebackType | None, *, whole: bool) -> list[str]:
+def _trace(error: BaseException, *, whole: bool) -> list[str]:
     """List errors with their frames, the cause first, without lines of source: they may hold user data."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    earlier = _trace(cause, cause.__traceback__, whole=whole) if cause is not None else []
-    places = [
-        f"{frame.filename}:{frame.lineno} in {frame.name}"
-        for frame in traceback.extract_tb(frames, limit=-30)
-    ]
+    earlier = _trace(cause, whole=whole) if cause is not None else []
+    frames = traceback.extract_tb(error.__traceback__, limit=-30)
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
     name = type(error).__name__
     message = f"{name} (its message is logged at level debug)"
     if whole or isinstance(error, VragError | OSError):

@@ -1,4 +1,4 @@
-"""Prometheus metrics, one registry for each application, and the middleware that counts requests."""
+"""Prometheus metrics, one registry for each application, and the middleware around every response."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from vrag.agent.events import AnswerGiven, Event, RunFailed, RunStarted, UsageReported
 from vrag.server.http.errors import internal_error_response, problem_response
-from vrag.server.http.headers import with_security_headers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 CLIENT_LEFT_STATUS = 499
@@ -23,6 +26,16 @@ NO_ROUTE = "none"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _QUERIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _RUN_SECONDS = (0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
+_STRICT_POLICY = b"default-src 'none'; frame-ancestors 'none'; sandbox"
+"""Pictures and texts come from documents that nobody has checked."""
+_POLICY = b"content-security-policy"
+_COMMON: list[tuple[bytes, bytes]] = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+]
+_UNCACHED_TYPES = (b"application/json", b"text/event-stream", b"text/plain")
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"})
 
 
@@ -52,32 +65,16 @@ class ServerMetrics:
         )
         self.waiting_queries = gauge("vrag_search_waiting_queries", "Queries waiting for their batch.")
         self.waiting_items = gauge("vrag_items_waiting", "Requests for items that wait or are processed.")
-        self._runs_started = counter("vrag_runs_started", "Runs started, by agent.", ("agent",))
-        self._runs_ended = counter("vrag_runs_ended", "Runs ended, by agent and reason.", ("agent", "reason"))
-        self._runs_running = gauge("vrag_runs_running", "Runs in progress.")
-        self._run_seconds = histogram(
+        self.runs_started = counter("vrag_runs_started", "Runs started, by agent.", ("agent",))
+        self.runs_ended = counter("vrag_runs_ended", "Runs ended, by agent and reason.", ("agent", "reason"))
+        self.runs_running = gauge("vrag_runs_running", "Runs in progress.")
+        self.run_seconds = histogram(
             "vrag_run_seconds", "Duration of a run, in seconds.", ("agent",), buckets=_RUN_SECONDS
         )
-        self._tokens = counter("vrag_tokens", "Tokens of runs, by kind.", ("kind",))
+        self.tokens = counter("vrag_tokens", "Tokens of runs, by kind.", ("kind",))
         self.streams = gauge("vrag_streams", "Open streams of events.")
         self.events = counter("vrag_stream_events", "Events sent.")
         self._uploads = counter("vrag_uploads", "Uploaded documents, by final state.", ("state",))
-
-    def run_started(self, agent: str) -> None:
-        """Count a run that begins."""
-        self._runs_started.labels(agent).inc()
-        self._runs_running.inc()
-
-    def run_ended(self, agent: str, reason: str, seconds: float) -> None:
-        """Count a run that ends, with its stop reason and duration."""
-        self._runs_ended.labels(agent, reason).inc()
-        self._runs_running.dec()
-        self._run_seconds.labels(agent).observe(seconds)
-
-    def used(self, *, prompt: int = 0, completion: int = 0, visual: int = 0) -> None:
-        """Count tokens of model calls; those of pictures are part of the prompt's."""
-        for kind, number in (("prompt", prompt), ("completion", completion), ("visual", visual)):
-            self._tokens.labels(kind).inc(number)
 
     def upload_ended(self, state: str) -> None:
         """Count an uploaded document, with the final state of its job."""
@@ -88,13 +85,9 @@ class ServerMetrics:
         self._refused.labels(reason).inc()
 
     def answered(self, route: str, method: str, status: int, seconds: float | None) -> None:
-        """Count a request.
+        """Count a request; `seconds` is None for a stream, whose end says nothing about the server.
 
-        Args:
-            route: The route's template, never the path of the request: clients must not make series.
-            method: As sent; unknown ones count as one.
-            status: Of the response.
-            seconds: Its duration; None for a stream, whose end says nothing about the server.
+        The route is a template, never the path of the request: clients must not make series.
         """
         self._requests.labels(route, method if method in _KNOWN_METHODS else "other", str(status)).inc()
         if seconds is not None:
@@ -103,6 +96,52 @@ class ServerMetrics:
     def render(self) -> bytes:
         """Render all of them in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+class RunCounter:
+    """An observer of events that counts runs and their tokens; those of pictures are part of the prompt's."""
+
+    def __init__(self, metrics: ServerMetrics) -> None:
+        self._metrics = metrics
+        self._running: dict[str, RunStarted] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        metrics = self._metrics
+        match event:
+            case RunStarted():
+                self._running[event.run_id] = event
+                metrics.runs_started.labels(event.settings.agent).inc()
+                metrics.runs_running.inc()
+            case UsageReported():
+                metrics.tokens.labels("prompt").inc(event.prompt_tokens or 0)
+                metrics.tokens.labels("completion").inc(event.completion_tokens or 0)
+                metrics.tokens.labels("visual").inc(event.visual_tokens)
+            case AnswerGiven() | RunFailed():
+                started = self._running.pop(event.run_id)
+                agent = started.settings.agent
+                metrics.runs_ended.labels(agent, event.stop_reason).inc()
+                metrics.runs_running.dec()
+                metrics.run_seconds.labels(agent).observe(event.ts - started.ts)
+            case _:
+                pass
+
+
+def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response with the security headers that it lacks; a route sets its own first.
+
+    A policy with `sandbox` goes without Cross-Origin-Opener-Policy: by the HTML standard a browser opens
+    nothing that has both.
+    """
+    present = list(headers)
+    values = {name.lower(): value for name, value in present}
+    policy = values.get(_POLICY, _STRICT_POLICY)
+    wanted = [*_COMMON, (_POLICY, policy)]
+    if b"sandbox" not in policy:
+        wanted.append((b"cross-origin-opener-policy", b"same-origin"))
+    if values.get(b"content-type", b"").startswith(_UNCACHED_TYPES):
+        wanted.append((b"cache-control", b"no-store"))
+    return [*present, *((name, value) for name, value in wanted if name not in values)]
 
 
 class MetricsMiddleware:

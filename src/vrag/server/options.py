@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from vrag.errors import SettingsError
 from vrag.search.schema import MAX_HITS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MIB = 1024 * 1024
 
@@ -141,23 +138,20 @@ def checked_origins(origins: Iterable[str]) -> frozenset[str]:
     >>> sorted(checked_origins(["https://App.example/", "http://localhost:3000"]))
     ['http://localhost:3000', 'https://app.example']
     """
-    return frozenset(map(_origin, origins))
-
-
-def _origin(origin: str) -> str:
-    plain = origin.strip().rstrip("/").casefold()
-    try:
-        parts = urlsplit(plain)
-        has_host = bool(parts.hostname) and parts.port != 0 and parts.scheme in {"http", "https"}
-    except ValueError:
-        parts, has_host = urlsplit(""), False
-    is_whole = plain == f"{parts.scheme}://{parts.netloc}" and plain.isascii()
-    if not (has_host and is_whole) or "@" in plain or "*" in plain:
-        raise SettingsError(
-            f"{origin!r} is not an origin.", "Write it as https://app.example:8443, without wildcards."
-        )
-    default = {"http": ":80", "https": ":443"}[parts.scheme]
-    return plain.removesuffix(default)
+    checked: set[str] = set()
+    for origin in origins:
+        plain = origin.strip().rstrip("/").casefold()
+        try:
+            parts = urlsplit(plain)
+            has_host = bool(parts.hostname) and parts.port != 0 and parts.scheme in {"http", "https"}
+        except ValueError:
+            parts, has_host = urlsplit(""), False
+        is_whole = plain == f"{parts.scheme}://{parts.netloc}" and plain.isascii()
+        if not (has_host and is_whole) or "@" in plain or "*" in plain:
+            hint = "Write it as https://app.example:8443, without wildcards."
+            raise SettingsError(f"{origin!r} is not an origin.", hint)
+        checked.add(plain.removesuffix({"http": ":80", "https": ":443"}[parts.scheme]))
+    return frozenset(checked)
 
 
 def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:

@@ -15,8 +15,7 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import accumulate, chain, groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Query, Request
@@ -33,13 +32,12 @@ from vrag.search.schema import (
     SearchResponse,
 )
 from vrag.server.http.background import Threads, wait_for_client
-from vrag.server.http.errors import Refusal, responses
-from vrag.server.item_files import image_file_json, search_response_json
+from vrag.server.http.errors import Refusal, json_body, responses
+from vrag.server.item_files import DetailedHit, DetailedSearcher, image_file_json, search_response_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.server.item_files import DetailedHit, DetailedSearcher
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
     from vrag.types import Query as SearchQuery
@@ -85,12 +83,8 @@ class Batcher:
     """Brings the queries of concurrent requests to the searcher together. Belongs to one event loop.
 
     Requests with the same `top_k` share a call; a result never depends on what it was batched with,
-    not even through the depth to which a searcher ranks for a larger `top_k`.
-
-    Args:
-        searcher: Called in one thread only, one call after the other.
-        options: How many queries may wait, and how many go into one call.
-        metrics: Counts the batches.
+    not even through the depth to which a searcher ranks for a larger `top_k`. The searcher is called in one
+    thread only, one call after the other.
     """
 
     def __init__(self, searcher: DetailedSearcher, options: ServerOptions, metrics: ServerMetrics) -> None:
@@ -103,11 +97,7 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> asyncio.Future[DetailedHits]:
-        """Submit a request; the future holds its hits. When it is cancelled, what still waits drops out.
-
-        Raises:
-            Refusal: If too many queries wait already (503).
-        """
+        """Submit a request, or refuse it (503); a cancelled future drops out of what still waits."""
         if self._waiting and self._waiting + len(queries) > self._options.waiting_queries:
             raise Refusal(503, "Too many searches are waiting.", "Try again in a second.")
         loop = asyncio.get_running_loop()
@@ -129,8 +119,12 @@ class Batcher:
         await self._thread.close(seconds)
 
     async def _run(self) -> None:
+        def search() -> list[DetailedHits | Exception]:  # in the thread, one call for each `top_k`
+            groups = groupby(batch, key=lambda piece: piece.request.top_k)
+            return [answer for _, group in groups for answer in self._search_together(list(group))]
+
         while batch := self._take_batch():
-            answers = await self._thread.run(partial(self._search_batch, batch))
+            answers = await self._thread.run(search)
             for piece, answer in zip(batch, answers, strict=True):
                 piece.request.deliver(answer)
 
@@ -166,31 +160,22 @@ class Batcher:
         self._waiting += change
         self._metrics.waiting_queries.set(self._waiting)
 
-    def _search_batch(self, batch: list[_Piece]) -> list[DetailedHits | Exception]:
-        """Make one call for each `top_k`, in the thread."""
-        answers: list[DetailedHits | Exception] = []
-        for top_k, group in groupby(batch, key=lambda piece: piece.request.top_k):
-            answers.extend(self._search_together([piece.queries for piece in group], top_k))
-        return answers
-
-    def _search_together(
-        self, pieces: list[Sequence[SearchQuery]], top_k: int
-    ) -> list[DetailedHits | Exception]:
+    def _search_together(self, pieces: list[_Piece]) -> list[DetailedHits | Exception]:
         """Search pieces in one call; if it fails, each alone: the error of one does not affect others."""
-        queries = list(chain.from_iterable(pieces))
+        queries = [query for piece in pieces for query in piece.queries]
         started = time.perf_counter()
         try:
-            hits = self._searcher.search(queries, top_k)
+            hits = self._searcher.search(queries, pieces[0].request.top_k)
         except VragError as error:
             if len(pieces) == 1:
                 return [error]
-            return [answer for piece in pieces for answer in self._search_together([piece], top_k)]
+            return [answer for piece in pieces for answer in self._search_together([piece])]
         except Exception as error:  # noqa: BLE001 - raised again where the request is handled
             return [error] * len(pieces)
         self._metrics.batch_queries.observe(len(queries))
         self._metrics.batch_seconds.observe(time.perf_counter() - started)
-        ends = accumulate(map(len, pieces))
-        return [hits[end - len(piece) : end] for piece, end in zip(pieces, ends, strict=True)]
+        left = iter(hits)
+        return [list(islice(left, len(piece.queries))) for piece in pieces]
 
 
 def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[str]) -> APIRouter:
@@ -199,7 +184,14 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
     refused = responses(408, 413, 502, 503, 504)
 
     async def search_batched(http_request: Request, request: SearchRequest) -> DetailedHits:
-        _check_request(request, options, corpora)
+        number = 1 if isinstance(request.queries, str) else len(request.queries)
+        if number * request.top_k > options.hits:
+            message = f"{number} queries times top_k {request.top_k} is more than {options.hits:,} hits."
+            raise Refusal(422, message, "Ask for less at a time.")
+        unknown = sorted((request.corpora or frozenset[str]()).difference(corpora))
+        if unknown:
+            known = f"There are: {', '.join(corpora)}." if corpora else "This server has one, without a name."
+            raise Refusal(422, f"There is no collection named {unknown[0][:100]!r}.", known)
         work = batcher.search(request.as_queries(), request.top_k)
         return await wait_for_client(http_request, work, options.search_seconds)
 
@@ -249,23 +241,7 @@ def search_body(corpora: Sequence[str]) -> dict[str, Any]:
         *([names, several] if corpora else []),
         {"type": "null"},
     ]
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def _check_request(request: SearchRequest, options: ServerOptions, corpora: Sequence[str]) -> None:
-    """Check what the model of a request cannot know.
-
-    Raises:
-        Refusal: If it asks for too many hits, or for an unknown collection (422).
-    """
-    number = 1 if isinstance(request.queries, str) else len(request.queries)
-    if number * request.top_k > options.hits:
-        message = f"{number} queries times top_k {request.top_k} is more than {options.hits:,} hits."
-        raise Refusal(422, message, "Ask for less at a time.")
-    unknown = sorted((request.corpora or frozenset[str]()).difference(corpora))
-    if unknown:
-        known = f"There are: {', '.join(corpora)}." if corpora else "This server has one, without a name."
-        raise Refusal(422, f"There is no collection named {unknown[0][:100]!r}.", known)
+    return json_body(schema)
 
 
 def _json(content: object) -> Response:

@@ -14,20 +14,23 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from vrag.search.schema import ServerInfo
-from vrag.server.http.background import wait_for_client
+from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Responses, responses
-from vrag.server.http.headers import SHELL_POLICY
-from vrag.server.metrics import CONTENT_TYPE
+from vrag.server.metrics import CONTENT_TYPE, ServerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.search.searcher import Searcher
-    from vrag.server.http.background import ItemThreadPool
-    from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
 
 STATIC = Path(__file__).parent / "static"
+SHELL_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+"""The page may load its own files, use its own server, and nothing else."""
 _STATIC_HEADERS = {"Content-Security-Policy": SHELL_POLICY, "Cache-Control": "no-cache"}
 """A browser asks each time whether its copy is current: after an upgrade none is of the former version."""
 _COUNTERS: Responses = {200: {"content": {"text/plain": {}}, "description": "Counters."}}

@@ -11,17 +11,15 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import PurePath, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vrag.corpus.convert import CONVERTERS
 from vrag.corpus.formats.image import SUFFIXES as IMAGE_SUFFIXES
 from vrag.corpus.formats.office import SUFFIXES as OFFICE_SUFFIXES
 from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
 from vrag.corpus.sniff import SIGNATURES, describe_head
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 MAX_NAME_BYTES = 220
 """Length of a name in UTF-8: less than the 255 that file systems accept, for what other programs append."""
@@ -63,18 +61,13 @@ def safe_name(name: str) -> str:
         plain = "．" + plain[1:]
     if _RESERVED.match(plain):
         plain = "_" + plain
-    return _shorten(plain) or "_"
-
-
-def _shorten(name: str) -> str:
-    """Cut a name to its beginning, its suffix, and a hash that tells it from similar ones."""
-    if len(name.encode()) <= MAX_NAME_BYTES:
-        return name
-    suffix = PurePosixPath(name).suffix
-    suffix = suffix if len(suffix.encode()) <= 16 else ""
-    mark = "~" + hashlib.sha256(name.encode()).hexdigest()[:8]
-    room = MAX_NAME_BYTES - len(mark) - len(suffix.encode())
-    return name.encode()[:room].decode("utf-8", "ignore").rstrip() + mark + suffix
+    if len(plain.encode()) > MAX_NAME_BYTES:  # its beginning, its suffix, a hash that tells it from others
+        suffix = PurePosixPath(plain).suffix
+        suffix = suffix if len(suffix.encode()) <= 16 else ""
+        end = "~" + hashlib.sha256(plain.encode()).hexdigest()[:8] + suffix
+        room = MAX_NAME_BYTES - len(end.encode())
+        plain = plain.encode()[:room].decode("utf-8", "ignore").rstrip() + end
+    return plain or "_"
 
 
 def suffix_of(name: str) -> str:
@@ -94,34 +87,20 @@ def fault_of_head(suffix: str, head: bytes) -> str:
     >>> fault_of_head(".pdf", b"# Title")
     'This is not a PDF file: it seems to be text.'
     """
-    kind, matches = _type_rule(suffix)
-    return "" if matches(head) else f"This is not {kind}: {describe_head(head)}."
-
-
-def _type_rule(suffix: str) -> tuple[str, Callable[[bytes], bool]]:
-    """Return the type of files of this suffix, and a check of their first bytes."""
+    form = head[8:12] if head[:4] == b"RIFF" else b""
+    is_video = head[4:8] in _ATOMS or head.startswith(b"\x1aE\xdf\xa3") or form == b"AVI "
     if suffix == ".pdf":
-        return "a PDF file", lambda head: b"%PDF-" in head
-    if suffix in IMAGE_SUFFIXES:
-        return "a picture", lambda head: head.startswith(_IMAGE_HEADS) or _is_riff(head, b"WEBP")
-    if suffix in OFFICE_SUFFIXES:
-        return "an office document", lambda head: head.startswith(_OFFICE_HEADS)
-    if suffix in VIDEO_SUFFIXES:
-        return "a video", _is_video
-    return "text", _may_be_text
-
-
-def _is_video(head: bytes) -> bool:
-    return head[4:8] in _ATOMS or head.startswith(b"\x1aE\xdf\xa3") or _is_riff(head, b"AVI ")
-
-
-def _is_riff(head: bytes, form: bytes) -> bool:
-    return head[:4] == b"RIFF" and head[8:12] == form
-
-
-def _may_be_text(head: bytes) -> bool:
-    known = tuple(signature for signature, _ in SIGNATURES if len(signature) >= _MIN_SIGNATURE_BYTES)
-    return not head.startswith(known) and not _is_video(head) and not _is_riff(head, b"WEBP")
+        kind, matches = "a PDF file", b"%PDF-" in head
+    elif suffix in IMAGE_SUFFIXES:
+        kind, matches = "a picture", head.startswith(_IMAGE_HEADS) or form == b"WEBP"
+    elif suffix in OFFICE_SUFFIXES:
+        kind, matches = "an office document", head.startswith(_OFFICE_HEADS)
+    elif suffix in VIDEO_SUFFIXES:
+        kind, matches = "a video", is_video
+    else:
+        signatures = tuple(sign for sign, _ in SIGNATURES if len(sign) >= _MIN_SIGNATURE_BYTES)
+        kind, matches = "text", not (head.startswith(signatures) or is_video or form == b"WEBP")
+    return "" if matches else f"This is not {kind}: {describe_head(head)}."
 
 
 class DocumentSelector(NamedTuple):
@@ -153,19 +132,13 @@ def distinct_folders(paths: Iterable[str]) -> dict[str, str]:
         by_name[PurePath(path).name].append(path)
     distinct: dict[str, str] = {}
     for same_named in by_name.values():
-        if len(same_named) > 1:
-            parents = [PurePath(path).parent for path in same_named]
-            ends = _distinct_ends([parent.relative_to(parent.anchor).parts for parent in parents])
-            distinct.update(zip(same_named, ends, strict=True))
+        parents = {path: PurePath(path).parent for path in same_named}
+        left = {path: parent.relative_to(parent.anchor).parts for path, parent in parents.items()}
+        longest = max(map(len, left.values())) if len(left) > 1 else 0
+        for length in range(1, longest + 1):
+            counts = Counter(folder[-length:] for folder in left.values())
+            for path, folder in tuple(left.items()):
+                if counts[folder[-length:]] == 1:
+                    distinct[path] = "/".join(folder[-length:]) or "/"
+                    del left[path]
     return distinct
-
-
-def _distinct_ends(folders: Sequence[tuple[str, ...]]) -> list[str]:
-    ends = [""] * len(folders)
-    left = set(range(len(folders)))
-    for length in range(1, max(map(len, folders)) + 1):
-        counts = Counter(folder[-length:] for folder in folders)
-        for index in [index for index in left if counts[folders[index][-length:]] == 1]:
-            ends[index] = "/".join(folders[index][-length:]) or "/"
-            left.remove(index)
-    return ends

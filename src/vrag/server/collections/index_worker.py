@@ -18,9 +18,10 @@ import os
 import threading
 import time
 from collections import deque
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
@@ -28,9 +29,10 @@ from vrag.index.build import add_sources
 from vrag.index.maintenance import compact, remove
 from vrag.index.manifest import read_manifest
 from vrag.server.collections.files import DocumentSelector, distinct_folders
-from vrag.server.collections.jobs import JobJournal, UploadJob, WorkerTask
+from vrag.server.collections.jobs import JobJournal, UploadJob
 from vrag.server.collections.uploads import (
     REMOVED_SUFFIX,
+    IncomingUpload,
     clear_parts,
     hide_files,
     is_done,
@@ -40,22 +42,20 @@ from vrag.server.collections.uploads import (
     uploaded_files,
     uploads_of,
 )
+from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator
     from collections.abc import Collection as CollectionOf
-    from concurrent.futures import Future
 
     from vrag.corpus.converter import SourceFile
     from vrag.corpus.options import CorpusOptions
     from vrag.index.embed_items import Made, Producer
     from vrag.server.collections.registry import OpenCollection
-    from vrag.server.collections.uploads import IncomingUpload
     from vrag.types import Document
 
 log = logging.getLogger("vrag.server")
-T = TypeVar("T")
 _BATCH_FILES = 16
 """Files that are indexed together: to start takes a second."""
 _COMPACT_BATCHES = 64
@@ -71,9 +71,7 @@ class _Interrupted(KeyboardInterrupt):
 class IndexWorker:
     """Writes to one collection, one task after the other, in a thread of its own.
 
-    Args:
-        holding: A writable collection.
-        ended: Called with the final state of each upload.
+    `ended` is called with the final state of each upload.
     """
 
     def __init__(self, holding: OpenCollection, ended: Callable[[str], None] = lambda _: None) -> None:
@@ -84,7 +82,7 @@ class IndexWorker:
         self._producer: Producer = holding.producer
         self._placing = threading.Lock()
         self._wake = threading.Condition()
-        self._tasks: deque[WorkerTask[Any]] = deque()
+        self._tasks: deque[tuple[Future[None], Callable[[], None]]] = deque()
         self._waiting: deque[UploadJob] = deque()
         self._stopping = False
         self._is_recovered = False
@@ -105,11 +103,7 @@ class IndexWorker:
         return len(self._waiting)
 
     def place(self, part: IncomingUpload) -> UploadJob:
-        """Queue a complete upload for indexing; `part` is closed. Of two with one name the last one counts.
-
-        Raises:
-            Refusal: If it cannot be given its name.
-        """
+        """Queue a complete, closed upload for indexing. Of two with one name the last one counts."""
         with self._placing:
             stored = part.place()
             return self.submit(stored.path, stored.document)
@@ -129,14 +123,8 @@ class IndexWorker:
     def remove(self, document: str, name: str | None = None, folder: str | None = None) -> Future[None]:
         """Remove a document, before what waits to be indexed. Indexing is interrupted for it.
 
-        Args:
-            document: Its id.
-            name: File name, to remove only one of several files with this content.
-            folder: Folder that tells it from others of this name; see `distinct_folders`.
-
-        Returns:
-            Done when it is removed. Raises `Refusal` (404) if there is no such document, and
-            `CollectionBusy` if another process is writing.
+        The arguments are those of `DocumentSelector`. The future raises `Refusal` (404) if there is no such
+        document, and `CollectionBusy` if another process is writing.
         """
         return self._run_task(lambda: self._remove(DocumentSelector(document, name, folder)))
 
@@ -158,46 +146,41 @@ class IndexWorker:
             self._stopping = True
             left, self._tasks = self._tasks, deque()
             self._wake.notify()
-        for task in left:
-            task.reject(_closing())
+        for future, _ in left:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(_closing())
 
     def join(self, seconds: float) -> bool:
         """Wait for the thread to end, after `stop`; return whether it has."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def _run_task(self, work: Callable[[], T]) -> Future[T]:
-        task = WorkerTask(work)
+    def _run_task(self, work: Callable[[], None]) -> Future[None]:
+        future: Future[None] = Future()
         with self._wake:
-            if not self._stopping:
-                self._tasks.append(task)
+            if self._stopping:
+                future.set_exception(_closing())
+            else:
+                self._tasks.append((future, work))
                 self._wake.notify()
-                return task.future
-        task.reject(_closing())
-        return task.future
+        return future
 
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not (self._stopping or self._tasks or self._is_due()):
-                    self._wake.wait(self._until_due())
+                while not (self._stopping or self._tasks):
+                    has_work = self._waiting or not self._is_recovered
+                    pause = self._not_before - time.monotonic()
+                    if has_work and pause <= 0:
+                        break
+                    self._wake.wait(max(pause, 0.0) if has_work else None)
                 if self._stopping:
                     return
                 task = self._tasks.popleft() if self._tasks else None
             if task is not None:
-                task.execute()
-            elif not self._is_recovered:
-                self._try(self._recover)
+                complete_future(*task)
             else:
-                self._try(self._index)
-
-    def _is_due(self) -> bool:
-        return (bool(self._waiting) or not self._is_recovered) and time.monotonic() >= self._not_before
-
-    def _until_due(self) -> float | None:
-        if not self._waiting and self._is_recovered:
-            return None
-        return max(self._not_before - time.monotonic(), 0.0)
+                self._try(self._index if self._is_recovered else self._recover)
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do some work; postpone it while another process writes."""
@@ -214,12 +197,7 @@ class IndexWorker:
             self._is_recovered = True  # later uploads are indexed nevertheless
 
     def _index(self) -> None:
-        """Index the next files in the queue.
-
-        Raises:
-            CollectionBusy: If another process is writing: they stay in the queue.
-            _Interrupted: If there is something else to do first.
-        """
+        """Index the next files in the queue; they stay there if another process writes, or a task waits."""
         with self._wake:
             jobs = [self._waiting.popleft() for _ in range(min(_BATCH_FILES, len(self._waiting)))]
         try:
@@ -249,14 +227,22 @@ class IndexWorker:
         for job in jobs:
             job.begin()
 
-        def watch(made: Made) -> None:
-            if self._stopping or self._tasks:
-                raise _Interrupted
-            if job := by_path.get(os.fspath(made.source.path)):
-                job.note(made)
+        def produce(
+            sources: Iterator[SourceFile],
+            items_dir: Path,
+            options: CorpusOptions,
+            have: Callable[[SourceFile], CollectionOf[int]],
+        ) -> Generator[Made, None, None]:
+            with closing(self._producer(sources, items_dir, options, have)) as making:
+                for made in making:
+                    yield made
+                    if self._stopping or self._tasks:  # after it was taken: nothing that was made is lost
+                        raise _Interrupted
+                    if job := by_path.get(os.fspath(made.source.path)):
+                        job.note(made)
 
         collection = self.holding.collection
-        add_sources(collection, [job.path for job in jobs], _watched(self._producer, watch))
+        add_sources(collection, [job.path for job in jobs], produce)
         rows = read_manifest(collection)
         with self._placing:  # a file that has its name has its job
             again = self._queued_paths()
@@ -281,10 +267,17 @@ class IndexWorker:
         known = collection.documents()
         folders = distinct_folders({*(row.path for row in known), *map(os.fspath, self._queued_paths())})
         rows = [row for row in known if selector.matches(row.id, row.name, folders.get(row.path))]
-        jobs = self._take_from_queue(selector, folders)
+        with self._wake:
+            jobs = [
+                job
+                for job in self._waiting
+                if selector.matches(job.document, job.path.name, folders.get(os.fspath(job.path)))
+            ]
+            for job in jobs:
+                self._waiting.remove(job)
         if not rows and not jobs:
             raise Refusal(404, "There is no such document in the collection.", "Reload the list.")
-        own = [Path(row.path) for row in rows if self._is_own(row)]
+        own = [Path(row.path) for row in rows if lies_in(row.path, self.folder)]
         hidden = hide_files({*own, *(job.path for job in jobs)})
         try:
             if rows:
@@ -309,35 +302,19 @@ class IndexWorker:
             return False
         return bool(rows) and not any(row.path in left for row in rows)
 
-    def _take_from_queue(self, selector: DocumentSelector, folders: Mapping[str, str]) -> list[UploadJob]:
-        """Take the selected files out of the queue."""
-        with self._wake:
-            found = [
-                job
-                for job in self._waiting
-                if selector.matches(job.document, job.path.name, folders.get(os.fspath(job.path)))
-            ]
-            for job in found:
-                self._waiting.remove(job)
-        return found
-
-    def _is_own(self, row: Document) -> bool:
-        return lies_in(row.path, self.folder)
-
     def _recover(self) -> None:
-        """Find what an earlier server left: files to index, removals to finish.
-
-        Raises:
-            CollectionBusy: If another process is writing.
-        """
+        """Find what an earlier server left: files to index, removals to finish."""
         clear_parts(self.folder)
         present = {path.name: path for path in uploaded_files(self.folder)}
         rows = self.holding.collection.documents() if self.folder.is_dir() else []
-        own = {row.name: row for row in rows if self._is_own(row)}
-        self._finish_removals(own, present)
-        taken = [
-            path for path, before in moved_files(rows, own, present).items() if self._adopt(path, before)
-        ]
+        own = {row.name: row for row in rows if lies_in(row.path, self.folder)}
+        for path in self.folder.glob(f".*{REMOVED_SUFFIX}"):
+            name = path.name[1 : -len(REMOVED_SUFFIX)]
+            if name in own and name not in present:
+                remove(self.holding.collection, [own[name].path])
+            path.unlink(missing_ok=True)
+        moved = moved_files(rows, own, present)
+        taken = [path for path, before in moved.items() if self._adopt(path, before)]
         for name, path in present.items():
             if path not in taken and not is_done(path, own.get(name)):
                 with self._placing, suppress(OSError):
@@ -349,13 +326,6 @@ class IndexWorker:
         """The paths of the files in the queue."""
         with self._wake:
             return {job.path for job in self._waiting}
-
-    def _finish_removals(self, own: dict[str, Document], present: dict[str, Path]) -> None:
-        for path in self.folder.glob(f".*{REMOVED_SUFFIX}"):
-            name = path.name[1 : -len(REMOVED_SUFFIX)]
-            if name in own and name not in present:
-                remove(self.holding.collection, [own[name].path])
-            path.unlink(missing_ok=True)
 
     def _adopt(self, path: Path, before: list[Document]) -> bool:
         """Adopt a file that is known by a path from before the collection was moved; False if it differs."""
@@ -372,20 +342,3 @@ class IndexWorker:
 
 def _closing() -> Refusal:
     return Refusal(503, "The collection is being closed.", "Reload the list of collections.")
-
-
-def _watched(producer: Producer, watch: Callable[[Made], None]) -> Producer:
-    """Call `watch` with everything that a producer makes; what it raises ends the producer."""
-
-    def produce(
-        sources: Iterator[SourceFile],
-        items_dir: Path,
-        options: CorpusOptions,
-        have: Callable[[SourceFile], CollectionOf[int]],
-    ) -> Generator[Made, None, None]:
-        with closing(producer(sources, items_dir, options, have)) as making:
-            for made in making:
-                yield made
-                watch(made)  # after it was taken: what it raises loses nothing that was made
-
-    return produce

@@ -1,52 +1,61 @@
-"""Jobs of a collection's index thread: uploads, as clients see them, and other work."""
+"""Jobs of a collection's index thread: uploads, as clients see them."""
 
 from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, StringConstraints
 
 from vrag.corpus.converter import Converted, Failed, ItemCount
-from vrag.index.embed_items import Embedded
-from vrag.server.collections.schema import JobState, UploadJobInfo
+from vrag.index.embed_items import Embedded, Made
+from vrag.server.collections.registry import JOB_PATTERN, FrozenInfo
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from vrag.index.embed_items import Made
     from vrag.index.manifest import Known
 
-T = TypeVar("T")
 _WAITING = "Waiting in the queue."
 _MAX_FINISHED_JOBS = 1000
 """Finished jobs of a collection that are remembered."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WorkerTask(Generic[T]):
-    """Work that another thread requests. A cancelled future does not begin."""
+class JobState(StrEnum):
+    """State of an upload."""
 
-    work: Callable[[], T]
-    future: Future[T] = field(default_factory=Future[T])
+    WAITING = "waiting"
+    """The file is stored and waits in the queue, also after a restart."""
+    RUNNING = "running"
+    """It is being indexed."""
+    FINISHED = "finished"
+    """It can be found, completely or in part; `problems` says what is missing."""
+    FAILED = "failed"
+    """It cannot be found; `problems` says why."""
 
-    def execute(self) -> None:
-        """Do the work, unless it was cancelled. Whatever it raises is raised where it is waited for."""
-        if self.future.set_running_or_notify_cancel():
-            try:
-                result = self.work()
-            except BaseException as error:  # noqa: BLE001 - raised where the future is waited for
-                self.future.set_exception(error)
-            else:
-                self.future.set_result(result)
 
-    def reject(self, error: Exception) -> None:
-        """Raise an error where the work is waited for, without doing it."""
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
+class UploadJobInfo(FrozenInfo):
+    """The progress of an uploaded file. Kept in memory: after a restart, see the documents."""
+
+    id: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
+    collection: str
+    file: str = Field(description="The name under which the file is stored.")
+    state: JobState
+    done: int = Field(ge=0, description="Pages, clips or passages that are done.")
+    total: int | None = Field(default=None, ge=0, description="Their total, once it is known.")
+    message: str = Field(description="The state in one sentence.")
+    problems: list[str] = Field(description="What could not be read, and why.")
+    document: str | None = Field(default=None, description="Id of the document.")
+
+
+class Jobs(FrozenInfo):
+    """Uploads of a collection since the server started, the newest first."""
+
+    jobs: list[UploadJobInfo]
 
 
 @dataclass(eq=False)

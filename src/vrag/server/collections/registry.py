@@ -1,11 +1,14 @@
-"""The collections that a server has open: by name, with how documents are added, and how much they hold."""
+"""The collections that a server has open, how much they hold, and how responses describe them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Protocol
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from vrag.search.schema import ID_PATTERN
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Names of new collections: each is the name of a directory too."""
+DOCUMENT_PATTERN = r"^[0-9a-f]{64}$"
+"""Ids of documents: SHA-256 of their bytes."""
+JOB_PATTERN = r"^[0-9a-f]{16}$"
 _MAX_COUNTS = 64
 
 
@@ -79,11 +85,7 @@ class CollectionCounts(NamedTuple):
 
 
 def count_collection(collection: Collection) -> CollectionCounts:
-    """Count what a collection holds; cached until its manifest changes.
-
-    Raises:
-        CollectionError: If it is gone, or cannot be read.
-    """
+    """Count what a collection holds (`CollectionError` if it is gone); cached until its manifest changes."""
     collection.check_present()
     return _count(_ManifestVersion(id(collection), collection.file_table.version, collection))
 
@@ -102,3 +104,84 @@ def _count(version: _ManifestVersion) -> CollectionCounts:
     rows = version.collection.file_table.read(["id", "status", "rows"]).data.to_pylist()
     served = {row["id"]: row["rows"] for row in rows if DocumentStatus(row["status"]).served}
     return CollectionCounts(len(served), sum(served.values()))
+
+
+class FrozenInfo(BaseModel):
+    """A part of a response."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class NewCollection(FrozenInfo):
+    """A collection to create."""
+
+    name: Annotated[str, StringConstraints(pattern=NAME_PATTERN)] = Field(
+        description="Up to 64 lower-case letters, digits, hyphens and underscores."
+    )
+
+
+class CollectionInfo(FrozenInfo):
+    """A collection that the server has open."""
+
+    name: str = Field(description="For `search_corpus`, and in addresses.")
+    documents: int = Field(ge=0, description="Documents that can be found.")
+    items: int = Field(ge=0, description="Pages, clips and passages that can be found.")
+    readable: bool = Field(default=True, description="Whether it can be searched at the moment.")
+    writable: bool = Field(description="Whether documents can be added and removed.")
+    removable: bool = Field(description="Whether it can be deleted: it was created through the server.")
+    embedder: str | None = Field(description="The embedder of its vectors; null if only words are searched.")
+    reason: str | None = Field(default=None, description="Why it cannot be written to, or read.")
+
+
+class Collections(FrozenInfo):
+    """The collections that the server has open."""
+
+    collections: list[CollectionInfo]
+    creatable: bool = Field(description="Whether more can be created.")
+    reason: str | None = Field(default=None, description="Why there are none.")
+
+
+class DocumentInfo(FrozenInfo):
+    """A file of a collection."""
+
+    id: str = Field(description="SHA-256 of its bytes; empty where it could not be read.")
+    name: str = Field(description="File name, for people.")
+    folder: str | None = Field(
+        default=None,
+        description="The end of its folder's path that tells it from others of its name; null without any.",
+    )
+    size: int | None = Field(
+        default=None, ge=0, description="Size of the file in bytes; null while it waits in the queue."
+    )
+    status: DocumentStatus = Field(description="Its state in the index.")
+    items: int = Field(ge=0, description="Its pages, clips or passages that can be found.")
+    problems: list[str] = Field(description="What could not be read, and why.")
+    uploaded: bool = Field(description="Whether it was uploaded: removing it deletes the file as well.")
+
+
+class Documents(FrozenInfo):
+    """Files of a collection, by name."""
+
+    documents: list[DocumentInfo]
+    total: int = Field(ge=0, description="Total number.")
+
+
+class DocumentPart(FrozenInfo):
+    """One item of a document."""
+
+    id: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+    kind: Literal["page", "clip", "passage"]
+    ordinal: int = Field(ge=1, description="Position in the document.")
+    width: int | None = Field(default=None, ge=1, description="Of the picture, in pixels.")
+    height: int | None = Field(default=None, ge=1, description="Of the picture, in pixels.")
+    start: float | None = Field(default=None, description="Start of a clip, in seconds.")
+    end: float | None = Field(default=None, description="End of a clip.")
+
+
+class DocumentPages(FrozenInfo):
+    """A document with its items in order."""
+
+    id: str
+    name: str
+    collection: str
+    items: list[DocumentPart]

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response as Plain
 
 from vrag.errors import CollectionBusy
-from vrag.server.collections.schema import (
+from vrag.server.collections.jobs import Jobs, UploadJobInfo
+from vrag.server.collections.registry import (
     DOCUMENT_PATTERN,
     JOB_PATTERN,
     CollectionInfo,
     Collections,
     DocumentPages,
     Documents,
-    Jobs,
     NewCollection,
-    UploadJobInfo,
 )
-from vrag.server.http.background import wait_for_client
+from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vrag.server.collections.service import CollectionService
-    from vrag.server.http.background import ItemThreadPool
     from vrag.server.options import ServerOptions
 
+T = TypeVar("T")
 _BODY = {
     "requestBody": {
         "required": True,
@@ -55,25 +56,19 @@ DocumentId = Annotated[str, Path(pattern=DOCUMENT_PATTERN, description="Id of a 
 FileName = Annotated[str, Path(min_length=1, max_length=4096, description="Name of the file.")]
 
 
-def collection_routes(
+def collection_routes(  # noqa: C901 - one per route
     service: CollectionService, item_threads: ItemThreadPool, options: ServerOptions
 ) -> APIRouter:
     """Build `/collections`, their documents and jobs, and `/documents/{id}`."""
     router = APIRouter(tags=["collections"])
-    _add_collections(router, service, item_threads, options)
-    _add_documents(router, service, item_threads, options)
-    _add_uploads(router, service)
-    return router
 
+    async def run_in_pool(request: Request, work: Callable[[], T]) -> T:
+        return await wait_for_client(request, item_threads.run(work), options.item_seconds)
 
-def _add_collections(
-    router: APIRouter, service: CollectionService, item_threads: ItemThreadPool, options: ServerOptions
-) -> None:
     @router.get("/collections", summary="The collections", responses=responses(408, 413, 503, 504))
     async def collections(request: Request) -> Collections:
         """Those that the server has open; runs are recorded with the first one."""
-        work = item_threads.run(service.collections)
-        return await wait_for_client(request, work, options.item_seconds)
+        return await run_in_pool(request, service.collections)
 
     @router.post(
         "/collections",
@@ -97,10 +92,6 @@ def _add_collections(
         await service.drop(name)
         return Plain(status_code=204)
 
-
-def _add_documents(
-    router: APIRouter, service: CollectionService, item_threads: ItemThreadPool, options: ServerOptions
-) -> None:
     @router.get(
         "/collections/{name}/documents",
         summary="The documents of a collection",
@@ -113,8 +104,7 @@ def _add_documents(
         limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number.")] = 10_000,
     ) -> Documents:
         """By name, with their problems."""
-        work = item_threads.run(lambda: service.documents(name, offset, limit))
-        return await wait_for_client(request, work, options.item_seconds)
+        return await run_in_pool(request, lambda: service.documents(name, offset, limit))
 
     @router.get(
         "/documents/{id}",
@@ -124,8 +114,7 @@ def _add_documents(
     )
     async def document(request: Request, id: DocumentId) -> DocumentPages:
         """In the order of its pages."""
-        work = item_threads.run(lambda: service.document(id))
-        return await wait_for_client(request, work, options.item_seconds)
+        return await run_in_pool(request, lambda: service.document(id))
 
     @router.delete(
         "/collections/{name}/documents/{id}",
@@ -157,13 +146,10 @@ def _add_documents(
         try:
             await wait_for_client(request, service.remove(name, id, file, folder), options.item_seconds)
         except CollectionBusy as error:
-            raise Refusal(
-                409, "Another process is writing to the collection.", "Try again when it has finished."
-            ) from error
+            message = "Another process is writing to the collection."
+            raise Refusal(409, message, "Try again when it has finished.") from error
         return Plain(status_code=204)
 
-
-def _add_uploads(router: APIRouter, service: CollectionService) -> None:
     @router.put(
         "/collections/{name}/documents/{filename:anything}",
         status_code=202,
@@ -179,7 +165,9 @@ def _add_uploads(router: APIRouter, service: CollectionService) -> None:
         A file of the same name is replaced. The response comes when the file is stored; it is indexed after
         that, and its job shows the progress.
         """
-        job = await service.upload(name, filename, request.stream(), _length(request))
+        stated = request.headers.get("content-length", "")
+        length = int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 20 else None
+        job = await service.upload(name, filename, request.stream(), length)
         response.headers["Location"] = f"/jobs/{job.id}"
         return job
 
@@ -197,8 +185,4 @@ def _add_uploads(router: APIRouter, service: CollectionService) -> None:
         """Until the server restarts."""
         return service.job(id)
 
-
-def _length(request: Request) -> int | None:
-    """Return the length of the body as the client states it; None if it is not a number."""
-    stated = request.headers.get("content-length", "")
-    return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 20 else None
+    return router

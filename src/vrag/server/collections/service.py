@@ -13,16 +13,18 @@ from vrag.index.manifest import read_manifest
 from vrag.index.table import literal
 from vrag.server.collections.files import SUFFIXES, distinct_folders, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
-from vrag.server.collections.registry import CollectionCounts, count_collection
-from vrag.server.collections.schema import (
+from vrag.server.collections.jobs import Jobs, UploadJobInfo
+from vrag.server.collections.registry import (
+    CollectionCounts,
     CollectionInfo,
     Collections,
+    CollectionSet,
     DocumentInfo,
     DocumentPages,
     DocumentPart,
     Documents,
-    Jobs,
-    UploadJobInfo,
+    OpenCollection,
+    count_collection,
 )
 from vrag.server.collections.uploads import (
     IncomingUpload,
@@ -38,9 +40,6 @@ from vrag.types import DocumentStatus
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from vrag.index.manifest import Known
-    from vrag.server.collections.jobs import UploadJob
-    from vrag.server.collections.registry import CollectionSet, OpenCollection
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
 
@@ -60,11 +59,7 @@ _GONE = "Its folder does not exist any more: it was moved or deleted, or its dis
 class CollectionService:
     """Manages the collections of a server. Belongs to one event loop between `start` and `close`.
 
-    Args:
-        holdings: The collections that the server has open.
-        options: Size of a file, and time limits.
-        limits: Limits of all uploads together.
-        metrics: Counts the uploads.
+    `options` limit each file, `limits` all uploads together. Unknown collections are refused (404).
     """
 
     def __init__(
@@ -91,9 +86,8 @@ class CollectionService:
     async def close(self, seconds: float) -> None:
         """Stop indexing: finished documents are kept, the rest is continued at the next start.
 
-        Args:
-            seconds: How long to wait for it; then it is left to end with the program, which loses only what
-                was done since the last commit.
+        After so many seconds it is left to end with the program, which loses only what was done since the
+        last commit.
         """
         workers = list(self._workers.values())
         for worker in workers:
@@ -114,30 +108,45 @@ class CollectionService:
         )
 
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> Documents:
-        """List the files of a collection by name, with those that wait to be indexed. Blocks.
-
-        Raises:
-            Refusal: If there is no such collection (404).
-        """
+        """List the files of a collection by name, with those that wait to be indexed. Blocks."""
         holding = self._holding(name)
         uploads, worker = uploads_of(holding), self._workers.get(name)
         rows = read_manifest(holding.collection)
-        waiting = {str(t.path): t for t in (worker.journal.all() if worker else ()) if not t.over}
+        waiting = {str(job.path): job for job in (worker.journal.all() if worker else ()) if not job.over}
         waiting = {path: job for path, job in waiting.items() if path not in rows}
         folders = distinct_folders([*rows, *waiting])
         files = [
-            _document(row, folders.get(path), uploaded=lies_in(path, uploads)) for path, row in rows.items()
+            DocumentInfo(
+                id=row.document.id,
+                name=row.document.name,
+                folder=folders.get(path),
+                size=row.document.size,
+                status=row.document.status,
+                items=row.rows if row.document.status.served else 0,
+                problems=[row.document.reason] if row.document.reason else [],
+                uploaded=lies_in(path, uploads),
+            )
+            for path, row in rows.items()
         ]
-        files += [_waiting(job, folders.get(path)) for path, job in waiting.items()]
+        files += [
+            DocumentInfo(
+                id=job.document,
+                name=job.path.name,
+                folder=folders.get(path),
+                status=DocumentStatus.PENDING,
+                items=0,
+                problems=[],
+                uploaded=True,
+            )
+            for path, job in waiting.items()
+        ]
         files.sort(key=lambda file: (file.name.casefold(), file.name, file.folder or "", file.id))
         return Documents(documents=files[offset : offset + limit], total=len(files))
 
     def document(self, id: str) -> DocumentPages:
         """Return a document with its items, from the first collection that has it. Blocks.
 
-        Raises:
-            Refusal: If there is none (404).
-            CollectionError: If none that can be read has it, and one cannot be read.
+        Raises `CollectionError` if none that can be read has it, and one cannot be read.
         """
         self._check_present()
         fault: CollectionError | None = None
@@ -152,22 +161,13 @@ class CollectionService:
         raise Refusal(404, "There is no such document.", "It may have been removed: reload the list.")
 
     async def create(self, name: str) -> CollectionInfo:
-        """Create a collection.
-
-        Raises:
-            Refusal: If that is not possible here, or the name is taken (409).
-        """
+        """Create a collection. Raises `Refusal` if that is not possible here, or the name is taken (409)."""
         self._check_present()
         holding = await self._change(lambda: self._holdings.create(name))
         return await self._threads.run(partial(_info, holding))
 
     async def drop(self, name: str) -> None:
-        """Delete a collection that was made by `create`, with all that is in it.
-
-        Raises:
-            Refusal: If there is none (404), it is not one that clients may delete, or it is being written to
-                (409).
-        """
+        """Delete a collection that was made by `create`, with all that is in it; others are refused (409)."""
         holding = self._holding(name)
         if not holding.removable:
             raise Refusal(
@@ -176,21 +176,13 @@ class CollectionService:
         await self._change(partial(self._drop, holding))
 
     def jobs(self, name: str) -> Jobs:
-        """List the uploads of a collection, the newest first.
-
-        Raises:
-            Refusal: If there is no such collection (404).
-        """
+        """List the uploads of a collection, the newest first."""
         self._holding(name)
         worker = self._workers.get(name)
         return Jobs(jobs=[job.info() for job in reversed(worker.journal.all() if worker else [])])
 
     def job(self, id: str) -> UploadJobInfo:
-        """Return an upload.
-
-        Raises:
-            Refusal: If there is none of this id, or it was forgotten (404).
-        """
+        """Return an upload. Raises `Refusal` if there is none of this id, or it was forgotten (404)."""
         for worker in list(self._workers.values()):
             if job := worker.journal.get(id):
                 return job.info()
@@ -202,23 +194,24 @@ class CollectionService:
     ) -> UploadJobInfo:
         """Store a file, replacing the one of its name, and queue it for indexing.
 
-        Args:
-            name: Name of the collection.
-            file: Name of the file, as the client sent it.
-            body: The pieces of its content.
-            length: Its length in bytes, if the client stated it.
+        `length` is its length in bytes, if the client stated it.
 
         Raises:
-            Refusal: If there is no such collection (404), it is read-only (409), the file has the wrong type
-                (415) or is too long (413), the disk is full (507) or the queue is (503).
+            Refusal: If the collection is read-only (409), the file has the wrong type (415) or is too long
+                (413), the disk is full (507) or the queue is (503).
         """
         holding = self._writable(name)
-        self._check_upload(file, length)
+        suffix, max_bytes = suffix_of(file), self._options.upload_bytes
+        if suffix not in SUFFIXES:
+            kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
+            raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
+        if length is not None and length > max_bytes:
+            raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
         worker = self._start_worker(holding)
         if worker.waiting >= self._limits.waiting:
             raise Refusal(503, "Too many files wait to be indexed.", "Try again when some are done.")
         part = IncomingUpload(worker.folder / safe_name(file), self._limits)
-        job = await receive(body, part, self._options.upload_bytes, self._threads, worker.place)
+        job = await receive(body, part, max_bytes, self._threads, worker.place)
         return job.info()
 
     def remove(
@@ -226,16 +219,9 @@ class CollectionService:
     ) -> asyncio.Future[None]:
         """Remove a document; an uploaded file is deleted with it, others stay where they are.
 
-        Args:
-            name: Name of the collection.
-            document: Id of the document.
-            file: File name, to remove only one of several files with this content.
-            folder: Its `DocumentInfo.folder`, to remove only one of several files of this name.
-
-        Raises:
-            Refusal: If there is no such collection (404) or it cannot be written to (409). The future raises
-                it if there is no such document (404).
-            CollectionBusy: The future, if another process is writing.
+        `file` and `folder` are those of `DocumentInfo`, to remove only one of several files with this
+        content. The future raises `Refusal` (404) if there is no such document, and `CollectionBusy` if
+        another process is writing.
         """
         return asyncio.wrap_future(self._start_worker(self._writable(name)).remove(document, file, folder))
 
@@ -289,16 +275,6 @@ class CollectionService:
             raise Refusal(409, f"The collection {name} does not accept documents here.", holding.reason)
         return holding
 
-    def _check_upload(self, file: str, length: int | None) -> None:
-        """Refuse by name and stated length, before anything is read."""
-        suffix = suffix_of(file)
-        if suffix not in SUFFIXES:
-            kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
-            raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
-        max_bytes = self._options.upload_bytes
-        if length is not None and length > max_bytes:
-            raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
-
 
 def _info(holding: OpenCollection) -> CollectionInfo:
     """Describe a collection; an unreadable one is marked, so that the others can still be listed."""
@@ -321,55 +297,16 @@ def _info(holding: OpenCollection) -> CollectionInfo:
     )
 
 
-def _document(row: Known, folder: str | None, *, uploaded: bool) -> DocumentInfo:
-    document = row.document
-    return DocumentInfo(
-        id=document.id,
-        name=document.name,
-        folder=folder,
-        size=document.size,
-        status=document.status,
-        items=row.rows if document.status.served else 0,
-        problems=[document.reason] if document.reason else [],
-        uploaded=uploaded,
-    )
-
-
-def _waiting(job: UploadJob, folder: str | None) -> DocumentInfo:
-    return DocumentInfo(
-        id=job.document,
-        name=job.path.name,
-        folder=folder,
-        status=DocumentStatus.PENDING,
-        items=0,
-        problems=[],
-        uploaded=True,
-    )
-
-
 def _pages(holding: OpenCollection, id: str) -> DocumentPages | None:
     """A document with its items; None where the collection serves none of this id."""
     columns = ["name", "status"]
-    rows = holding.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
-    served = sorted(row["name"] for row in rows if DocumentStatus(row["status"]).served)
+    files = holding.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
+    served = sorted(row["name"] for row in files if DocumentStatus(row["status"]).served)
     if not served:
         return None
-    return DocumentPages(id=id, name=served[0], collection=holding.name, items=_parts(holding, id))
-
-
-def _parts(holding: OpenCollection, document: str) -> list[DocumentPart]:
-    rows = holding.collection.item_table.read(
-        _PART_COLUMNS, f"document = {literal(document)}"
-    ).data.to_pylist()
-    return [
-        DocumentPart(
-            id=row["id"],
-            kind=row["kind"],
-            ordinal=row["ordinal"],
-            width=row["width"],
-            height=row["height"],
-            start=row["clip_start"],
-            end=row["clip_end"],
-        )
+    rows = holding.collection.item_table.read(_PART_COLUMNS, f"document = {literal(id)}").data.to_pylist()
+    parts = [
+        DocumentPart(start=row.pop("clip_start"), end=row.pop("clip_end"), **row)
         for row in sorted(rows, key=lambda row: row["ordinal"])
     ]
+    return DocumentPages(id=id, name=served[0], collection=holding.name, items=parts)

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from vrag.index.manifest import is_unchanged
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.http.errors import Refusal
-from vrag.types import DocumentStatus
+from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
 
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.http.background import Threads
-    from vrag.types import Document
 
 T = TypeVar("T")
 log = logging.getLogger("vrag.server")
@@ -108,10 +107,7 @@ def moved_files(
 ) -> dict[Path, list[Document]]:
     """Find uploaded files that the manifest knows by other paths, where no file is any more.
 
-    Args:
-        rows: The manifest.
-        own: Its rows of files in the folder, by name.
-        present: The files in the folder, by name.
+    `own` are the rows of files in the folder of uploads, `present` the files in it, both by name.
     """
     found: dict[Path, list[Document]] = {}
     for row in rows:
@@ -148,17 +144,9 @@ async def receive(
     threads: Threads,
     place: Callable[[IncomingUpload], T],
 ) -> T:
-    """Store a body completely or not at all.
+    """Store a body of at most `limit` bytes completely or not at all; what it raises is passed on.
 
-    Args:
-        body: Its pieces; what it raises is passed on.
-        part: The destination.
-        limit: Maximum number of bytes.
-        threads: Threads that write to the disk.
-        place: Renames the complete file, in one of these threads.
-
-    Returns:
-        The result of `place`.
+    `place` renames the complete file, in one of the threads that write to the disk; its result is returned.
 
     Raises:
         Refusal: If it is empty (422), too long (413), not of its type (415), or the disk is full (507).
@@ -209,9 +197,7 @@ def clear_parts(folder: Path) -> None:
 class IncomingUpload:
     """A file that is being uploaded, under a hidden name. Its methods block.
 
-    Args:
-        target: Its later path in the folder of uploads; the suffix says what type it must have.
-        limits: Free space, and size of all uploads together.
+    `target` is its later path in the folder of uploads; the suffix says what type it must have.
     """
 
     def __init__(self, target: Path, limits: UploadLimits) -> None:
@@ -233,23 +219,17 @@ class IncomingUpload:
             self._folder.mkdir(exist_ok=True)
             clear_parts(self._folder)
             if self._limits.collection_bytes is not None:
-                self._before = _folder_bytes(self._folder)
+                with os.scandir(self._folder) as entries:
+                    self._before = sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
             self._file = self._path.open("xb")
 
     def write(self, data: bytes) -> None:
-        """Append to it.
-
-        Raises:
-            Refusal: If the disk is full (507).
-        """
+        """Append to it. Raises `Refusal` if the disk is full (507)."""
         most = self._limits.collection_bytes
         self._size += len(data)
         if most is not None and self._before + self._size > most:
-            raise Refusal(
-                507,
-                f"The collection has reached its limit of {most:,} bytes of uploads.",
-                "Remove documents.",
-            )
+            message = f"The collection has reached its limit of {most:,} bytes of uploads."
+            raise Refusal(507, message, "Remove documents.")
         with self._lock, _disk_errors():
             if shutil.disk_usage(self._folder).free < len(data) + self._limits.free_bytes:
                 raise _disk_full()
@@ -258,11 +238,7 @@ class IncomingUpload:
                 self._hash.update(data)
 
     def close(self) -> None:
-        """Write all of it to the disk.
-
-        Raises:
-            Refusal: If the disk is full (507).
-        """
+        """Write all of it to the disk. Raises `Refusal` if the disk is full (507)."""
         with self._lock, _disk_errors():
             if self._file is not None and not self._over:
                 self._file.flush()
@@ -301,9 +277,8 @@ def _disk_errors() -> Generator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise Refusal(
-            404, "The collection no longer exists.", "GET /collections lists the collections."
-        ) from error
+        hint = "GET /collections lists the collections."
+        raise Refusal(404, "The collection no longer exists.", hint) from error
     except OSError as error:
         if error.errno in _DISK_FULL:
             raise _disk_full() from error
@@ -330,12 +305,6 @@ def _disk_full() -> Refusal:
 def _check_head(suffix: str, head: bytes) -> None:
     if fault := fault_of_head(suffix, head):
         raise Refusal(415, fault, "Send the file unchanged, under its own name.")
-
-
-def _folder_bytes(folder: Path) -> int:
-    """Add up the bytes of all files in a folder."""
-    with os.scandir(folder) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
 
 
 def _sync(folder: Path) -> None:

@@ -11,20 +11,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 
 from vrag.server.http.errors import Refusal
-from vrag.server.http.rate_limit import Kind, client_name, kind_of, peer_of
-from vrag.server.http.request_body import RequestBodies
-from vrag.server.http.sessions import digest_of
+from vrag.server.http.limits import Kind, Peer, RequestBodies, client_name, kind_of, peer_of
+from vrag.server.http.sessions import BrowserSessions, digest_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from vrag.server.http.headers import Headers
-    from vrag.server.http.rate_limit import Peer
-    from vrag.server.http.sessions import BrowserSessions
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
 
@@ -94,36 +91,40 @@ class SiteMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] == "http":
-            origins = [_text(value) for value in _values(scope, b"origin")]
-            named = len(origins) == 1 and origins[0] in self._origins
-            scope.setdefault("state", {})["named_origin"] = named
             try:
-                self._check(scope, [] if named else origins, named=named)
+                self._check(scope)
             except Refusal as refusal:
                 self._metrics.refused(refusal.reason)
                 await refusal.response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _check(self, scope: Scope, origins: list[str], *, named: bool) -> None:
-        host = _single(scope, b"host")
-        name = _host_name(host)
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        origins = headers.getlist("origin")
+        named = len(origins) == 1 and origins[0] in self._origins
+        scope.setdefault("state", {})["named_origin"] = named
+        host = _single(headers, "host")
+        match = _HOST.fullmatch(host)
+        name = match[1].strip("[]").casefold() if match else ""
         if self._names and name not in self._names:
             hint = f"Its names: {', '.join(sorted(self._names))}."
             raise Refusal(403, "The server does not have this name.", hint, reason="host")
-        if self._guards_any_address and name == ANY_ADDRESS and not _is_program(scope):
-            raise Refusal(
-                403,
-                f"Browsers may not read from {ANY_ADDRESS}.",
-                f"Write 127.0.0.1 in place of {ANY_ADDRESS} in the address.",
-                reason="host",
-            )
-        if named or _is_link(scope):
+        if self._guards_any_address and name == ANY_ADDRESS and not _is_program(scope, headers):
+            message = f"Browsers may not read from {ANY_ADDRESS}."
+            hint = f"Write 127.0.0.1 in place of {ANY_ADDRESS} in the address."
+            raise Refusal(403, message, hint, reason="host")
+        follows_link = (  # of another site to the page, which shows no content
+            scope["method"] in {"GET", "HEAD"}
+            and scope["path"] == "/"
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest", "document") == "document"
+            and not origins
+        )
+        if named or follows_link:
             return
-        sites = _values(scope, b"sec-fetch-site")
-        if any(_netloc(origin) != host.casefold() for origin in origins) or any(
-            site not in {b"none", b"same-origin"} for site in sites
-        ):
+        sites = set(headers.getlist("sec-fetch-site"))
+        if sites - {"none", "same-origin"} or any(_netloc(origin) != host.casefold() for origin in origins):
             raise Refusal(403, _OTHER_SITE, _NO_BROWSER, reason="site")
 
 
@@ -152,8 +153,8 @@ class AuthMiddleware:
             return
         with contextlib.ExitStack() as stack:
             try:
-                client = self._authenticate(scope)
                 kind = kind_of(scope["method"], scope["path"])
+                client = self._authenticate(scope, kind)
                 stack.enter_context(self._clients.opened(kind, client))
                 body = self._bodies.body(scope, receive, kind)
             except Refusal as refusal:
@@ -163,34 +164,39 @@ class AuthMiddleware:
             stack.callback(body.close)
             await self._app(scope, body, send)
 
-    def _authenticate(self, scope: Scope) -> str:
+    def _authenticate(self, scope: Scope, kind: Kind) -> str:
         """Return the client's name; refuse clients that are not allowed, or send too many requests.
 
         A token takes precedence over a cookie: no page of another site has it; nothing else is checked then.
+        Browsers send cookies by themselves. Pages of other sites were refused before, by headers that every
+        browser sends; for a change that only a cookie authorises these must be there.
         """
+        headers = Headers(scope=scope)
         peer = peer_of(scope, self._options.proxies)
         path: str = scope["path"]
         state = scope.setdefault("state", {})
-        needed = self._sessions.needed
-        token = self._token(scope, peer) if needed and (path == "/session" or not is_public(path)) else None
+        needed, public = self._sessions.needed, is_public(path)
+        token = self._token(headers, peer) if needed and (path == "/session" or not public) else None
         takes_cookie = token is None and not state.get("named_origin")
         session = self._sessions.find(scope) if takes_cookie else None
-        if session is not None:
-            _check_own_page(scope)
+        own_page = "origin" in headers or "same-origin" in headers.getlist("sec-fetch-site")
+        if session is not None and scope["method"] not in _SAFE_METHODS and not own_page:
+            hint = "With a cookie, send Origin as well; programs send a token."
+            raise Refusal(403, "The request does not show which page sent it.", hint, reason="site")
         known = not needed or session is not None or token is not None
-        if not known and not is_public(path):
+        if not known and not public:
             hint = "Send it as Authorization: Bearer …, or sign in at the page."
             raise Refusal(401, "A token is needed.", hint, reason="token")
         client = client_name(peer, session=session, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
         state.update(client=client, known=known, question=question)
         if path != "/healthz":
-            self._clients.request(kind_of(scope["method"], path), client, peer)
+            self._clients.request(kind, client, peer)
         return client
 
-    def _token(self, scope: Scope, peer: Peer) -> bytes | None:
+    def _token(self, headers: Headers, peer: Peer) -> bytes | None:
         """Return the digest of the token in the request; None if there is none, or a wrong one."""
-        scheme, _, value = _single(scope, b"authorization").partition(" ")
+        scheme, _, value = _single(headers, "authorization").partition(" ")
         token = value.strip().encode("latin-1") if scheme.casefold() == "bearer" else b""
         if not token:
             return None
@@ -201,19 +207,7 @@ class AuthMiddleware:
         return None
 
 
-def _check_own_page(scope: Scope) -> None:
-    """Refuse a change that only a cookie authorises, unless a page of the server is seen to ask for it.
-
-    Browsers send cookies by themselves. Pages of other sites were refused before, by headers that every
-    browser sends; here these must be there.
-    """
-    own = _values(scope, b"origin") or b"same-origin" in _values(scope, b"sec-fetch-site")
-    if scope["method"] not in _SAFE_METHODS and not own:
-        hint = "With a cookie, send Origin as well; programs send a token."
-        raise Refusal(403, "The request does not show which page sent it.", hint, reason="site")
-
-
-def _is_program(scope: Scope) -> bool:
+def _is_program(scope: Scope, headers: Headers) -> bool:
     """Return whether a request to 0.0.0.0 cannot be one that a page of another site had a browser send.
 
     With methods other than GET and HEAD browsers always send `Origin`, which is checked. A GET for a picture
@@ -223,45 +217,18 @@ def _is_program(scope: Scope) -> bool:
     """
     if scope["method"] not in {"GET", "HEAD"} or scope["path"] == "/healthz":
         return True
-    headers: Headers = scope["headers"]
-    names = {name.lower() for name, _ in headers}
-    agents = [value.lower() for name, value in headers if name.lower() == b"user-agent"]
-    from_browser = {b"accept-language", b"referer"} & names or any(name.startswith(b"sec-") for name in names)
-    return bool(agents) and all(agent and b"mozilla" not in agent for agent in agents) and not from_browser
+    names = {name.lower() for name in headers}
+    agents = [value.lower() for name, value in headers.items() if name.lower() == "user-agent"]
+    from_browser = {"accept-language", "referer"} & names or any(name.startswith("sec-") for name in names)
+    return bool(agents) and all(agent and "mozilla" not in agent for agent in agents) and not from_browser
 
 
-def _is_link(scope: Scope) -> bool:
-    """Return whether the request follows a link of another site to the page, which shows no content."""
-    headers = dict[bytes, bytes](scope["headers"])
-    return (
-        scope["method"] in {"GET", "HEAD"}
-        and scope["path"] == "/"
-        and headers.get(b"sec-fetch-mode") == b"navigate"
-        and headers.get(b"sec-fetch-dest", b"document") == b"document"
-        and b"origin" not in headers
-    )
-
-
-def _values(scope: Scope, wanted: bytes) -> list[bytes]:
-    return [value for name, value in scope["headers"] if name == wanted]
-
-
-def _single(scope: Scope, wanted: bytes) -> str:
+def _single(headers: Headers, name: str) -> str:
     """Return the value of a header that must not come twice; empty if it is missing."""
-    values = _values(scope, wanted)
+    values = headers.getlist(name)
     if len(values) > 1:
-        raise Refusal(403, f"The header {wanted.decode()} was sent twice.", "Send it once.", reason="host")
-    return _text(values[0]) if values else ""
-
-
-def _text(value: bytes) -> str:
-    return value.decode("latin-1")
-
-
-def _host_name(host: str) -> str:
-    """Return the name in a Host header, without port; empty if there is none, or it is malformed."""
-    match = _HOST.fullmatch(host)
-    return match[1].strip("[]").casefold() if match else ""
+        raise Refusal(403, f"The header {name} was sent twice.", "Send it once.", reason="host")
+    return values[0] if values else ""
 
 
 def _netloc(origin: str) -> str:

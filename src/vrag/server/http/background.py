@@ -24,15 +24,22 @@ _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 log = logging.getLogger("vrag.server")
 
 
+def complete_future(future: Future[T], work: Callable[[], T]) -> None:
+    """Do work for a future, unless it was cancelled; what it raises is raised where the future is awaited."""
+    if future.set_running_or_notify_cancel():
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - raised where the future is waited for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
 class Threads:
-    """A few threads with one queue. Belongs to one event loop between two closings.
+    """A number of threads of one name with one queue. Belongs to one event loop between two closings.
 
     The interpreter waits at exit for the threads of a `ThreadPoolExecutor`, whatever they do: a search that
     hangs would keep a server from ending. These are left behind.
-
-    Args:
-        number: Number of threads.
-        name: Their name in logs and debuggers.
     """
 
     def __init__(self, number: int, name: str) -> None:
@@ -44,8 +51,11 @@ class Threads:
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run work in one of the threads. If the future is cancelled in the queue, it does not begin."""
-        if not self._ends:
-            self._start()
+        for number in range(len(self._ends), self._number):
+            end: Future[None] = Future()
+            name = f"{self._name}-{number}"
+            threading.Thread(target=_work, args=(self._jobs, end), name=name, daemon=True).start()
+            self._ends.append(end)
         future: Future[T] = Future()
         self._jobs.put((future, work))
         return asyncio.wrap_future(future)
@@ -68,29 +78,13 @@ class Threads:
         if busy:
             log.warning("%s is still busy after %g s and is left behind.", self._name, seconds)
 
-    def _start(self) -> None:
-        for number in range(self._number):
-            end: Future[None] = Future()
-            name = f"{self._name}-{number}"
-            threading.Thread(target=_work, args=(self._jobs, end), name=name, daemon=True).start()
-            self._ends.append(end)
-
 
 def _work(jobs: SimpleQueue[_Job | None], end: Future[None]) -> None:
     """Do one job after the other until None comes, in a thread."""
     while (job := jobs.get()) is not None:
-        future, work = job
-        if future.set_running_or_notify_cancel():
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - raised where the future is waited for
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-                del result
-        del job, future, work  # nothing is kept while the thread waits
-    if end.set_running_or_notify_cancel():
-        end.set_result(None)
+        complete_future(*job)
+        del job  # nothing is kept while the thread waits
+    complete_future(end, lambda: None)
 
 
 class ItemThreadPool:
@@ -101,23 +95,16 @@ class ItemThreadPool:
         self._max_pending = options.item_threads + options.waiting_items
         self._pending = 0
         self._gauge = metrics.waiting_items
+        self.close = self._threads.close
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run work in a thread. A cancelled future does not begin if it still waits.
-
-        Raises:
-            Refusal: If too much work waits already (503).
-        """
+        """Run work in a thread, as `Threads.run`. Raises `Refusal` if too much work waits already (503)."""
         if self._pending >= self._max_pending:
             raise Refusal(503, "Too many requests for items are waiting.", "Try again in a second.")
         self._count(1)
         future = self._threads.run(work)
         future.add_done_callback(lambda _: self._count(-1))
         return future
-
-    async def close(self, seconds: float) -> None:
-        """End the threads, as `Threads.close`."""
-        await self._threads.close(seconds)
 
     def _count(self, change: int) -> None:
         self._pending += change
@@ -143,9 +130,8 @@ async def wait_for_client(request: Request, work: asyncio.Future[T], seconds: fl
             return work.result()
         if leaving.done():
             raise ClientLeft
-        raise Refusal(
-            504, f"The request took longer than {seconds:g} s.", "Ask for less, or try again later."
-        )
+        message = f"The request took longer than {seconds:g} s."
+        raise Refusal(504, message, "Ask for less, or try again later.")
     finally:
         leaving.cancel()
         work.cancel()

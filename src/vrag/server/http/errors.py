@@ -5,23 +5,19 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
 from vrag.errors import SearchError, ServerError, VragError
 from vrag.search.schema import NOT_BLANK, ProblemDetails, SearchRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fastapi import FastAPI
-    from starlette.requests import Request
 
 log = logging.getLogger("vrag.server")
 
@@ -51,6 +47,7 @@ _HEADERS = {
     503: {"Retry-After": "1"},
 }
 _MAX_NAME_CHARS = 60
+_SEE_LOG = "The server's log has details under the id {}."
 _SEE_ROUTES = "GET /openapi.json describes every route."
 _ID_HINTS = {
     "items": "Ids come from a search: the field id of each hit.",
@@ -87,12 +84,8 @@ _MESSAGES = {
 class Refusal(VragError):
     """A request that is not carried out, and the status of its response.
 
-    Args:
-        status: Status of the response.
-        message: What is wrong, in one sentence.
-        hint: What to do about it.
-        wait: Seconds after which the client may try again, where that is known.
-        reason: One word under which the refusal is counted.
+    `wait` are the seconds after which the client may try again, where that is known; `reason` is the word
+    under which the refusal is counted.
     """
 
     def __init__(
@@ -125,6 +118,11 @@ def responses(*statuses: int) -> Responses:
     }
 
 
+def json_body(schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe a body that is read as JSON whatever Content-Type says, for OpenAPI."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
 def problem_response(
     status: int,
     detail: str,
@@ -151,11 +149,7 @@ def log_error(error: BaseException, action: str, *, trace: bool = True) -> str:
 def internal_error_response(error: BaseException, action: str) -> Response:
     """Log an unexpected error and build its response, which names only the id in the log."""
     error_id = log_error(error, action)
-    return problem_response(500, "Internal server error.", _see_log(error_id), id=error_id)
-
-
-def _see_log(error_id: str) -> str:
-    return f"The server's log has details under the id {error_id}."
+    return problem_response(500, "Internal server error.", _SEE_LOG.format(error_id), id=error_id)
 
 
 def register(app: FastAPI) -> None:
@@ -174,11 +168,7 @@ def _client_left_response(_: Request, __: Exception) -> Response:
 
 
 def fault_message(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its makers
-    """Say what is wrong with a value, as a sentence without its full stop and without the value.
-
-    Args:
-        fault: One of the `errors()` of pydantic or FastAPI.
-    """
+    """Say what is wrong, without full stop and value; `fault` is one of pydantic's `errors()`."""
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return "It must not be blank" if context["pattern"] == NOT_BLANK else "It does not have a valid form"
@@ -188,6 +178,12 @@ def fault_message(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differ
         return _MESSAGES[kind].format(**context)
     message = str(fault["msg"]).removeprefix("Value error, ")
     return message[:1].upper() + message[1:]
+
+
+def located_fault(fault: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
+    """Return the place of a fault, with dots between its parts, and a sentence that names the place."""
+    place = ".".join(str(part)[:40] for part in fault["loc"])
+    return place, f"{place}: {fault_message(fault)}." if place else f"{fault_message(fault)}."
 
 
 def _validation_response(request: Request, error: Exception) -> Response:
@@ -207,26 +203,29 @@ def _validation_response(request: Request, error: Exception) -> Response:
         ]
         messages = [alternatives[0], *(text.removeprefix("Input should be ") for text in alternatives[1:])]
     message = " or ".join(dict.fromkeys(messages))
-    if names:
-        indices = "".join(f"[{part}]" for part in names[1:] if isinstance(part, int))
-        message = f"{str(names[0])[:_MAX_NAME_CHARS]}{indices}: {message}"
-    return problem_response(422, f"{message}.", _field_hint(names, request.scope["path"].split("/")[1]))
-
-
-def _field_hint(names: Sequence[Any], section: str) -> str:
-    """Explain a field: an example of a body, the source of ids, the description of a search field."""
+    section = request.scope["path"].split("/")[1]
     if not names:
-        return _BODY_EXAMPLES.get(section, _SEE_ROUTES)
-    if names[0] == "id":
-        return _ID_HINTS.get(section, _SEE_ROUTES)
-    field = SearchRequest.model_fields.get(str(names[0]))
-    return field.description or _SEE_ROUTES if field else _SEE_ROUTES
+        return problem_response(422, f"{message}.", _BODY_EXAMPLES.get(section, _SEE_ROUTES))
+    indices = "".join(f"[{part}]" for part in names[1:] if isinstance(part, int))
+    name = str(names[0])
+    field = SearchRequest.model_fields.get(name)
+    hint = (field.description if field else None) or _SEE_ROUTES
+    if name == "id":
+        hint = _ID_HINTS.get(section, _SEE_ROUTES)
+    return problem_response(422, f"{name[:_MAX_NAME_CHARS]}{indices}: {message}.", hint)
 
 
 def _http_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 400 and error.__cause__ is not None:
-        return _unread_body_response(error.__cause__)
+        # An error while FastAPI read a body: it turns all of them, ours included, into status 400.
+        match error.__cause__:
+            case Refusal() as refusal:
+                return refusal.response()
+            case ClientDisconnect() | ClientLeft():
+                return Response(status_code=499)
+            case _:  # not UTF-8, or nested too deeply
+                return problem_response(422, "The body is not JSON.", _SEE_ROUTES)
     hint = _SEE_ROUTES if error.status_code in {404, 405} else ""
     headers = dict(error.headers or {})
     if "Allow" in headers:  # each of FastAPI's routes knows of its own method alone
@@ -240,17 +239,6 @@ def _http_response(request: Request, error: Exception) -> Response:
         ]
         headers["Allow"] = ", ".join(methods) or headers["Allow"]
     return problem_response(error.status_code, str(error.detail), hint, headers=headers)
-
-
-def _unread_body_response(error: BaseException) -> Response:
-    """Answer an error while FastAPI read a body: it turns all of them, ours included, into status 400."""
-    match error:
-        case Refusal():
-            return error.response()
-        case ClientDisconnect() | ClientLeft():
-            return Response(status_code=499)
-        case _:  # not UTF-8, or nested too deeply
-            return problem_response(422, "The body is not JSON.", _SEE_ROUTES)
 
 
 def _vrag_response(request: Request, error: Exception) -> Response:
@@ -267,4 +255,4 @@ def _vrag_response(request: Request, error: Exception) -> Response:
         case _:
             error_id = log_error(error, request.url.path, trace=False)
             detail = "The server cannot handle this request at the moment."
-            return problem_response(503, detail, _see_log(error_id), id=error_id)
+            return problem_response(503, detail, _SEE_LOG.format(error_id), id=error_id)

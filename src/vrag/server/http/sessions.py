@@ -11,22 +11,18 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import Scope
 
-from vrag.server.http.errors import Refusal, responses
-from vrag.server.http.rate_limit import ClientRegistry, peer_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.types import Scope
-
-    from vrag.server.options import ServerOptions
+from vrag.server.http.errors import Refusal, json_body, responses
+from vrag.server.http.limits import ClientRegistry, peer_of
+from vrag.server.options import ServerOptions
 
 _COOKIE = "vrag_session"
 _MAX_COOKIES = 4
@@ -51,12 +47,7 @@ class SignIn(BaseModel):
 
 
 class BrowserSessions:
-    """The sessions of one application.
-
-    Args:
-        options: The token, the number of sessions and their duration.
-        now: The clock, in seconds.
-    """
+    """The sessions of one application; `now` is the clock, in seconds."""
 
     def __init__(self, options: ServerOptions, now: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -86,7 +77,10 @@ class BrowserSessions:
     def find(self, scope: Scope) -> bytes | None:
         """Return the digest of a request's session and extend the session; None without one."""
         now = self._now()
-        for id in _cookies(scope):
+        cookie, headers = _cookie_name(scope), Headers(scope=scope)
+        pairs = [pair.partition("=") for line in headers.getlist("cookie") for pair in line.split(";")]
+        ids = [value.strip() for name, _, value in pairs if name.strip() == cookie]
+        for id in ids[:_MAX_COOKIES]:  # other paths and hosts may have set one of its name too
             digest = digest_of(id.encode())
             end = self._ends.pop(digest, None)
             if end is not None and end > now:
@@ -108,8 +102,6 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
     """Build `/session`: whether a token is needed, sign-in and sign-out. Needs no token."""
     router = APIRouter(tags=["session"])
     refused = responses(408, 413)
-    schema = SignIn.model_json_schema()
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
     @router.get("/session", summary="Whether a token is needed", responses=refused)
     async def session(request: Request) -> SessionInfo:
@@ -121,7 +113,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         summary="Exchange the token for a cookie",
         status_code=204,
         response_class=Response,
-        openapi_extra=body,
+        openapi_extra=json_body(SignIn.model_json_schema()),
         responses=refused,
     )
     async def sign_in(request: Request) -> Response:
@@ -169,17 +161,8 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
 
 def _cookie_name(scope: Scope) -> str:
     """Name the cookie by the port: browsers keep cookies by host, which may have several servers."""
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
     try:
-        port = urlsplit(f"//{host.decode('latin-1')}").port
+        port = urlsplit(f"//{Headers(scope=scope).get('host', '')}").port
     except ValueError:
         port = None
     return _COOKIE if port is None else f"{_COOKIE}_{port}"
-
-
-def _cookies(scope: Scope) -> list[str]:
-    """Return the values of the session cookie; other paths and hosts may have set one of its name too."""
-    wanted = _cookie_name(scope)
-    lines = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie"]
-    pairs = [pair.strip().partition("=") for line in lines for pair in line.split(";")]
-    return [value.strip() for name, _, value in pairs if name == wanted][:_MAX_COOKIES]

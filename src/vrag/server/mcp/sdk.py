@@ -15,24 +15,30 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolResult, ImageContent, ListToolsResult, TextContent, ToolAnnotations
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ImageContent,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
 from mcp_types import Tool as ToolDescription
 from pydantic import ValidationError
 from pydantic_core import to_json
 
 from vrag import __version__
 from vrag.errors import SearchError, ServerError, SettingsError
-from vrag.server.http.errors import Refusal, fault_message, log_error
-from vrag.server.mcp.tools import TOOLS, Caller
+from vrag.server.http.errors import Refusal, located_fault, log_error
+from vrag.server.mcp.tools import TOOLS, Caller, McpTools, Tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from mcp.server.context import ServerRequestContext
-    from mcp_types import CallToolRequestParams, ContentBlock, PaginatedRequestParams
     from starlette.types import ASGIApp
 
-    from vrag.server.mcp.tools import McpTools, Tool
 
 log = logging.getLogger("vrag.server.mcp")
 _INSTRUCTIONS = (
@@ -118,37 +124,24 @@ async def _call_tool(
     caller = Caller(report, getattr(state, "client", ""), getattr(state, "question", lambda: None))
     try:
         output = await mcp_tools.use(tool.arguments.model_validate(params.arguments or {}), caller)
-    except Exception as error:  # noqa: BLE001 - answered, and logged where it is not the caller's
-        return _error_result(_error_message(tool, error))
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False)
+        return _error_result(" ".join(located_fault(fault)[1] for fault in faults))
+    except ServerError as error:
+        log.warning("%s: %s", tool.name, error)
+        return _error_result("The search server behind this one failed. Try again later.")
+    except (Refusal, SettingsError, SearchError) as error:
+        return _error_result(str(error))
+    except Exception as error:  # noqa: BLE001 - it does not concern the call itself: the log has it
+        error_id = log_error(error, tool.name)
+        return _error_result(f"Internal server error. The log has details under the id {error_id}.")
     text = TextContent(type="text", text=to_json(output.data, inf_nan_mode="null").decode())
     pictures = [
         ImageContent(type="image", data=base64.b64encode(jpeg).decode(), mime_type="image/jpeg")
         for jpeg in output.pictures
     ]
-    content: list[ContentBlock] = [text, *pictures]
-    return CallToolResult(content=content, structured_content=output.data)
+    return CallToolResult(content=[text, *pictures], structured_content=output.data)
 
 
 def _error_result(message: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
-
-
-def _error_message(tool: Tool, error: Exception) -> str:
-    """Describe an error as far as it concerns the call itself; the log has the rest."""
-    match error:
-        case ValidationError():
-            return " ".join(map(_fault, error.errors(include_input=False, include_url=False)))
-        case ServerError():
-            log.warning("%s: %s", tool.name, error)
-            return "The search server behind this one failed. Try again later."
-        case Refusal() | SettingsError() | SearchError():
-            return str(error)
-        case _:
-            error_id = log_error(error, tool.name)
-            return f"Internal server error. The log has details under the id {error_id}."
-
-
-def _fault(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its makers
-    place = ".".join(str(part)[:40] for part in fault["loc"])
-    message = fault_message(fault)
-    return f"{place}: {message}." if place else f"{message}."

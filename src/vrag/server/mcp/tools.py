@@ -5,36 +5,31 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from vrag.agent.events import AnswerGiven, RunFailed
-from vrag.agent.runs.run_result import citations
+from vrag.agent.events import AnswerGiven, Event, RunFailed
+from vrag.agent.runs.run_result import RunResult, citations
 from vrag.errors import SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.outcome import OFFLINE, step_line
+from vrag.render.outcome import OFFLINE, QUOTED, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.server.http.errors import Refusal
-from vrag.server.pictures import cropped_picture
-from vrag.server.runs.run_manager import broken_off
+from vrag.server.items import cropped_picture
+from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.schema import MAX_QUESTION_CHARS, MAX_STEPS, RUN_ID, RunRequest, Thinking
 from vrag.settings import AgentName
-from vrag.types import ItemKind, Query
+from vrag.types import Item, ItemKind, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable
 
-    from vrag.agent.events import Event
-    from vrag.agent.evidence import Evidence
-    from vrag.agent.runs.run_result import RunResult
     from vrag.search.searcher import Searcher
     from vrag.server.http.background import ItemThreadPool
     from vrag.server.options import ServerOptions
-    from vrag.server.runs.run_manager import RunManager
-    from vrag.types import Hit, Item
 
-T = TypeVar("T")
 Report: TypeAlias = "Callable[[float, str], Awaitable[None]]"
 _MAX_EXCERPT_CHARS, _MAX_TEXT_CHARS = 400, 20_000
 """Characters of an item's text with a hit, and of an item that is looked at."""
@@ -193,22 +188,23 @@ class McpTools:
     options: ServerOptions
 
     async def use(self, arguments: BaseModel, caller: Caller) -> ToolOutput:
-        """Execute the tool that the arguments belong to.
-
-        Raises:
-            VragError: If it fails.
-        """
+        """Execute the tool that the arguments belong to. Raises `VragError` if it fails."""
         match arguments:
             case SearchArguments():
-                return await self._run_in_thread(lambda: self._search(arguments), self.options.search_seconds)
+                work, seconds = partial(self._search, arguments), self.options.search_seconds
             case LookArguments():
-                return await self._run_in_thread(lambda: self._look(arguments), self.options.item_seconds)
+                work, seconds = partial(self._look, arguments), self.options.item_seconds
             case CropArguments():
-                return await self._run_in_thread(lambda: self._crop(arguments), self.options.item_seconds)
+                work, seconds = partial(self._crop, arguments), self.options.item_seconds
             case AskArguments():
                 return await self._ask(arguments, caller)
             case _:
                 raise TypeError(f"no tool takes {type(arguments)}")
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.item_threads.run(work)
+        except TimeoutError:
+            raise Refusal(504, f"The tool took longer than {seconds:g} s.", "Try again later.") from None
 
     async def choices(self) -> dict[str, str]:
         """Describe the current values of arguments in sentences, by the name of the tool."""
@@ -223,14 +219,13 @@ class McpTools:
     def _search(self, arguments: SearchArguments) -> ToolOutput:
         corpora = None if arguments.collection is None else frozenset({arguments.collection})
         query = Query(arguments.query, corpora=corpora)
-        hits = self.searcher.search([query], arguments.top_k)[0]
-        return ToolOutput({"hits": list(self._describe_hits(hits, arguments.query))})
-
-    def _describe_hits(self, hits: Iterable[Hit], query: str) -> Iterator[dict[str, Any]]:
-        for hit in hits:
+        found: list[dict[str, Any]] = []
+        for hit in self.searcher.search([query], arguments.top_k)[0]:
             with suppress(SearchError):  # it was deleted since
                 item = self.searcher.item(hit.item)
-                yield _describe(item) | {"score": hit.score, "document_text": _excerpt(item.text, query)}
+                excerpt = _excerpt(item.text, arguments.query)
+                found.append(_describe(item) | {"score": hit.score, "document_text": excerpt})
+        return ToolOutput({"hits": found})
 
     def _look(self, arguments: LookArguments) -> ToolOutput:
         item = self._item(arguments.item)
@@ -257,7 +252,7 @@ class McpTools:
             raise Refusal(404, f"There is no item {id}.", "Ids come from search.") from error
 
     def _picture(self, item: Item, box: Box, max_pixels: int) -> bytes:
-        return cropped_picture(self.searcher, item, box, max_pixels, None).content or b""
+        return cropped_picture(self.searcher, item, box, max_pixels).content or b""
 
     async def _ask(self, arguments: AskArguments, caller: Caller) -> ToolOutput:
         """Start a run and wait for its end; the run is stopped if the caller gives up."""
@@ -285,16 +280,26 @@ class McpTools:
         pictures = await self.runs.in_thread(
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
         )
+        numbers = {sha: number for number, sha in enumerate(pictures, 1)}
         places = [
-            _describe_evidence(number, item, list(pictures))
+            {
+                "number": number,
+                "item": item.item,
+                "document": item.document,
+                "page": item.page,
+                "kind": item.kind,
+                "box": item.box and list(item.box),
+                "seconds": item.seconds and list(item.seconds),
+                "document_text": item.quote,
+                # The number of the enclosed picture that shows it.
+                **({"picture": numbers[item.crop_sha256]} if item.crop_sha256 in numbers else {}),
+            }
             for number, item in enumerate(cited.rests + cited.besides, 1)
         ]
-        note = {}
-        if end.text is not None and settings.policy == OFFLINE:
-            note = {"note": "Quoted from the documents by the offline policy, not read by a model."}
+        offline = end.text is not None and settings.policy == OFFLINE
         data = {
             "answer": end.text,
-            **note,
+            **({"note": QUOTED} if offline else {}),
             "stop_reason": end.stop_reason,
             "evidence": places[: len(cited.rests)],
             "looked_at": places[len(cited.rests) :],
@@ -302,36 +307,6 @@ class McpTools:
             "session": outline.started.session or run,
         }
         return ToolOutput(data, tuple(pictures.values()))
-
-    async def _run_in_thread(self, work: Callable[[], T], seconds: float) -> T:
-        """Do work in a thread.
-
-        Raises:
-            Refusal: If it takes longer than `seconds` (504), or the queue is full (503).
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                return await self.item_threads.run(work)
-        except TimeoutError:
-            raise Refusal(504, f"The tool took longer than {seconds:g} s.", "Try again later.") from None
-
-
-def _describe_evidence(number: int, evidence: Evidence, pictures: list[str]) -> dict[str, Any]:
-    """Describe a piece of evidence, with the number of the enclosed picture that shows it, from 1."""
-    picture = (
-        {"picture": pictures.index(evidence.crop_sha256) + 1} if evidence.crop_sha256 in pictures else {}
-    )
-    return {
-        "number": number,
-        "item": evidence.item,
-        "document": evidence.document,
-        "page": evidence.page,
-        "kind": evidence.kind,
-        "box": evidence.box and list(evidence.box),
-        "seconds": evidence.seconds and list(evidence.seconds),
-        "document_text": evidence.quote,
-        **picture,
-    }
 
 
 def _describe(item: Item) -> dict[str, Any]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vrag.server.http.errors import Refusal
-from vrag.server.openai.schema import ErrorBody, ErrorDetail
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PREFIX = "/v1/"
 """Paths of this interface."""
@@ -30,6 +27,27 @@ _TYPES: dict[int, tuple[str, str | None]] = {
 """Type and code of an error by its status."""
 _MAX_PROBLEM_BYTES = 64 * 1024
 """Length of a problem; a longer response is not one."""
+
+
+class FrozenModel(BaseModel):
+    """A part of a response."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ErrorDetail(FrozenModel):
+    """The details of an error."""
+
+    message: str = Field(description="One or two sentences: what is wrong, and what to do.")
+    type: str
+    param: str | None = Field(default=None, description="The field that is wrong.")
+    code: str | None = None
+
+
+class ErrorBody(FrozenModel):
+    """An error in OpenAI's form."""
+
+    error: ErrorDetail
 
 
 class InvalidRequest(Refusal):
@@ -72,47 +90,36 @@ class ErrorShape:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] == "http" and scope["path"].startswith(PREFIX):
-            send = _ProblemConverter(send)
-        await self._app(scope, receive, send)
-
-
-class _ProblemConverter:
-    """`send` that holds back the response of a problem until it is whole."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._start: Message | None = None
-        self._body = b""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_problem(message):
-            self._start = message
+        """Handle one request; hold back the response of a problem until it is whole."""
+        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+            await self._app(scope, receive, send)
             return
-        if self._start is None:
-            await self._send(message)
-            return
-        self._body += message.get("body", b"")
-        if message.get("more_body", False):
-            return
-        status, body = _convert(self._start["status"], self._body)
-        headers = MutableHeaders(raw=list(self._start.get("headers", ())))
-        if body != self._body:
-            headers["content-length"] = str(len(body))
-        await self._send({**self._start, "status": status, "headers": headers.raw})
-        await self._send({"type": "http.response.body", "body": body})
+        start: Message | None = None
+        body = b""
+
+        async def send_converted(message: Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start" and _is_problem(message):
+                start = message
+            elif start is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body", False):
+                    status, converted = _convert(start["status"], body)
+                    headers = MutableHeaders(raw=list(start.get("headers", ())))
+                    headers["content-length"] = str(len(converted))
+                    await send({**start, "status": status, "headers": headers.raw})
+                    await send({"type": "http.response.body", "body": converted})
+
+        await self._app(scope, receive, send_converted)
 
 
 def _is_problem(start: Message) -> bool:
-    headers = dict(start.get("headers", ()))
-    length = headers.get(b"content-length", b"0")
-    return (
-        start["status"] >= 400
-        and headers.get(b"content-type", b"").startswith(b"application/json")
-        and length.isdigit()
-        and int(length) <= _MAX_PROBLEM_BYTES
-    )
+    headers = MutableHeaders(raw=list(start.get("headers", ())))
+    length = headers.get("content-length", "0")
+    is_json = headers.get("content-type", "").startswith("application/json")
+    return start["status"] >= 400 and is_json and length.isdigit() and int(length) <= _MAX_PROBLEM_BYTES
 
 
 def _convert(status: int, body: bytes) -> tuple[int, bytes]:

@@ -1,32 +1,35 @@
-"""The reply to a chat completion request: the answer with citation markers, and their sources."""
+"""The reply to a chat completion request: the answer with citation markers, and their sources.
+
+It has the form that OpenAI's clients expect. Our own fields are `vrag` and `reasoning_content` of a message
+or delta, `vrag` of usage.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
-from vrag.agent.events import AnswerGiven, ModelRetried, RunFailed, StopReason, ThoughtDelta, ThoughtGiven
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from vrag.agent.events import (
+    AnswerGiven,
+    Event,
+    ModelRetried,
+    RunFailed,
+    StopReason,
+    ThoughtDelta,
+    ThoughtGiven,
+)
+from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, citations, is_whole
 from vrag.render.markdown import inline
 from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line
 from vrag.render.text_format import where
 from vrag.server.http.errors import Refusal
-from vrag.server.openai.schema import (
-    Annotation,
-    AnswerSource,
-    CompletionUsage,
-    UrlCitation,
-    VragPart,
-    VragUsage,
-)
+from vrag.server.openai.errors import FrozenModel
 from vrag.server.runs.run_manager import broken_off
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.events import Event
-    from vrag.agent.evidence import Evidence
 
 _SOURCES = "\n\n**Sources**\n\n"
 """Heading between an answer and its sources."""
@@ -44,6 +47,128 @@ _UNQUOTED = f"{UNQUOTED} {A_MODEL}"
 _QUOTED = f"\n\n*{QUOTED}*"
 _MARKERS = re.compile(r"(\[\d\])+\Z")
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
+
+
+Finish = Literal["stop", "length"]
+
+
+class UrlCitation(FrozenModel):
+    """A marker in the text, and its source."""
+
+    start_index: int = Field(description="Start of the marker in the content, in characters.")
+    end_index: int = Field(description="Its end.")
+    title: str = Field(description="Document and page, or time span of a video.")
+    url: str = Field(description="The run on this server's page.")
+
+
+class Annotation(FrozenModel):
+    """A citation in OpenAI's form."""
+
+    type: Literal["url_citation"] = "url_citation"
+    url_citation: UrlCitation
+
+
+class AnswerSource(Evidence):
+    """A piece of evidence of the answer."""
+
+    number: int = Field(description="Number of its marker in the content, from 1.")
+    url: str = Field(description="The run on this server's page.")
+
+
+class VragPart(FrozenModel):
+    """Fields that OpenAI's form has no place for."""
+
+    run_id: str = Field(description="Id of the run: GET /runs/{id} has its details.")
+    stop_reason: StopReason
+    evidence: tuple[AnswerSource, ...] = Field(
+        description="Evidence of the answer; of an abstention, where the agent looked."
+    )
+    looked_at: tuple[AnswerSource, ...] = Field(
+        default=(), description="What else was looked at, with further numbers and without markers."
+    )
+
+
+class CompletionMessage(FrozenModel):
+    """The answer."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+    refusal: None = None
+    annotations: tuple[Annotation, ...]
+    reasoning_content: str = Field(description="Thoughts and steps, as in a stream.")
+    vrag: VragPart
+
+
+class VragUsage(FrozenModel):
+    """The cost of a run besides tokens."""
+
+    visual_tokens: int = Field(description="Visual tokens of all pictures shown to the model.")
+    steps: int = Field(description="Model calls.")
+    seconds: float
+    cost: float | None = Field(description="In the currency of the prices; null where they are unknown.")
+
+
+class CompletionUsage(FrozenModel):
+    """Tokens of all model calls of the run; 0 if the model does not report them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    vrag: VragUsage
+
+
+class CompletionChoice(FrozenModel):
+    """The one answer."""
+
+    index: Literal[0] = 0
+    message: CompletionMessage
+    logprobs: None = None
+    finish_reason: Finish
+
+
+class Completion(FrozenModel):
+    """A complete response."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str = Field(description="The name in the request.")
+    choices: tuple[CompletionChoice]
+    usage: CompletionUsage
+
+
+class ChunkDelta(FrozenModel):
+    """The content of a chunk. Only fields that were set are sent."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str = ""
+    reasoning_content: str = ""
+    annotations: tuple[Annotation, ...] = ()
+    vrag: VragPart | None = None
+
+    @model_serializer(mode="wrap")
+    def _only_set_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
+
+
+class ChunkChoice(FrozenModel):
+    """A piece of the one answer."""
+
+    index: Literal[0] = 0
+    delta: ChunkDelta
+    logprobs: None = None
+    finish_reason: Finish | None = None
+
+
+class Chunk(FrozenModel):
+    """A piece of a response."""
+
+    id: str
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: tuple[ChunkChoice, ...]
+    usage: CompletionUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,50 +221,43 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
     Raises:
         Refusal: If the model or the search failed (502), or the run broke off (500).
     """
-    end = outline.end
+    end, settings = outline.end, outline.started.settings
     if end is None:
         raise broken_off()
-    if isinstance(end, RunFailed) and end.stop_reason not in _LENGTH:
-        raise Refusal(502, one_line(end.message))
-    text = end.text if isinstance(end, AnswerGiven) else None
-    part = _vrag_part(run, outline, end, url)
     is_cut = end.stop_reason in _LENGTH
-    offline = outline.started.settings.policy == OFFLINE
+    if isinstance(end, RunFailed) and not is_cut:
+        raise Refusal(502, one_line(end.message))
+    answered = isinstance(end, AnswerGiven)
+    text = end.text if answered else None
+    cited = citations(end.evidence if answered else (), settings, answered=text is not None)
+    sources = tuple(
+        AnswerSource(**dict(item), number=number, url=url)
+        for number, item in enumerate(cited.rests + cited.besides, 1)
+    )
+    evidence, looked_at = sources[: len(cited.rests)], sources[len(cited.rests) :]
+    part = VragPart(run_id=run, stop_reason=end.stop_reason, evidence=evidence, looked_at=looked_at)
+    offline = settings.policy == OFFLINE
     if text is None:
         unquoted = offline and end.stop_reason is StopReason.ABSTAINED
         message = _UNQUOTED if unquoted else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
-        return CompletionReply(message, _source_list(_LOOKED, part.evidence), (), part, is_cut)
-    marked, annotations = _with_markers(text, part.evidence[:_MAX_SOURCES])
+        return CompletionReply(message, _source_list(_LOOKED, evidence), (), part, is_cut)
+    marked, annotations = _with_markers(text, evidence[:_MAX_SOURCES])
     note = _QUOTED if offline else ""
-    return CompletionReply(marked, note + _source_list(_SOURCES, part.evidence), annotations, part, is_cut)
-
-
-def _vrag_part(run: str, outline: RunResult, end: AnswerGiven | RunFailed, url: str) -> VragPart:
-    evidence = end.evidence if isinstance(end, AnswerGiven) else ()
-    answered = isinstance(end, AnswerGiven) and end.text is not None
-    cited = citations(evidence, outline.started.settings, answered=answered)
-    places, rests = _sources(cited.rests + cited.besides, url), len(cited.rests)
-    return VragPart(
-        run_id=run, stop_reason=end.stop_reason, evidence=places[:rests], looked_at=places[rests:]
-    )
+    return CompletionReply(marked, note + _source_list(_SOURCES, evidence), annotations, part, is_cut)
 
 
 def plain_answer(content: str) -> str | None:
     """Return the answer in one of our replies that a client sends back, without markers and sources.
 
-    None if it had no answer. Messages of others are left as they are.
+    None if it had no answer. Messages of others are left as they are; they may be of any length.
     """
     for heading in (_SOURCES, _LOOKED):
         answer, found, _ = content.rpartition(heading)
         if found:
-            content = _without_markers(answer.removesuffix(_QUOTED))
+            content = answer.removesuffix(_QUOTED)
+            if markers := _MARKERS.search(content[-3 * _MAX_SOURCES :]):
+                content = content[: -len(markers[0])].rstrip()
     return None if content in {_UNQUOTED, *_NO_ANSWER.values()} else content
-
-
-def _without_markers(answer: str) -> str:
-    """Remove the markers at the end of an answer, which may come from anybody and be of any length."""
-    markers = _MARKERS.search(answer[-3 * _MAX_SOURCES :])
-    return answer[: -len(markers[0])].rstrip() if markers else answer
 
 
 def usage_of(outline: RunResult) -> CompletionUsage:
@@ -153,12 +271,6 @@ def usage_of(outline: RunResult) -> CompletionUsage:
         vrag=VragUsage(
             visual_tokens=used.visual_tokens, steps=outline.calls, seconds=outline.seconds, cost=used.cost
         ),
-    )
-
-
-def _sources(evidence: Sequence[Evidence], url: str) -> tuple[AnswerSource, ...]:
-    return tuple(
-        AnswerSource(**dict(item), number=number, url=url) for number, item in enumerate(evidence, 1)
     )
 
 
@@ -187,14 +299,13 @@ def _source_list(heading: str, sources: Sequence[AnswerSource]) -> str:
     """List the sources in Markdown, with names of documents escaped."""
     if not sources:
         return ""
-    lines = [f"- {_line(source)}" for source in sources[:_MAX_SOURCES]]
+    lines: list[str] = []
+    for source in sources[:_MAX_SOURCES]:
+        sides = source.box
+        is_part = sides is not None and not is_whole(sides)
+        box = f", box {', '.join(f'{side:.3f}' for side in sides)}" if sides and is_part else ""
+        place = inline(f"{source.document}, {where(source).lower()}")
+        lines.append(f"- [{source.number}] [{place}]({source.url}){box}")
     if len(sources) > _MAX_SOURCES:
         lines.append(f"- [{len(sources) - _MAX_SOURCES} more]({sources[0].url})")
     return heading + "\n".join(lines)
-
-
-def _line(source: AnswerSource) -> str:
-    sides = source.box
-    box = "" if sides is None or is_whole(sides) else f", box {', '.join(f'{side:.3f}' for side in sides)}"
-    place = inline(f"{source.document}, {where(source).lower()}")
-    return f"[{source.number}] [{place}]({source.url}){box}"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.question import PreviousTurn
-from vrag.server.http.errors import fault_message
-from vrag.server.openai.errors import InvalidRequest
+from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
+from vrag.server.http.errors import fault_message, located_fault
+from vrag.server.openai.errors import FrozenModel, InvalidRequest
 from vrag.server.openai.reply import plain_answer
-from vrag.server.openai.schema import ModelCard, ModelCards
-from vrag.server.runs.schema import MAX_DOCUMENTS, MAX_HITS, MAX_STEPS, RunRequest, Thinking, at_most
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.server.runs.schema import Capabilities
+from vrag.server.runs.schema import Capabilities, RunOptions, RunRequest, at_most
 
 OFFLINE = "offline"
 """Name of the policy without a model in this interface."""
@@ -27,6 +23,22 @@ _IGNORED_ROLES = frozenset({"system", "developer"})
 _MAX_TURNS, _MAX_PARTS = 10_000, 1000
 """Messages of a conversation, and parts of a message."""
 _NO_FETCHING = "This server fetches nothing: send the picture itself, as data:image/png;base64,…"
+
+
+class ModelCard(FrozenModel):
+    """A model that a request may name: an agent, alone or with the model that writes its replies."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = Field(description="When the server was started, in seconds since 1970.")
+    owned_by: Literal["vrag"] = "vrag"
+
+
+class ModelCards(FrozenModel):
+    """All models."""
+
+    object: Literal["list"] = "list"
+    data: tuple[ModelCard, ...]
 
 
 class _OpenModel(BaseModel):
@@ -66,20 +78,8 @@ class StreamOptions(_OpenModel):
     )
 
 
-class VragOptions(BaseModel):
+class VragOptions(RunOptions):
     """Options without a field in OpenAI's interface. The server's settings are the defaults."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    collection: str | None = Field(default=None, description="The collection to search; all if absent.")
-    documents: Annotated[tuple[str, ...] | None, at_most(MAX_DOCUMENTS)] = Field(
-        default=None, description="Ids of the documents to search; all if absent."
-    )
-    max_steps: int | None = Field(
-        default=None, ge=1, le=MAX_STEPS, description="Maximum number of model calls."
-    )
-    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits per search.")
-    thinking: Thinking | None = Field(default=None, description="Whether the model thinks before its reply.")
 
 
 class CompletionRequest(_OpenModel):
@@ -130,11 +130,7 @@ def model_cards(offer: Capabilities, created: int) -> ModelCards:
 
 
 def find_model(name: str, offer: Capabilities) -> NamedAgent:
-    """Look up a model name.
-
-    Raises:
-        InvalidRequest: If there is no model of that name (404).
-    """
+    """Look up a model name. Raises `InvalidRequest` if there is no model of that name (404)."""
     found = _model_names(offer).get(name)
     if found is None:
         raise InvalidRequest(
@@ -148,52 +144,50 @@ def find_model(name: str, offer: Capabilities) -> NamedAgent:
 
 
 def parse_request(body: bytes) -> CompletionRequest:
-    """Parse the body of a request.
-
-    Raises:
-        InvalidRequest: If it is not one.
-    """
+    """Parse the body of a request. Raises `InvalidRequest` if it is not one."""
     try:
         return CompletionRequest.model_validate_json(body)
     except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part)[:40] for part in fault["loc"])
-        message = fault_message(fault)
-        raise InvalidRequest(f"{place}: {message}." if place else f"{message}.", param=place) from error
+        place, message = located_fault(error.errors(include_input=False, include_url=False)[0])
+        raise InvalidRequest(message, param=place) from error
 
 
 def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuestion:
-    """Read the question, its conversation and the agent; `offer` is what the server has.
-
-    Raises:
-        InvalidRequest: If the request cannot be fulfilled.
-    """
+    """Read the question, its conversation and the agent; `offer` is what the server has."""
     _check_unsupported(request)
     agent, model = find_model(request.model, offer)
-    *earlier, last = _conversation(request.messages)
+    conversation = [_chat_message(turn) for turn in request.messages if turn.role not in _IGNORED_ROLES]
+    if not conversation or conversation[-1].role != "user":
+        message = "The last message is not the user's."
+        raise InvalidRequest(message, "End with the question.", param="messages")
+    *earlier, last = conversation
+    images = [part.url for part in last.parts if isinstance(part, ChatImage)]
+    if any(url[:5].casefold() != "data:" for url in images):
+        raise InvalidRequest("A picture is not a data URL.", _NO_FETCHING, param="messages")
     fields = {
         **request.vrag.model_dump(),
-        "question": _text(last, "the question"),
+        "question": _text(last),
         "agent": agent,
         "model": model,
-        "images": _images(last),
+        "images": [f"data:{url[5:]}" for url in images],
     }
     try:
         run = RunRequest.model_validate(fields)
     except ValidationError as error:
-        raise _invalid_run(error) from error
+        fault = error.errors()[0]
+        subject = "The pictures" if fault["loc"][:1] == ("images",) else "The question"
+        message = f"{subject} cannot be used. {fault_message(fault)}."
+        raise InvalidRequest(message, param="messages") from error
     return ChatQuestion(run, _history(earlier))
 
 
 def _check_unsupported(request: CompletionRequest) -> None:
     """Refuse options that would change the answer and are not supported."""
+    no_tools = "An agent has its own actions and uses no {} of a client."
     unsupported = {
         "n": (request.n not in {None, 1}, "There is one answer to a question."),
-        "tools": (bool(request.tools), "An agent has its own actions and uses no tools of a client."),
-        "functions": (
-            bool(request.functions),
-            "An agent has its own actions and uses no functions of a client.",
-        ),
+        "tools": (bool(request.tools), no_tools.format("tools")),
+        "functions": (bool(request.functions), no_tools.format("functions")),
         "response_format": (
             request.response_format not in (None, {"type": "text"}),
             "Answers are text; no other format is supported.",
@@ -209,76 +203,40 @@ def _check_unsupported(request: CompletionRequest) -> None:
             raise InvalidRequest(reason, f"Leave out {name}.", param=name, code="unsupported_parameter")
 
 
-def _conversation(turns: Sequence[RequestTurn]) -> list[RequestTurn]:
-    """Return the messages of user and assistant; the last one is the user's.
+def _chat_message(turn: RequestTurn) -> ChatMessage:
+    """Read a message. Raises `InvalidRequest` if its role, or the type of a part, is not supported."""
+    if turn.role not in {"user", "assistant"}:
+        message = f"Messages of the role {turn.role[:20]!r} are not supported."
+        raise InvalidRequest(message, "Send those of user and assistant.", param="messages")
+    role = "user" if turn.role == "user" else "assistant"
+    if not isinstance(turn.content, tuple):
+        return ChatMessage(role, (ChatText(turn.content or ""),))
+    parts: list[ChatPart] = []
+    for part in turn.content:
+        if part.type == "text":
+            parts.append(ChatText(part.text or ""))
+        elif part.type == "image_url":
+            url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url
+            parts.append(ChatImage(url or ""))
+        elif part.type != "refusal":
+            message = f"Parts of the type {part.type[:30]!r} are not supported in a message."
+            raise InvalidRequest(message, "Send text and image_url.", param="messages")
+    return ChatMessage(role, tuple(parts))
 
-    Raises:
-        InvalidRequest: If it is not, or there are messages of other roles.
-    """
-    conversation = [turn for turn in turns if turn.role not in _IGNORED_ROLES]
-    for turn in conversation:
-        if turn.role not in {"user", "assistant"}:
-            message = f"Messages of the role {turn.role[:20]!r} are not supported."
-            raise InvalidRequest(message, "Send those of user and assistant.", param="messages")
-    if not conversation or conversation[-1].role != "user":
-        message = "The last message is not the user's."
-        raise InvalidRequest(message, "End with the question.", param="messages")
-    return conversation
+
+def _text(message: ChatMessage) -> str:
+    """Join the texts of a message by lines."""
+    return "\n".join(part.text for part in message.parts if isinstance(part, ChatText) and part.text)
 
 
-def _history(turns: Sequence[RequestTurn]) -> tuple[PreviousTurn, ...]:
+def _history(messages: Sequence[ChatMessage]) -> tuple[PreviousTurn, ...]:
     """Pair questions with their answers; assistant messages before any question are left out."""
     history: list[PreviousTurn] = []
-    for turn in turns:
-        text = _text(turn, "a message")
-        if turn.role == "user":
+    for message in messages:
+        text = _text(message)
+        if message.role == "user":
             history.append(PreviousTurn(text, None))
         elif history:
             answers = filter(None, (history[-1].answer, plain_answer(text)))
             history[-1] = PreviousTurn(history[-1].question, "\n".join(answers) or None)
     return tuple(turn for turn in history if turn.question.strip())
-
-
-def _text(turn: RequestTurn, place: str) -> str:
-    """Join the text parts of a message by lines.
-
-    Raises:
-        InvalidRequest: If it has parts that are neither text nor picture.
-    """
-    if not isinstance(turn.content, tuple):
-        return turn.content or ""
-    for part in turn.content:
-        if part.type not in {"text", "image_url", "refusal"}:
-            message = f"Parts of the type {part.type[:30]!r} are not supported in {place}."
-            raise InvalidRequest(message, "Send text and image_url.", param="messages")
-    return "\n".join(part.text for part in turn.content if part.text and part.type == "text")
-
-
-def _images(turn: RequestTurn) -> list[str]:
-    """Return the data URLs of the pictures of a message.
-
-    Raises:
-        InvalidRequest: If one is an address, or there is none where one should be.
-    """
-    if not isinstance(turn.content, tuple):
-        return []
-    urls: list[str] = []
-    for part in turn.content:
-        if part.type != "image_url":
-            continue
-        url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url or ""
-        if url[:5].casefold() != "data:":
-            raise InvalidRequest("A picture is not a data URL.", _NO_FETCHING, param="messages")
-        urls.append(f"data:{url[5:]}")
-    return urls
-
-
-def _invalid_run(error: ValidationError) -> InvalidRequest:
-    """Explain an invalid run by the field of the request that it came from."""
-    fault = error.errors()[0]
-    name = str(fault["loc"][0]) if fault["loc"] else ""
-    subject, param = {
-        "question": ("The question", "messages"),
-        "images": ("The pictures", "messages"),
-    }.get(name, (name, f"vrag.{name}"))
-    return InvalidRequest(f"{subject} cannot be used. {fault_message(fault)}.", param=param)

@@ -14,28 +14,31 @@ from starlette.responses import Response, StreamingResponse
 
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
-from vrag.server.http.errors import Refusal, responses
-from vrag.server.openai.errors import InvalidRequest, error_body, error_response
-from vrag.server.openai.reply import Reasoning, build_reply, usage_of
-from vrag.server.openai.request import (
-    CompletionRequest,
-    find_model,
-    model_cards,
-    parse_request,
-    read_question,
-)
-from vrag.server.openai.schema import (
+from vrag.server.http.errors import Refusal, Responses, json_body, responses
+from vrag.server.openai.errors import ErrorBody, InvalidRequest, error_body, error_response
+from vrag.server.openai.reply import (
     Chunk,
     ChunkChoice,
     ChunkDelta,
     Completion,
     CompletionChoice,
     CompletionMessage,
-    ErrorBody,
+    Finish,
+    Reasoning,
+    build_reply,
+    usage_of,
+)
+from vrag.server.openai.request import (
+    ChatQuestion,
+    CompletionRequest,
     ModelCard,
     ModelCards,
+    find_model,
+    model_cards,
+    parse_request,
+    read_question,
 )
-from vrag.server.runs.run_manager import broken_off
+from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.sse import BEAT, STREAM_HEADERS, with_beats
 
 if TYPE_CHECKING:
@@ -44,9 +47,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from vrag.agent.events import Event
-    from vrag.server.http.errors import Responses
-    from vrag.server.openai.request import ChatQuestion
-    from vrag.server.runs.run_manager import RunManager
 
 _DONE = b"data: [DONE]\n\n"
 _NO_RETRY = {"x-should-retry": "false"}
@@ -64,6 +64,8 @@ def openai_routes(runs: RunManager) -> APIRouter:
     """Build `/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application."""
     router = APIRouter(prefix="/v1", tags=["openai"])
     created = int(time.time())
+    schema = CompletionRequest.model_json_schema()
+    schema = _inline_references(schema, schema.pop("$defs"))
 
     @router.get("/models", summary="Available models", responses=_errors(503))
     async def models() -> ModelCards:
@@ -83,7 +85,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
     @router.post(
         "/chat/completions",
         summary="Ask, as OpenAI's clients do",
-        openapi_extra=_request_body(),
+        openapi_extra=json_body(schema),
         response_model=None,
         responses=_ANSWERS | _errors(404, 409, 413, 429, 502, 503, 504),
     )
@@ -131,10 +133,9 @@ class StartedAnswer:
         """The id of the response."""
         return f"chatcmpl-{self.run}"
 
-    def delta_frame(self, delta: ChunkDelta, finish: str | None = None) -> bytes:
+    def delta_frame(self, delta: ChunkDelta, finish: Finish | None = None) -> bytes:
         """Encode a chunk that adds content."""
-        choice = ChunkChoice.model_validate({"delta": delta, "finish_reason": finish})
-        return _frame(self._chunk(choice))
+        return _frame(self._chunk(ChunkChoice(delta=delta, finish_reason=finish)))
 
     def usage_frame(self, outline: RunResult) -> bytes:
         """Encode the chunk with the usage, and nothing else."""
@@ -145,12 +146,7 @@ class StartedAnswer:
 
 
 async def _complete_response(runs: RunManager, answer: StartedAnswer, request: Request) -> Response:
-    """Build the response when the run has ended; the run is stopped if the client leaves.
-
-    Raises:
-        ClientLeft: If the client left first.
-        Refusal: If the run never began.
-    """
+    """Build the response when the run has ended; the run is stopped if the client leaves."""
     reasoning, parts = Reasoning(), list[str]()
 
     async def collect(event: Event) -> None:
@@ -242,14 +238,6 @@ def _errors(*statuses: int) -> Responses:
     del known[422]
     described = {400: {"description": "Part of the request is invalid."}, **known}
     return {status: {**answer, "model": ErrorBody} for status, answer in sorted(described.items(), key=str)}
-
-
-def _request_body() -> dict[str, Any]:
-    """Describe the body of a question for OpenAPI."""
-    schema = CompletionRequest.model_json_schema()
-    parts: dict[str, Any] = schema.pop("$defs")
-    content = {"application/json": {"schema": _inline_references(schema, parts)}}
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def _inline_references(schema: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON

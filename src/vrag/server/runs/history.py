@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.agent.runs.run_store import RunState
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.server.http.errors import Refusal
 from vrag.server.runs.schema import RunDetail, RunSummary
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.question import PreviousTurn
     from vrag.agent.runs.run_result import RunResult
-    from vrag.agent.runs.run_store import RunStore, StoredRun
 
 T = TypeVar("T")
 _MAX_OUTLINES, _MAX_SESSIONS = 4096, 65536
@@ -28,23 +27,23 @@ class RunHistory:
 
     def __init__(self, store: RunStore) -> None:
         self.store = store
-        self._cached_outline = lru_cache(_MAX_OUTLINES)(self._load_outline)
-        self._session = lru_cache(_MAX_SESSIONS)(self._load_session)
+
+        @lru_cache(_MAX_SESSIONS)
+        def session(run: str) -> str:
+            return store.started(run).session
+
+        @lru_cache(_MAX_OUTLINES)
+        def outline(run: str, _length: int) -> RunResult:  # read again if the file of the run has grown
+            return store.outline(run)
+
+        self._session, self._outline = session, outline
 
     def read(self, run: str) -> StoredRun:
-        """Read a run.
-
-        Raises:
-            Refusal: If there is no such run (404).
-        """
+        """Read a run. Raises `Refusal` if there is no such run (404)."""
         return self._find(self.store.read, run)
 
     def detail(self, run: str) -> RunDetail:
-        """Summarize a run with its evidence.
-
-        Raises:
-            Refusal: If there is no such run (404).
-        """
+        """Summarize a run with its evidence. Raises `Refusal` if there is no such run (404)."""
         return RunDetail.of(run, *self._read_outline(run))
 
     def is_running(self, run: str) -> bool:
@@ -56,11 +55,8 @@ class RunHistory:
     ) -> tuple[list[RunSummary], bool]:
         """List runs, the newest first, and whether there are older ones; unreadable ones are left out.
 
-        Args:
-            live: Outlines of runs that this process writes.
-            limit: Maximum number.
-            before: Id of a run: only older ones. All if empty.
-            session: The conversation that they belong to; any if empty.
+        `live` are the outlines of runs that this process writes. With `before`, the id of a run, only older
+        ones are listed; with `session` those of one conversation.
         """
         found: list[RunSummary] = []
         for run in self.store.ids():
@@ -75,11 +71,7 @@ class RunHistory:
         return found, False
 
     def first_of(self, run: str) -> str:
-        """Return the id of the first run of a run's conversation.
-
-        Raises:
-            Refusal: If there is no such run (404).
-        """
+        """Return the id of the first run of a run's conversation; refuse an unknown run (404)."""
         self.store.check_place()
         try:
             return self._session(run) or run
@@ -107,23 +99,16 @@ class RunHistory:
             return self._session(run) == session
         return False
 
-    def _load_session(self, run: str) -> str:
-        return self.store.started(run).session
-
-    def _load_outline(self, run: str, _length: int) -> RunResult:
-        return self.store.outline(run)
-
     def _read_outline(self, run: str) -> tuple[RunResult, RunState]:
-        outline = self._current_outline(run)
+        def read(run: str) -> RunResult:
+            return self._outline(run, self.store.length(run))
+
+        outline = self._find(read, run)
         if outline.end is None:
             if self.is_running(run):
                 return outline, RunState.RUNNING
-            outline = self._current_outline(run)  # it may have ended just then
+            outline = self._find(read, run)  # it may have ended just then
         return outline, RunState.INTERRUPTED if outline.end is None else RunState.FINISHED
-
-    def _current_outline(self, run: str) -> RunResult:
-        """Read the outline again if the file of the run has grown."""
-        return self._find(lambda run: self._cached_outline(run, self.store.length(run)), run)
 
     def _find(self, read: Callable[[str], T], run: str) -> T:
         self.store.check_place()

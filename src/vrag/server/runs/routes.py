@@ -12,8 +12,8 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
+from vrag.render.html import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
-from vrag.server.http.headers import EXPORT_POLICY
 from vrag.server.runs.schema import (
     RUN_ID,
     Capabilities,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from vrag.server.metrics import ServerMetrics
     from vrag.server.runs.run_manager import RunManager
 
+EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
+"""An exported run that is opened at the server's address may be drawn, and nothing else."""
 RunPath = Annotated[str, Path(pattern=RUN_ID, description="Id of a run.")]
 _OPTIONAL_RUN_ID = f"{RUN_ID}|^$"
 _MAX_LISTED = 200
@@ -133,7 +135,8 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     async def export(id: RunPath, format: Literal["html", "markdown", "json"] = "html") -> Response:
         """A self-contained page, Markdown, or JSON."""
         async with exporting:
-            return _attachment(await runs.run_in_thread(lambda stored: export_of(stored, format), id))
+            stored = await runs.stored(id)
+            return _attachment(await runs.in_thread(lambda: export_of(stored, format)))
 
     @router.post(
         "/reports",

@@ -11,29 +11,31 @@ import logging
 import time
 from collections import Counter
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.agent.events import RunFailed, StopReason
-from vrag.agent.question import Question, QuestionImage
+from vrag.agent.events import Event, RunFailed, StopReason
+from vrag.agent.question import PreviousTurn, Question, QuestionImage
 from vrag.agent.runs.run_result import RunResult
-from vrag.agent.runs.run_store import RunState
+from vrag.agent.runs.run_store import RunLog, RunState, StoredRun
 from vrag.errors import RunError, SettingsError, VragError
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.server.runs.history import RunHistory, unanswered
-from vrag.server.runs.live_run import LiveRun
-from vrag.server.runs.schema import AgentSelection, RunDetail, RunSummary
+from vrag.server.runs.schema import (
+    AgentProvider,
+    AgentSelection,
+    Capabilities,
+    RunDetail,
+    RunRequest,
+    RunSummary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from pathlib import Path
 
     from vrag.agent.agent import Agent
-    from vrag.agent.events import Event
-    from vrag.agent.question import PreviousTurn
-    from vrag.agent.runs.run_store import RunLog, StoredRun
-    from vrag.server.runs.schema import AgentProvider, Capabilities, RunRequest
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
@@ -47,6 +49,65 @@ _RETRY_BUSY_SECONDS = 5.0
 """Wait before the next attempt when there are enough runs: a few calls of a model."""
 _RETRY_STOPPING_SECONDS = 15.0
 """Wait before the next attempt when the server is shutting down: it may restart."""
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """The events of one run, for any number of followers. For one event loop.
+
+    Followers read from the list that the run is appended to, each at its own pace: a slow one misses
+    nothing and holds up nobody.
+    """
+
+    client: str
+    """The client that started it."""
+    session: str = ""
+    """The conversation that it continues; empty if it begins one."""
+    id: str = ""
+    """Empty until it is on disk."""
+    events: list[Event] = field(default_factory=list["Event"])
+    cancel: asyncio.Event = field(default_factory=asyncio.Event)
+    outline: RunResult | None = None
+    """None before the first event."""
+    done: bool = False
+    fault: BaseException | None = None
+    """The error that prevented the first event."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, event: Event) -> None:
+        """Add an event; its index in the list is its `seq`."""
+        self.events.append(event)
+        self.outline = self.outline.plus(event) if self.outline else RunResult.of([event])
+        self._notify()
+
+    def end(self, fault: BaseException | None = None) -> None:
+        """Mark the run as over."""
+        self.done, self.fault = True, fault
+        self._notify()
+
+    async def begun(self) -> RunResult:
+        """Wait for the first event; raise the error that prevented it."""
+        while self.outline is None:
+            if self.done:
+                raise self.fault or RuntimeError("the run ended before its first event")
+            await self._changed.wait()
+        return self.outline
+
+    async def follow(self, after: int) -> AsyncGenerator[Event, None]:
+        """Yield the events after one of them, future ones included, until the run is over."""
+        position = after + 1
+        while True:
+            changed = self._changed
+            while position < len(self.events):
+                yield self.events[position]
+                position += 1
+            if self.done:
+                return
+            await changed.wait()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +125,7 @@ class RunManagerOptions:
 class RunManager:
     """Starts runs, lets clients follow them, and stops them. One event loop for each manager.
 
-    Args:
-        provider: Builds the agents, and knows where runs are recorded.
-        options: Limits.
-        observers: Each receives every event of every run, in order. They must not block.
+    Each observer receives every event of every run, in order, and must not block.
     """
 
     def __init__(
@@ -95,7 +153,7 @@ class RunManager:
         return self._busy.total()
 
     async def capabilities(self) -> Capabilities:
-        """Return what can be requested at the moment."""
+        """Return the agents, models and collections that can be requested at the moment."""
         return await self.in_thread(lambda: self._provider.offer)
 
     async def start(
@@ -103,17 +161,20 @@ class RunManager:
     ) -> RunSummary:
         """Start a run; it is on disk when this returns.
 
-        Args:
-            request: The question and its options.
-            client: The client's name.
-            history: The conversation so far, if the caller knows it; else that of the session is read.
+        Without `history`, the conversation so far is that of the request's session.
 
         Raises:
             Refusal: If the server is full or shutting down (503), the client has enough runs (429), or the
                 request cannot be fulfilled (422, 404, 409).
             VragError: If the agent cannot be opened, or the run not be written.
         """
-        self._admit(client)
+        self._check_open()
+        if self.running >= self._options.runs:
+            hint = "Try again when some are over."
+            raise Refusal(503, f"{self.running} runs are in progress.", hint, _RETRY_BUSY_SECONDS)
+        if (number := self._busy[client]) >= self._options.client_runs:
+            hint = "Wait for one of them, or stop it."
+            raise Refusal(429, f"{number} of your runs are in progress.", hint, _RETRY_BUSY_SECONDS)
         live = LiveRun(client)
         self._busy[client] += 1
         try:
@@ -126,7 +187,7 @@ class RunManager:
             raise
         task = asyncio.create_task(self._record(agent, question, live))
         self._tasks[task] = live
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._end)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 outline = await live.begun()
@@ -141,12 +202,7 @@ class RunManager:
     async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:
         """Yield the events of a run: those on disk, then future ones, until it is over.
 
-        Args:
-            run: Its id.
-            after: `seq` of the last event that is known already; -1 for none.
-
-        Raises:
-            Refusal: If there is no such run (404).
+        `after` is the `seq` of the last event that is known already. Unknown runs are refused (404).
         """
         if (live := self._live.get(run)) is not None:
             async with aclosing(live.follow(after)) as events:
@@ -164,11 +220,7 @@ class RunManager:
                 await asyncio.sleep(_TAIL_SECONDS)
 
     async def follow_to_end(self, run: str, on_event: Callable[[Event], Awaitable[None]]) -> RunResult:
-        """Follow a run from its start to its end; stop it if the caller gives up first.
-
-        Raises:
-            Refusal: If it broke off before its first event (500).
-        """
+        """Follow a run from its start to its end; stop it if the caller gives up first."""
         outline: RunResult | None = None
         try:
             async with aclosing(self.follow(run)) as events:
@@ -183,13 +235,9 @@ class RunManager:
         return outline
 
     async def cancel(self, run: str) -> tuple[RunSummary, bool]:
-        """Stop a run at the next opportunity; a finished one is left as it is.
+        """Stop a run at the next opportunity; leave a finished one. Return it, and if it was running.
 
-        Returns:
-            The run, and whether it was running.
-
-        Raises:
-            Refusal: If there is no such run (404), or another process runs it (409).
+        Raises `Refusal` if there is no such run (404), or another process runs it (409).
         """
         if (live := self._live.get(run)) is not None:
             live.cancel.set()
@@ -200,16 +248,12 @@ class RunManager:
         return RunSummary(**{name: getattr(detail, name) for name in RunSummary.model_fields}), False
 
     async def stop(self, run: str) -> None:
-        """Stop a run that nobody waits for any more; a finished or missing one is left as it is."""
+        """Stop a run that nobody waits for any more; leave a finished or missing one as it is."""
         with suppress(VragError):
             await self.cancel(run)
 
     async def detail(self, run: str) -> RunDetail:
-        """Summarize a run with its evidence.
-
-        Raises:
-            Refusal: If there is no such run (404).
-        """
+        """Summarize a run with its evidence. Raises `Refusal` if there is no such run (404)."""
         if (live := self._live.get(run)) is not None:
             return RunDetail.of(run, await live.begun(), RunState.RUNNING)
         return await self.in_thread(lambda: self._history.detail(run))
@@ -224,11 +268,7 @@ class RunManager:
         )
 
     async def stored(self, run: str) -> StoredRun:
-        """Read a run from disk.
-
-        Raises:
-            Refusal: If there is no such run (404).
-        """
+        """Read a run from disk. Raises `Refusal` if there is no such run (404)."""
         return await self.in_thread(lambda: self._history.read(run))
 
     def file(self, run: str, sha256: str) -> Path:
@@ -239,19 +279,10 @@ class RunManager:
         """Do blocking work in a thread."""
         return await self._threads.run(work)
 
-    async def run_in_thread(self, work: Callable[[StoredRun], T], run: str) -> T:
-        """Do work on a stored run in a thread.
-
-        Raises:
-            Refusal: If there is no such run (404).
-        """
-        return await self.in_thread(lambda: work(self._history.read(run)))
-
     async def finish(self, seconds: float) -> None:
         """Accept no more runs, let those in progress end, and stop the rest. Can still be queried afterwards.
 
-        Args:
-            seconds: Maximum duration. A cancelled run writes its last event in the last part of it.
+        Takes `seconds` at most. A cancelled run writes its last event in the last part of it.
         """
         self._closing = True
         grace = max(_MIN_GRACE_SECONDS, min(_MAX_GRACE_SECONDS, seconds / 3))
@@ -277,20 +308,10 @@ class RunManager:
         if self._closing:
             raise Refusal(503, "The server is shutting down.", "Try again later.", _RETRY_STOPPING_SECONDS)
 
-    def _admit(self, client: str) -> None:
-        self._check_open()
-        if self.running >= self._options.runs:
-            hint = "Try again when some are over."
-            raise Refusal(503, f"{self.running} runs are in progress.", hint, _RETRY_BUSY_SECONDS)
-        if (number := self._busy[client]) >= self._options.client_runs:
-            hint = "Wait for one of them, or stop it."
-            raise Refusal(429, f"{number} of your runs are in progress.", hint, _RETRY_BUSY_SECONDS)
-
     async def _join_session(self, run: str) -> str:
         """Return the conversation of a run and reserve it until the run is released.
 
-        Raises:
-            Refusal: If there is none (404), or another question is being answered in it (409).
+        Raises `Refusal` if there is none (404), or another question is being answered in it (409).
         """
         session = await self.in_thread(lambda: self._history.first_of(run))
         if session in self._sessions:
@@ -351,8 +372,7 @@ class RunManager:
     def _fail(self, live: LiveRun, recording: RunLog, error: Exception, message: str) -> None:
         """End the run with what clients may know; if the disk fails, only for its followers.
 
-        Raises:
-            Exception: The error, if nobody follows yet: the run has not begun.
+        If nobody follows yet, the run has not begun, and the error is raised.
         """
         if live.outline is None:
             raise error
@@ -369,7 +389,7 @@ class RunManager:
             recording.write(end)
         self._publish(live, end)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _end(self, task: asyncio.Task[None]) -> None:
         live = self._tasks.pop(task)
         self._live.pop(live.id, None)
         live.end(asyncio.CancelledError() if task.cancelled() else task.exception())

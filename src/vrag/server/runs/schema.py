@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from pydantic import (
@@ -20,14 +20,12 @@ from pydantic import (
 
 from vrag.agent.events import AnswerGiven, RunFailed, StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import citations
-from vrag.agent.runs.run_store import RunState
+from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
     from vrag.agent.agent import Agent
-    from vrag.agent.runs.run_result import RunResult
-    from vrag.agent.runs.run_store import RunStore
 
 MAX_QUESTION_CHARS = 8000
 MAX_IMAGES, MAX_IMAGE_BYTES = 4, 8 * 1024 * 1024
@@ -87,16 +85,9 @@ class _RequestModel(_ClosedModel):
         return value
 
 
-class RunRequest(_RequestModel):
-    """A question to an agent. The server's settings are the defaults."""
+class RunOptions(_RequestModel):
+    """Options of a question to an agent. The server's settings are the defaults."""
 
-    question: Annotated[
-        str, StringConstraints(min_length=1, max_length=MAX_QUESTION_CHARS), AfterValidator(_not_blank)
-    ] = Field(description="The question.")
-    agent: AgentName | None = Field(default=None, description="The agent.")
-    model: str | None = Field(
-        default=None, max_length=300, description="One of the available models; empty for the offline policy."
-    )
     collection: str | None = Field(
         default=None, max_length=200, description="The collection to search; all if absent."
     )
@@ -111,6 +102,18 @@ class RunRequest(_RequestModel):
     )
     top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits per search.")
     thinking: Thinking | None = Field(default=None, description="Whether the model thinks before its reply.")
+
+
+class RunRequest(RunOptions):
+    """A question to an agent. The server's settings are the defaults."""
+
+    question: Annotated[
+        str, StringConstraints(min_length=1, max_length=MAX_QUESTION_CHARS), AfterValidator(_not_blank)
+    ] = Field(description="The question.")
+    agent: AgentName | None = Field(default=None, description="The agent.")
+    model: str | None = Field(
+        default=None, max_length=300, description="One of the available models; empty for the offline policy."
+    )
     session: RunId | None = Field(
         default=None, description="The conversation to continue: id of its first run."
     )
@@ -288,15 +291,9 @@ class AgentSelection:
     @classmethod
     def of(cls, request: RunRequest) -> AgentSelection:
         """Read the selection of a request."""
-        return cls(
-            agent=request.agent,
-            model=request.model,
-            collection=request.collection,
-            documents=None if request.documents is None else frozenset(request.documents),
-            max_steps=request.max_steps,
-            top_k=request.top_k,
-            thinking=request.thinking,
-        )
+        names = {chosen.name for chosen in fields(cls)} - {"documents"}
+        documents = None if request.documents is None else frozenset(request.documents)
+        return cls(documents=documents, **request.model_dump(include=names))
 
 
 class AgentProvider(Protocol):

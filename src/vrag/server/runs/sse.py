@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from fastapi.sse import format_sse_event
 from pydantic_core import to_json
 
-from vrag.agent.events import GraphChanged
+from vrag.agent.events import Event, GraphChanged
 from vrag.render.graph_drawing import drawing_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from vrag.agent.events import Event
-    from vrag.agent.memory.memory_graph import Graph, RememberedItem
+    from vrag.agent.memory.memory_graph import Graph
     from vrag.agent.runs.run_store import RunState
 
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -68,12 +67,12 @@ def _drawing_frame(version: _GraphVersion) -> bytes:
 
 def drawing_json(graph: Graph) -> dict[str, Any]:
     """Describe the drawing of a graph by numbers; see `vrag.render.graph_drawing`."""
-    return asdict(drawing_of(graph, {node.id: sum(map(_has_picture, node.memory)) for node in graph.nodes}))
-
-
-def _has_picture(item: RememberedItem) -> bool:
-    """Return whether a picture of it is remembered; texts live on in the summary."""
-    return item.useful and not item.label.startswith("Text")
+    # Pictures that are remembered; texts live on in the summary.
+    thumbs = {
+        node.id: sum(item.useful and not item.label.startswith("Text") for item in node.memory)
+        for node in graph.nodes
+    }
+    return asdict(drawing_of(graph, thumbs))
 
 
 async def with_beats(
@@ -81,10 +80,14 @@ async def with_beats(
 ) -> AsyncGenerator[Event | None, None]:
     """Yield the same events, and None whenever nothing came for so many seconds."""
     async with aclosing(events):
-        coming: asyncio.Future[Event | None] | None = None
+        coming: asyncio.Task[Event | None] | None = None
+
+        async def next_event() -> Event | None:
+            return await anext(events, None)
+
         try:
             while True:
-                coming = coming or asyncio.ensure_future(_next(events))
+                coming = coming or asyncio.create_task(next_event())
                 done, _ = await asyncio.wait({coming}, timeout=seconds)
                 if not done:
                     yield None
@@ -98,7 +101,3 @@ async def with_beats(
                 coming.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await coming
-
-
-async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
-    return await anext(events, None)

@@ -1,4 +1,4 @@
-"""Rate limits: who sends a request, how often, and how much at one time.
+"""Limits of requests: who sends one, how often, how much at one time, and how long its body may be and take.
 
 A client is a browser's session, else a token together with the address that it comes from, else the address.
 
@@ -8,6 +8,7 @@ clients by a timer thread and not by a maximum, and does not say how long to wai
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import ipaddress
@@ -19,17 +20,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from vrag.server.http.errors import Refusal
-from vrag.server.options import is_loopback
+from vrag.server.options import ServerOptions, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from starlette.types import Scope
+    from starlette.types import Message, Receive, Scope
 
-    from vrag.server.options import ServerOptions
 
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
 _MAX_HOPS = 32
+_MAX_VALUES = 500_000
+"""Values of a JSON body, by its commas and brackets. Pictures have none of either; of millions of values each
+takes a hundred bytes and a microsecond to read, and more to say what is wrong with it."""
 
 
 class Kind(StrEnum):
@@ -76,15 +79,27 @@ class Peer:
 
 def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
     """Find where a request comes from, past the trusted proxies; others' headers are not believed."""
-    address = _normalized((scope.get("client") or ("", 0))[0])
+
+    def normalized(address: str) -> str:
+        with contextlib.suppress(ValueError):
+            parsed = ipaddress.ip_address(address.strip())
+            return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+        return address
+
+    def forwarded_values(wanted: bytes) -> list[str]:
+        """Return the values of a header that may come several times, each with several values."""
+        values = [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
+        return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+    address = normalized((scope.get("client") or ("", 0))[0])
     scheme: str = scope.get("scheme", "http")
-    forwarded = any(name in _FORWARDED for name, _ in scope["headers"])
     if address in proxies:
-        scheme = (_list_header(scope, b"x-forwarded-proto") or [scheme])[-1].casefold()
-        for hop in reversed(_list_header(scope, b"x-forwarded-for")[-_MAX_HOPS:]):
-            address = _normalized(hop)
+        scheme = (forwarded_values(b"x-forwarded-proto") or [scheme])[-1].casefold()
+        for hop in reversed(forwarded_values(b"x-forwarded-for")[-_MAX_HOPS:]):
+            address = normalized(hop)
             if address not in proxies:
                 break
+    forwarded = any(name in _FORWARDED for name, _ in scope["headers"])
     return Peer(network_of(address), scheme, same_machine=is_loopback(address) and not forwarded)
 
 
@@ -105,21 +120,6 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
-def _normalized(address: str) -> str:
-    """Return an address in its usual form, and anything else as it is."""
-    with contextlib.suppress(ValueError):
-        parsed = ipaddress.ip_address(address.strip())
-        mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-        return str(mapped or parsed)
-    return address
-
-
-def _list_header(scope: Scope, wanted: bytes) -> list[str]:
-    """Return the values of a header that may come several times, each with several values."""
-    values = [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
-    return [part.strip() for value in values for part in value.split(",") if part.strip()]
-
-
 def client_name(peer: Peer, *, session: bytes | None = None, token: bytes | None = None) -> str:
     """Name a client by the digest of its session or token, of which the name reveals nothing."""
     secret = token if session is None else session
@@ -130,12 +130,7 @@ def client_name(peer: Peer, *, session: bytes | None = None, token: bytes | None
 
 
 class ClientRegistry:
-    """The pace of each client, and its open uploads and streams.
-
-    Args:
-        options: Limits.
-        now: The clock, in seconds.
-    """
+    """The pace of each client, and its open uploads and streams; `now` is the clock, in seconds."""
 
     def __init__(self, options: ServerOptions, now: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -146,30 +141,17 @@ class ClientRegistry:
         """Has entries only for what is open, and so no more than there are connections."""
 
     def attempt(self, peer: Peer) -> None:
-        """Check the address before its token is compared.
-
-        Raises:
-            Refusal: If too many wrong tokens came from there (429).
-        """
+        """Check an address before its token is compared: too many wrong tokens are refused (429)."""
         if wait := self._wait("attempts", peer.network, self._options.attempts_per_minute, take=0.0):
-            raise Refusal(
-                429,
-                "Too many wrong tokens came from this address.",
-                "Wait a minute, and look for a program that sends a wrong token.",
-                wait,
-                "attempts",
-            )
+            hint = "Wait a minute, and look for a program that sends a wrong token."
+            raise Refusal(429, "Too many wrong tokens came from this address.", hint, wait, "attempts")
 
     def failed(self, peer: Peer) -> None:
         """Count a wrong token."""
         self._wait("attempts", peer.network, self._options.attempts_per_minute, take=1.0)
 
     def request(self, kind: Kind, client: str, peer: Peer) -> None:
-        """Count a request.
-
-        Raises:
-            Refusal: If the client sends too many (429).
-        """
+        """Count a request. Raises `Refusal` if the client sends too many (429)."""
         if peer.same_machine and not self._options.limit_local:
             return
         kind = Kind.OTHER if kind is Kind.STREAM else kind
@@ -184,11 +166,7 @@ class ClientRegistry:
 
     @contextlib.contextmanager
     def opened(self, kind: Kind, client: str) -> Generator[None]:
-        """Count an upload or stream while it is open.
-
-        Raises:
-            Refusal: If the client has too many open (429).
-        """
+        """Count an upload or stream while it is open. Raises `Refusal` if the client has too many (429)."""
         limits = {Kind.STREAM: self._options.client_streams, Kind.UPLOAD: self._options.client_uploads}
         if kind not in limits:
             yield
@@ -216,3 +194,97 @@ class ClientRegistry:
         if len(self._paces) > self._options.clients:
             self._paces.popitem(last=False)
         return wait
+
+
+@dataclass(slots=True)
+class RequestBodies:
+    """The bodies of all requests of one application."""
+
+    options: ServerOptions
+    held_bytes: int = 0
+    """Bytes of bodies in memory."""
+
+    def body(self, scope: Scope, receive: Receive, kind: Kind) -> Body:
+        """Return the body of a request, to be closed at the end. Its stated length is checked (413, 400)."""
+        body = Body(self, receive, kind)
+        stated = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        try:
+            body.check_length(int(stated))
+        except ValueError:
+            raise Refusal(400, "Content-Length is not a number.", reason="length") from None
+        return body
+
+
+class Body:
+    """`receive` of one request: counted as it arrives, whatever Content-Length says, with time limits."""
+
+    def __init__(self, bodies: RequestBodies, receive: Receive, kind: Kind) -> None:
+        self._bodies = bodies
+        self._options = options = bodies.options
+        self._receive = receive
+        self._is_long = kind in {Kind.RUN, Kind.UPLOAD}
+        self._goes_to_disk = kind is Kind.UPLOAD
+        long = {Kind.RUN: options.run_bytes, Kind.UPLOAD: options.upload_bytes}
+        self._max_bytes = long.get(kind, options.body_bytes)
+        self._clock = asyncio.get_running_loop().time
+        self._deadline = self._clock() + options.body_seconds
+        self._waited_seconds = 0.0
+        """Time spent waiting for the client; what the server does in between does not count."""
+        self._received_bytes = self._held_bytes = self._values = 0
+        self._ended = False
+
+    async def __call__(self) -> Message:
+        """Return the next message; without limits after the end of the body: then a client may only leave.
+
+        Raises:
+            Refusal: If it is too long (413), too slow (408), or there is no memory for it (503).
+        """
+        if self._ended:
+            return await self._receive()
+        started = self._clock()
+        deadline = started + self._options.stall_seconds if self._is_long else self._deadline
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise self._timeout() from None
+        self._waited_seconds += self._clock() - started
+        due_bytes = (self._waited_seconds - self._options.stall_seconds) * self._options.body_rate
+        if self._is_long and self._received_bytes < due_bytes:
+            raise self._timeout()
+        piece: bytes = message.get("body", b"")
+        self._received_bytes += len(piece)
+        self.check_length(self._received_bytes)
+        if not self._goes_to_disk:
+            self._hold(piece)
+        self._ended = not message.get("more_body", False)
+        return message
+
+    def check_length(self, length: int) -> None:
+        """Refuse a body of so many bytes if it is too long."""
+        if length > self._max_bytes:
+            message = f"The body is longer than {self._max_bytes:,} bytes."
+            raise Refusal(413, message, "Send less at a time.", reason="length")
+
+    def close(self) -> None:
+        """Release the memory of the body."""
+        self._bodies.held_bytes -= self._held_bytes
+        self._held_bytes = 0
+
+    def _hold(self, piece: bytes) -> None:
+        """Count what stays in memory until the request is answered."""
+        self._values += piece.count(b",") + piece.count(b"[") + piece.count(b"{")
+        if self._values > _MAX_VALUES:
+            message = f"The body has more than {_MAX_VALUES:,} values."
+            raise Refusal(413, message, "Send less at a time.", reason="length")
+        self._held_bytes += len(piece)
+        self._bodies.held_bytes += len(piece)
+        if self._bodies.held_bytes > self._options.held_bytes:
+            message = "The server is receiving too much data at the moment."
+            raise Refusal(503, message, "Try again in a second.", 1.0, "held")
+
+    def _timeout(self) -> Refusal:
+        message = f"The body took longer than {self._options.body_seconds:g} s to arrive."
+        if self._is_long:
+            message = f"The body paused for {self._options.stall_seconds:g} s, or came too slowly."
+        return Refusal(408, message, "Send it without pauses.", reason="slow")
