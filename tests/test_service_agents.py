@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from test_shelf import collection
+from test_collection_registry import collection
 
 from vrag.agent.events import StopReason
 from vrag.agent.methods.vimrag import Vimrag
