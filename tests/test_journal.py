@@ -16,7 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.atomic_io import Journal, bind, one_writer, read_lines, replace_directory, write_lines, write_whole
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    bind,
+    one_writer,
+    read_lines,
+    replace_directory,
+    write_lines,
+    write_whole,
+)
 from vrag.errors import RunError
 
 if TYPE_CHECKING:
@@ -305,6 +314,13 @@ def test_a_damaged_account_of_what_it_is_made_with_is_told(tmp_path: Path, damag
     with pytest.raises(ValueError, match=r"."):
         bind(tmp_path / "made.json", {"model": "a"})
     assert (tmp_path / "made.json").read_text() == damage
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "é" * 127, "𝄞" * 63])
+def test_a_file_may_have_the_longest_name_of_the_file_system(tmp_path: Path, name: str) -> None:
+    with atomic_file(tmp_path / name) as file:
+        file.write(b"whole")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, b"whole")]
 
 
 def test_a_directory_that_cannot_be_replaced_is_put_back(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vrag.errors import VragError
 
 
+_NAME_LENGTH = 60
+"""Characters of a name that its unfinished file has: 240 bytes at most, of the 255 that file systems allow."""
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
 
@@ -136,14 +138,14 @@ def write_whole(path: Path, data: bytes) -> None:
 def atomic_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
     """Open a file to write it as a whole: the old one stands until the new one is on the disk.
 
-    It is written beside, as `.<name>.<eight digits>`: of several processes that do so at once, the last wins.
-    If the block fails, nothing of it stays.
+    It is written in the same directory, as `.<start of the name>.<eight digits>`: of several processes that do
+    so at once, the last wins. If the block fails, nothing of it stays.
 
     Args:
         path: The file.
         durable: Whether it outlives the machine, and not only the process, when the block ends.
     """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    unfinished = path.with_name(f".{path.name[:_NAME_LENGTH]}.{secrets.token_hex(4)}")
     try:
         with unfinished.open("wb") as file:
             yield file
