@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _NAME_LENGTH = 60
-"""Characters of a name that its unfinished file has: 240 bytes at most, of the 255 that file systems allow."""
+"""Characters of a name that its unfinished file has: at most 240 bytes, of the 255 that file systems take."""
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
 
@@ -138,8 +138,8 @@ def write_whole(path: Path, data: bytes) -> None:
 def atomic_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
     """Open a file to write it as a whole: the old one stands until the new one is on the disk.
 
-    It is written in the same directory, as `.<start of the name>.<eight digits>`: of several processes that do
-    so at once, the last wins. If the block fails, nothing of it stays.
+    It is written in the same directory, as `.<start of the name>.<eight digits>`: of several processes that
+    do so at once, the last wins. If the block fails, nothing of it stays.
 
     Args:
         path: The file.

@@ -70,8 +70,7 @@ class Box:
     def around(cls, boxes: list[Box]) -> Box:
         """Return the smallest box that covers all of `boxes`, which share one space.
 
-        Raises:
-            ValueError: If `boxes` is empty or mixes spaces.
+        Raises `ValueError` if `boxes` is empty or mixes spaces.
         """
         spaces = {box.space for box in boxes}
         if len(spaces) != 1:
@@ -111,8 +110,7 @@ class Box:
     def intersect(self, other: Box) -> Box:
         """Return the common part; empty or inverted when there is none.
 
-        Raises:
-            ValueError: If the boxes live in different spaces.
+        Raises `ValueError` if the boxes live in different spaces.
         """
         if self.space is not other.space:
             raise ValueError(f"cannot intersect a box in {self.space} with one in {other.space}")

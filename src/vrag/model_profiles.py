@@ -193,8 +193,7 @@ _ANSWERED = frozenset({Space.SHOWN, Space.MILLE, Space.RELATIVE})
 class Profile:
     """The conventions of one family of vision-language models.
 
-    Raises:
-        ValueError: If boxes are in a space that no picture shown has: of the stored item.
+    Raises `ValueError` if boxes are in a space that no picture shown has: of the stored item.
     """
 
     name: str
@@ -259,8 +258,7 @@ class Profile:
     def shown_size(self, size: Size) -> Size:
         """Return the size at which a picture of `size` pixels is shown to the model.
 
-        Raises:
-            ValueError: If the proportions are beyond what the family accepts.
+        Raises `ValueError` if the proportions are beyond what the family accepts.
         """
         area = self.factor**2
         return smart_resize(
@@ -315,11 +313,7 @@ PROFILES = {
 
 
 def profile_named(name: str) -> Profile:
-    """Return the profile of a model family.
-
-    Raises:
-        SettingsError: If the name is unknown.
-    """
+    """Return the profile of a model family. Raises `SettingsError` if the name is unknown."""
     if name not in PROFILES:
         raise SettingsError(f"Unknown model profile {name!r}.", f"Known: {', '.join(PROFILES)}.")
     return PROFILES[name]
@@ -343,8 +337,7 @@ def write_profile(profile: Profile, folder: Path) -> None:
 def read_profile(folder: Path) -> Profile | None:
     """Read the profile beside the weights of a checkpoint; None without one.
 
-    Raises:
-        SettingsError: If it cannot be read, or is not a profile.
+    Raises `SettingsError` if it cannot be read, or is not a profile.
     """
     path = folder / PROFILE_FILE
     if not path.is_file():

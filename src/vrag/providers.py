@@ -183,8 +183,7 @@ def _outweighs(name: str, model: str, values: Mapping[str, Any], origins: Mappin
 def _strip_provider_of_models(values: dict[str, Any], provider: Provider | None) -> None:
     """Strip the provider off the names of further models, which are of the server of `model`.
 
-    Raises:
-        SettingsError: If one names another provider.
+    Raises `SettingsError` if one names another provider.
     """
     names = values.get("models") or ()
     listed = [str(name).strip() for name in (names.split(",") if isinstance(names, str) else names)]

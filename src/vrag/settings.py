@@ -283,9 +283,8 @@ class Settings(BaseSettings):
     def key(self, name: Key) -> str | None:
         """Return a key to send to the server in the settings; None where there is none.
 
-        Raises:
-            SettingsError: If there is one and it is withheld, because only a file in the current folder
-                names the server; or there is none, and the provider requires one.
+        Raises `SettingsError` if there is one and it is withheld, because only a file in the current folder
+        names the server; or there is none, and the provider requires one.
         """
         if reason := self._withheld.get(name):
             raise SettingsError(*reason)
@@ -369,8 +368,7 @@ class SettingsReport:
 def settings_file() -> Path | None:
     """Find the settings file, if there is one.
 
-    Raises:
-        SettingsError: If `VRAG_CONFIG` names a file that does not exist.
+    Raises `SettingsError` if `VRAG_CONFIG` names a file that does not exist.
     """
     if named := os.environ.get("VRAG_CONFIG"):
         if not Path(named).is_file():

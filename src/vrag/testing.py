@@ -51,11 +51,7 @@ class ScriptedPolicy:
         history: Sequence[Message],  # noqa: ARG002 - a script does not listen
         turn: int = 1,
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Yield the next reply of the script.
-
-        Raises:
-            ModelError: If the script has ended.
-        """
+        """Yield the next reply of the script. Raises `ModelError` if the script has ended."""
         if turn > len(self.replies):
             raise ModelError("The script has ended.")
         text = self.replies[turn - 1]
@@ -141,11 +137,7 @@ class MemorySearcher:
         return [self._hits(query, top_k) for query in queries]
 
     def item(self, id: str) -> Item:
-        """Return the item with this id.
-
-        Raises:
-            SearchError: If there is none.
-        """
+        """Return the item with this id. Raises `SearchError` if there is none."""
         for item in self.items:
             if item.id == id:
                 return item

@@ -29,8 +29,7 @@ class Agent:
 
     It keeps no state of any run: one agent serves many questions at once.
 
-    Raises:
-        SettingsError: If the cost of a run is limited, and no prices are given.
+    Raises `SettingsError` if the cost of a run is limited, and no prices are given.
     """
 
     policy: Policy

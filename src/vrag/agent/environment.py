@@ -209,8 +209,7 @@ class Environment:
 def _run_tool(tool: ToolPlugin, action: UseTool, context: ToolContext) -> ToolResult:
     """Run a tool.
 
-    Raises:
-        ActionRejected: If the tool rejects the text, or fails; the model is given no details of a fault.
+    Raises `ActionRejected` if the tool rejects the text, or fails; the model is given no details of a fault.
     """
     try:
         result = tool.run(action.text, context)

@@ -39,11 +39,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool.
-
-    Raises:
-        TypeError: If `items` or `texts` is no tuple of strings.
-    """
+    """The result of a tool. Raises `TypeError` if `items` or `texts` is no tuple of strings."""
 
     items: tuple[str, ...] = ()
     """Ids of items to show; those outside the documents that may be looked at are left out."""
@@ -88,8 +84,7 @@ def installed_tools() -> list[str]:
 def load_tools(names: Iterable[str]) -> dict[str, ToolPlugin]:
     """Return the custom tools of these names.
 
-    Raises:
-        ActionError: If one is not installed or cannot be loaded.
+    Raises `ActionError` if one is not installed or cannot be loaded.
     """
     tools: dict[str, ToolPlugin] = {}
     for name in dict.fromkeys(names):

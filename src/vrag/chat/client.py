@@ -111,9 +111,8 @@ class OpenAIChat:
     ) -> AsyncGenerator[ChatDelta | ChatRetry | ChatReply, None]:
         """Writes the next reply: deltas, then the complete reply as the last part; see `ChatModel.stream`.
 
-        Raises:
-            ContextTooLong: If the conversation is longer than the model can take.
-            ModelError: If no reply can be had.
+        Raises `ContextTooLong` if the conversation is longer than the model can take and `ModelError` if no
+        reply can be had.
         """
         call = Call(
             server=self.base_url,
@@ -167,8 +166,7 @@ class OpenAIChat:
     async def models(self) -> tuple[ServedModel, ...]:
         """Lists the models of the server, by its own names.
 
-        Raises:
-            ModelError: If the server does not list them.
+        Raises `ModelError` if the server does not list them.
         """
         try:
             async with asyncio.timeout(_LIST_TIMEOUT_SECONDS), self._connections.client() as client:

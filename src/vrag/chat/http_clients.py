@@ -205,8 +205,7 @@ def base_of(url: str) -> str:
     >>> base_of("http://localhost:8002/v1/chat/completions/")
     'http://localhost:8002/v1'
 
-    Raises:
-        SettingsError: If it is not the address of a server, or contains a user name or a password.
+    Raises `SettingsError` if it is not the address of a server, or contains a user name or a password.
     """
     text = reachable(url.strip()).rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
     try:

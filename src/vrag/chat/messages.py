@@ -177,9 +177,8 @@ class ChatModel(Protocol):
 
         Closing the generator ends the call at once, on the server as well.
 
-        Raises:
-            ContextTooLong: If the conversation is longer than the model can take.
-            ModelError: If no reply can be had.
+        Raises `ContextTooLong` if the conversation is longer than the model can take and `ModelError` if no
+        reply can be had.
         """
         ...
 

@@ -139,18 +139,15 @@ class SearchEngine:
     def load_index(self, input_dir: str) -> None:
         """Load this index in place of others.
 
-        Raises:
-            CollectionError: If there is none.
-            FingerprintMismatch: If another model made it.
+        Raises `CollectionError` if there is none and `FingerprintMismatch` if another model made it.
         """
         self._load([Path(input_dir)])
 
     def load_multi_index_corpus_together(self, input_dir_list: Sequence[str]) -> None:
         """Load these indexes in addition, each under the name of its directory.
 
-        Raises:
-            CollectionError: If there is no index in one of them.
-            FingerprintMismatch: If another model made one of them.
+        Raises `CollectionError` if there is no index in one of them and `FingerprintMismatch` if another
+        model made one of them.
         """
         self._load([Path(directory) for directory in input_dir_list], self._collections)
 

@@ -139,9 +139,7 @@ class Converter(Protocol):
     def __call__(self, source: SourceFile, context: ConversionContext, /) -> OpenFile:
         """Open a file.
 
-        Raises:
-            CorpusError: If nothing can be made of the file.
-            OSError: If it cannot be read.
+        Raises `CorpusError` if nothing can be made of the file and `OSError` if it cannot be read.
         """
         ...
 

@@ -110,8 +110,7 @@ class Benchmark(ABC):
         The folder holds the files as published or downloaded; documents may lie in zip archives. Without a
         split, it is the one on which results are reported.
 
-        Raises:
-            CaseError: If files are missing, with a hint that names them; or one is not as published.
+        Raises `CaseError` if files are missing, with a hint that names them; or one is not as published.
         """
 
 

@@ -104,9 +104,8 @@ async def consult(
     latest one is, so that the prompt does not grow. `read` raises `UnusableReplyError` with a sentence for
     the expert. Each reply, usable or not, is added to `usage`; `report` is called before each further try.
 
-    Raises:
-        ContextTooLong: If the conversation is longer than the model can take.
-        ModelError: If no reply can be had, or none that can be used.
+    Raises `ContextTooLong` if the conversation is longer than the model can take, and `ModelError` if no
+    reply can be had, or none that can be used.
     """
     conversation = list(messages)
     reason = ""

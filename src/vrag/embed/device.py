@@ -57,9 +57,8 @@ def library(name: str) -> Any:  # noqa: ANN401 - these libraries are not typed
 def open_device(options: EmbedOptions) -> Device:
     """Choose the device and the precision that the options ask for.
 
-    Raises:
-        EmbedError: If the device is not available or cannot compute that way.
-        MissingExtra: If torch is not installed.
+    Raises `EmbedError` if the device is not available or cannot compute that way and `MissingExtra` if torch
+    is not installed.
     """
     torch = library("torch")
     name = options.device

@@ -33,9 +33,8 @@ def find_checkpoint(name: str) -> Path:
     What was downloaded before is used without asking the hub again; `NAME@REVISION` names one
     revision. Code and pickled weights are never downloaded.
 
-    Raises:
-        EmbedError: If there is no such folder, or the hub has no such model or cannot be reached.
-        MissingExtra: If the model has to come from the hub and its client is not installed.
+    Raises `EmbedError` if there is no such folder, or the hub has no such model or cannot be reached, and
+    `MissingExtra` if the model has to come from the hub and its client is not installed.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():

@@ -250,9 +250,8 @@ class DeferredEmbedder:
     def open(self) -> Embedder:
         """Return the embedder itself.
 
-        Raises:
-            EmbedError: If it cannot be opened.
-            FingerprintMismatch: If it is another than that of the collection.
+        Raises `EmbedError` if it cannot be opened and `FingerprintMismatch` if it is another than that of the
+        collection.
         """
         with self._lock:
             if self._embedder is None:

@@ -65,8 +65,7 @@ def open_environment(
 ) -> Environment:
     """Return the environment of an agent: the same for serving, training and evaluation; see `open_agent`.
 
-    Raises:
-        ActionError: If a custom tool cannot be loaded.
+    Raises `ActionError` if a custom tool cannot be loaded.
     """
     options = EnvironmentOptions(
         hits=settings.hits or METHODS[settings.agent].hits,
@@ -81,8 +80,7 @@ def open_environment(
 def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
     """Return the agent that the settings describe, with the given policy.
 
-    Raises:
-        SettingsError: If the settings contradict each other.
+    Raises `SettingsError` if the settings contradict each other.
     """
     method = open_method(settings)
     limits = Limits(
@@ -124,9 +122,8 @@ def agent_by_seed(settings: Settings, agent: Agent) -> Callable[[RolloutAttempt]
 def open_profile(settings: Settings) -> Profile:
     """Return the profile of the model (see `open_family`), with the user's text for the last turn, if any.
 
-    Raises:
-        SettingsError: If there is no profile of the name that is set, or the instruction cannot be read.
-        ModelError: If the checkpoint belongs to an unknown model family.
+    Raises `SettingsError` if there is no profile of the name that is set, or the instruction cannot be read,
+    and `ModelError` if the checkpoint belongs to an unknown model family.
     """
     return _apply_wording(settings, open_family(settings).profile)
 
@@ -149,8 +146,7 @@ def _apply_wording(settings: Settings, profile: Profile) -> Profile:
 def check_agent(settings: Settings) -> None:
     """Open what can be opened of the agent, so that a wrong setting shows before anything is indexed.
 
-    Raises:
-        VragError: If the profile, the model, the instruction or a custom tool cannot be opened.
+    Raises `VragError` if the profile, the model, the instruction or a custom tool cannot be opened.
     """
     is_local = settings.model.startswith(LOCAL)
     if settings.profile != "auto":  # a family that has to be found out is reported once, later
@@ -167,8 +163,7 @@ def check_agent(settings: Settings) -> None:
 def open_method(settings: Settings) -> Method:
     """Return the method that the settings select.
 
-    Raises:
-        SettingsError: If the file with the instruction cannot be read.
+    Raises `SettingsError` if the file with the instruction cannot be read.
     """
     wording = _wording(settings)
     memory = MemoryOptions(

@@ -85,9 +85,7 @@ class CollectionRegistry:
 
         `embedder` is the one they were built with, if it has been loaded already.
 
-        Raises:
-            CollectionError: If there is none.
-            EmbedError: If a model cannot be loaded.
+        Raises `CollectionError` if there is none and `EmbedError` if a model cannot be loaded.
         """
         if settings.search_url:
             return cls(settings, None, None, open_client(settings))
@@ -134,8 +132,7 @@ class CollectionRegistry:
     def collection(self) -> Collection:
         """The first of the collections: runs are recorded there.
 
-        Raises:
-            SettingsError: If a server searches.
+        Raises `SettingsError` if a server searches.
         """
         return self._open_state.holdings[0].collection
 
@@ -160,17 +157,12 @@ class CollectionRegistry:
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """For each query the best `top_k` items of all that is open.
 
-        Raises:
-            SearchError: As `Searcher.search`.
+        Raises `SearchError` as `Searcher.search`.
         """
         return self.searcher.search(queries, top_k)
 
     def item(self, id: str) -> Item:
-        """The item with this id.
-
-        Raises:
-            SearchError: If there is none.
-        """
+        """The item with this id. Raises `SearchError` if there is none."""
         return self.searcher.item(id)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
@@ -184,9 +176,8 @@ class CollectionRegistry:
     def create(self, name: str) -> OpenCollection:
         """Create and open an empty collection with the options and the embedder of the first one.
 
-        Raises:
-            SettingsError: If it cannot be created here, or the name is taken.
-            CollectionError: If the disk fails.
+        Raises `SettingsError` if it cannot be created here, or the name is taken, and `CollectionError` if
+        the disk fails.
         """
         with self._changing:
             state = self._open_state

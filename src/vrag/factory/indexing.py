@@ -159,9 +159,8 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
     A collection keeps the settings it was built with. A setting that was given and differs is an error that
     says what to do.
 
-    Raises:
-        CollectionError: If the collection cannot be opened or created.
-        EmbedError: If its embedder cannot be loaded.
+    Raises `CollectionError` if the collection cannot be opened or created and `EmbedError` if its embedder
+    cannot be loaded.
     """
     settings = report.settings
     requested = corpus_options(settings)
@@ -227,8 +226,7 @@ def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:
     A server is used only if the user names it: a collection from somebody else must not decide where queries,
     pages and keys are sent.
 
-    Raises:
-        EmbedError: If it cannot be opened, or is a server that the settings do not name.
+    Raises `EmbedError` if it cannot be opened, or is a server that the settings do not name.
     """
     if not settings.embedder and "://" in embedder_record.name:
         raise EmbedError(
@@ -247,9 +245,8 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
 
     `kept` are the options that a collection records (`Embedder.settings`); None for a new one.
 
-    Raises:
-        EmbedError: If there is no embedder of that name, or it cannot be opened.
-        SettingsError: If it is a server and its key is withheld: see `Settings.key`.
+    Raises `EmbedError` if there is no embedder of that name, or it cannot be opened, and `SettingsError` if
+    it is a server and its key is withheld: see `Settings.key`.
     """
     from vrag.embed.options import kept_settings
     from vrag.embed.registry import open_embedder

@@ -87,8 +87,7 @@ PUBLISHED = {
 def read_wording(file: str) -> Instruction:
     """Read the instruction in a file of the user.
 
-    Raises:
-        SettingsError: If it cannot be read, is empty, or is TOML with other keys.
+    Raises `SettingsError` if it cannot be read, is empty, or is TOML with other keys.
     """
     path = Path(file)
     try:
@@ -110,9 +109,8 @@ def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
 
     `host` has GitHub's raw files, or is a mirror of them; the file is checked by its hash.
 
-    Raises:
-        SettingsError: If there is no instruction of that name.
-        DownloadError: If the file cannot be fetched, or its hash differs.
+    Raises `SettingsError` if there is no instruction of that name, and `DownloadError` if the file cannot be
+    fetched, or its hash differs.
     """
     if name not in PUBLISHED:
         raise SettingsError(f"No instruction is published for {name!r}.", f"Known: {', '.join(PUBLISHED)}.")

@@ -40,8 +40,7 @@ _STALE_SECONDS = 600.0
 def create_managed(first: Collection, name: str) -> Collection:
     """Create a collection next to another one, with the same options and embedder, atomically.
 
-    Raises:
-        CollectionError: If the name is taken, or the disk fails.
+    Raises `CollectionError` if the name is taken, or the disk fails.
     """
     place = first.directory.parent / name
     scratch = _hidden(place)
@@ -60,9 +59,7 @@ def create_managed(first: Collection, name: str) -> Collection:
 def hide(collection: Collection) -> Path:
     """Rename a collection to a hidden name while nobody writes to it; return its new place.
 
-    Raises:
-        CollectionBusy: If another process is writing to it.
-        CollectionError: If the disk fails.
+    Raises `CollectionBusy` if another process is writing to it and `CollectionError` if the disk fails.
     """
     place = collection.directory
     gone = _hidden(place)

@@ -84,9 +84,8 @@ class ModelFamily:
 def open_chat(settings: Settings) -> OpenAIChat:
     """Return the client of the served model: one per process, so that a 429 response slows down all agents.
 
-    Raises:
-        SettingsError: If the model or its server is not set, the address is invalid, or the key is withheld:
-            see `Settings.key`.
+    Raises `SettingsError` if the model or its server is not set, the address is invalid, or the key is
+    withheld: see `Settings.key`.
     """
     from vrag.chat import ChatRetries, ChatTimeouts, OpenAIChat
     from vrag.chat.http_clients import base_of
@@ -154,9 +153,7 @@ def chat_options(
 def open_local_model(settings: Settings) -> LocalPolicy:
     """Return the checkpoint in this process that the settings name.
 
-    Raises:
-        ModelError: If it cannot be opened.
-        MissingExtra: If that needs the extra `models`.
+    Raises `ModelError` if it cannot be opened and `MissingExtra` if that needs the extra `models`.
     """
     from vrag.agent.policies.local import LocalOptions, open_local
 

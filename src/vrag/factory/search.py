@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 def vector_options(settings: Settings) -> VectorOptions:
     """Return the options of vector search; a GPU is used where the settings name it or its tier.
 
-    Raises:
-        SettingsError: If the tier `cuda` is asked for together with the device `cpu`.
+    Raises `SettingsError` if the tier `cuda` is asked for together with the device `cpu`.
     """
     device = settings.device
     if settings.tier == TierName.CUDA and device == "cpu":
@@ -56,9 +55,8 @@ class SearchParts:
 
         `embedder` is the one they were built with, if it has been loaded already.
 
-        Raises:
-            FingerprintMismatch: If collections hold vectors of different embedders.
-            EmbedError: If the reranker cannot be loaded.
+        Raises `FingerprintMismatch` if collections hold vectors of different embedders and `EmbedError` if
+        the reranker cannot be loaded.
         """
         if Ranking.VECTOR in _rankings(settings):
             bound = {name: each for name, each in collections.items() if not _is_unbound(each)}
@@ -83,8 +81,7 @@ class SearchParts:
     def engine(self, collection: Collection) -> Engine:
         """Return the engine that searches one collection.
 
-        Raises:
-            FingerprintMismatch: If it holds vectors of another embedder.
+        Raises `FingerprintMismatch` if it holds vectors of another embedder.
         """
         rankings = _rankings(self.settings)
         if _is_unbound(collection) and self.settings.ranking == "auto":
@@ -97,8 +94,7 @@ class SearchParts:
 
         `engines` are by the names of their collections.
 
-        Raises:
-            SettingsError: If the settings ask for what these collections cannot do.
+        Raises `SettingsError` if the settings ask for what these collections cannot do.
         """
         if self.settings.qdrant and Ranking.VECTOR in _rankings(self.settings):
             searcher = self._open_qdrant([engine.collection for engine in engines.values()])
@@ -132,9 +128,8 @@ def open_searcher(
 ) -> Searcher:
     """Return the searcher of one collection or of several together; see `SearchParts.open`.
 
-    Raises:
-        FingerprintMismatch: If collections hold vectors of different embedders.
-        EmbedError: If the embedder or the reranker cannot be loaded.
+    Raises `FingerprintMismatch` if collections hold vectors of different embedders and `EmbedError` if the
+    embedder or the reranker cannot be loaded.
     """
     parts = SearchParts.open(settings, collections, embedder)
     return parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
@@ -143,9 +138,8 @@ def open_searcher(
 def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> SearchClient:
     """Return the client of a search server, which replaces a collection; `kind` is its class.
 
-    Raises:
-        ServerError: If its address is invalid.
-        SettingsError: If its image folder is not a directory, or its key is withheld: see `Settings.key`.
+    Raises `ServerError` if its address is invalid, and `SettingsError` if its image folder is not a
+    directory, or its key is withheld: see `Settings.key`.
     """
     from vrag.search.client import SearchClient
 

@@ -84,9 +84,8 @@ class Agents:
     def agent(self, choice: AgentSelection) -> Agent:
         """Return the agent that a request selects.
 
-        Raises:
-            SettingsError: If there is no such model or collection, or the choices contradict each other.
-            ModelError: If a checkpoint cannot be opened.
+        Raises `SettingsError` if there is no such model or collection, or the choices contradict each other,
+        and `ModelError` if a checkpoint cannot be opened.
         """
         names = self.registry.names
         if choice.collection is not None and choice.collection not in names:

@@ -74,8 +74,7 @@ class Session:
     def collection(self) -> Collection:
         """The first of the collections: runs are recorded there.
 
-        Raises:
-            SettingsError: If a server searches.
+        Raises `SettingsError` if a server searches.
         """
         if not self.collections:
             raise SettingsError(
@@ -106,8 +105,7 @@ class Session:
     def search(self, query: str, top_k: int = 10) -> list[Hit]:
         """Return the best pages, clips and passages for a query, best first.
 
-        Raises:
-            SearchError: If the query is empty or `top_k` is not within 1 to 1000.
+        Raises `SearchError` if the query is empty or `top_k` is not within 1 to 1000.
         """
         return self.searcher.search([Query(query, self.scope)], top_k)[0]
 
@@ -160,9 +158,8 @@ class Session:
     def image(self, evidence: Evidence) -> Image:
         """Return the image of a piece of evidence: the rectangle on the page, or the page without one.
 
-        Raises:
-            SearchError: If the item has no image, or is not in the collection any more.
-            CollectionError: If the image file is missing or damaged.
+        Raises `SearchError` if the item has no image, or is not in the collection any more, and
+        `CollectionError` if the image file is missing or damaged.
         """
         page = self.searcher.image(evidence.item)
         if evidence.box is None:
@@ -219,8 +216,7 @@ class Session:
 def run_store(settings: Settings) -> RunStore:
     """Return the store of recorded runs: that of the first collection, or one apart when a server searches.
 
-    Raises:
-        CollectionError: If the collection cannot be opened.
+    Raises `CollectionError` if the collection cannot be opened.
     """
     from vrag.agent.runs.run_store import RunStore
 
@@ -241,9 +237,8 @@ def open_session(
 
     For `scope` see `Session`, for `origins` see `SettingsReport`.
 
-    Raises:
-        CollectionError: If there is none.
-        EmbedError: If the embedder cannot be loaded that a collection was built with.
+    Raises `CollectionError` if there is none and `EmbedError` if the embedder cannot be loaded that a
+    collection was built with.
     """
     origins = origins or dict.fromkeys(type(settings).model_fields, "default")
     if settings.search_url:
@@ -267,8 +262,7 @@ def open_documents(
     Wrong settings of the agent are found before anything is indexed. While another process is writing, what
     is indexed already is used. Without paths, the collections of the settings are opened.
 
-    Raises:
-        VragError: If something cannot be opened or read.
+    Raises `VragError` if something cannot be opened or read.
     """
     from vrag.factory.agents import check_agent
 

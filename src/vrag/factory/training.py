@@ -36,8 +36,7 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
 
     A checkpoint in this process is identified by its files, since folder names repeat.
 
-    Raises:
-        EmbedError: If the checkpoint cannot be read.
+    Raises `EmbedError` if the checkpoint cannot be read.
     """
     excluded = set[str]() if agent.settings.repair else {"repair"}  # as in folders from before this setting
     run_settings = agent.settings.model_dump(mode="json", exclude=excluded)
@@ -70,8 +69,7 @@ def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extract
 
     Short answers are cached in the file of the verdicts: see `open_judge`.
 
-    Raises:
-        SettingsError: If there is no judge model or no server, or its key is withheld.
+    Raises `SettingsError` if there is no judge model or no server, or its key is withheld.
     """
     if not settings.judge_model:
         raise SettingsError(
@@ -111,8 +109,7 @@ def open_scorer(
     Without `weights`, its parts have the defaults of the agent. `parts` of installed packages are measured
     even without a weight. For `exact` and `beside` see `open_judge`.
 
-    Raises:
-        SettingsError: If the settings contradict each other, or a part is not installed.
+    Raises `SettingsError` if the settings contradict each other, or a part is not installed.
     """
     judge = open_judge(settings, exact=exact, beside=beside)
     extras = load_parts([*parts, *(weights.extras if weights else ())])

@@ -68,8 +68,7 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
     memory, for as long as this process uses it. `build` writes the arrays into an empty directory, or
     returns None when it no longer can; then None is returned.
 
-    Raises:
-        CollectionError: If there is no place with space for it.
+    Raises `CollectionError` if there is no place with space for it.
     """
     stored = find(directory)
     if stored is not None:
@@ -131,8 +130,7 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
 
     Returns None if `build` does.
 
-    Raises:
-        OSError: If it cannot be written there.
+    Raises `OSError` if it cannot be written there.
     """
     from filelock import FileLock
 

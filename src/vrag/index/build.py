@@ -152,9 +152,8 @@ def add_sources(
     modification time is `ABSENT`, and their path one that no other row of the manifest has. The producer
     makes vectors as the collection has them.
 
-    Raises:
-        CollectionBusy: If another process is writing, and anything is new.
-        CollectionError: If the collection cannot be written: what was committed stays.
+    Raises `CollectionBusy` if another process is writing, and anything is new, and `CollectionError` if the
+    collection cannot be written: what was committed stays.
     """
     build = _Build(collection, producer, collection.header.options, retry_failed)
     return build.run(lambda known: plan_sources(sources, known, retry_failed=retry_failed), progress)

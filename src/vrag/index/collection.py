@@ -94,8 +94,7 @@ class Collection:
     def open(cls, directory: str | Path) -> Collection:
         """Open a collection in a directory, or published at a URL, and write nothing.
 
-        Raises:
-            CollectionError: If there is none, or another version of vrag created it.
+        Raises `CollectionError` if there is none, or another version of vrag created it.
         """
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
@@ -124,8 +123,7 @@ class Collection:
         How files become items, and the embedder of its vectors, are permanent; without an embedder, search is
         lexical only.
 
-        Raises:
-            CollectionError: If the directory holds anything or cannot be written to.
+        Raises `CollectionError` if the directory holds anything or cannot be written to.
         """
         path = _local_path(directory)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
@@ -155,9 +153,8 @@ class Collection:
         Options are compared with those it was built with; None accepts any. The embedder is for a new
         collection: `add` compares it.
 
-        Raises:
-            FingerprintMismatch: If it was built with other settings.
-            CollectionError: As `open` and `create` do.
+        Raises `FingerprintMismatch` if it was built with other settings, and `CollectionError` as `open` and
+        `create` do.
         """
         path = _local_path(directory)
         if CollectionHeader.read(path) is None:
@@ -240,9 +237,8 @@ class Collection:
     def stored(self, name: str) -> BinaryIO:
         """Open a picture or clip, by its path relative to `items/`, to read and to seek in.
 
-        Raises:
-            FileNotFoundError: If there is none.
-            CollectionError: If the path leads out of `items/`, or the storage cannot be reached.
+        Raises `FileNotFoundError` if there is none, and `CollectionError` if the path leads out of `items/`,
+        or the storage cannot be reached.
         """
         return self.location.open(name)
 

@@ -82,9 +82,8 @@ def embed_all(
 
     `Finished` is held back until all items of its source are out. The conversions are closed in the end.
 
-    Raises:
-        EmbedderFailedError: If the embedder itself fails: no item is the cause, and none is given up.
-        CollectionError: If the embedder returns vectors of another shape than it promises.
+    Raises `EmbedderFailedError` if the embedder itself fails: no item is the cause, and none is given up, and
+    `CollectionError` if the embedder returns vectors of another shape than it promises.
     """
     waiting: list[Converted] = []
     finished: list[Finished] = []
@@ -110,8 +109,7 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
     A page is its picture, a clip its video, or one frame of it where video is not understood, a passage
     its text under its headings. For embedders of text alone it is always the text.
 
-    Raises:
-        EmbedError: If the item has no form that the embedder supports, or it cannot be read.
+    Raises `EmbedError` if the item has no form that the embedder supports, or it cannot be read.
     """
     if item.clip is not None and Modality.VIDEO in modalities:
         return EmbedContent(video=items_dir / item.clip.path)

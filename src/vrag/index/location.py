@@ -97,8 +97,7 @@ class CollectionHeader:
     def parse(cls, text: str, where: str) -> CollectionHeader:
         """Parse the text of a file; `where` names the file in errors.
 
-        Raises:
-            CollectionError: If it is damaged or of another version of vrag.
+        Raises `CollectionError` if it is damaged or of another version of vrag.
         """
         try:
             content: dict[str, Any] = json.loads(text)

@@ -130,8 +130,7 @@ def prune(collection: Collection) -> RemoveReport:
     A file that cannot be accessed for another reason than its absence stays, and so does what was
     imported without a file.
 
-    Raises:
-        CollectionBusy: If another process is writing.
+    Raises `CollectionBusy` if another process is writing.
     """
 
     def is_gone(document: Document) -> bool:
@@ -150,8 +149,7 @@ def prune(collection: Collection) -> RemoveReport:
 def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
     """Merge small files, and delete versions older than `keep`, orphans and caches. Readers continue.
 
-    Raises:
-        CollectionBusy: If another process is writing.
+    Raises `CollectionBusy` if another process is writing.
     """
     with collection.lock():
         before = collection.location.size()

@@ -70,8 +70,7 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
 def stylesheet(css: str) -> Markup:
     """A trusted style sheet, unescaped.
 
-    Raises:
-        ValueError: If it would end its element or fetch something.
+    Raises `ValueError` if it would end its element or fetch something.
     """
     if "<" in css or "@import" in css or "url(" in css:
         raise ValueError("the style sheet of a page must not contain <, @import or url(")

@@ -108,11 +108,7 @@ class RunView:
 
     @classmethod
     def of_run(cls, run: StoredRun) -> RunView:
-        """The view of a stored run.
-
-        Raises:
-            RunError: If its events do not begin with the start of a run.
-        """
+        """The view of a stored run. Raises `RunError` if its events do not begin with the start of a run."""
         view = cls.of(run.events)
         if view.result.stop_reason is not None:
             return view
@@ -123,8 +119,7 @@ class RunView:
     def of(cls, events: Iterable[Event]) -> RunView:
         """The view of the events of one run.
 
-        Raises:
-            RunError: If they do not begin with the start of a run.
+        Raises `RunError` if they do not begin with the start of a run.
         """
         view = cls(tuple(events))
         _ = view.result  # an error if there is no start

@@ -83,11 +83,7 @@ def group_advantages(rewards: ArrayLike, groups: ArrayLike, *, scale: bool = Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgpoOptions:
-    """The rules that apply.
-
-    Raises:
-        SettingsError: If the penalty is negative or not finite.
-    """
+    """The rules that apply. Raises `SettingsError` if the penalty is negative or not finite."""
 
     penalty: float = 0.5
     """c: the cost of a segment with an invalid action, in units of advantage."""

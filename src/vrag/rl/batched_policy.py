@@ -83,9 +83,7 @@ class BatchedGenerator:
     async def prepare(self, make: Callable[[TrainableModel], GenerationPrompt]) -> GenerationPrompt:
         """Make a prompt in the thread.
 
-        Raises:
-            ContextTooLong: If it leaves no room for a reply.
-            ModelError: If it cannot be made.
+        Raises `ContextTooLong` if it leaves no room for a reply and `ModelError` if it cannot be made.
         """
 
         def prepare() -> GenerationPrompt:
@@ -181,9 +179,7 @@ class PolicyHandle:
     async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
         """Sample the next reply, all of it at once; see `Policy`.
 
-        Raises:
-            ContextTooLong: If the prompt leaves no room for it.
-            ModelError: If it cannot be sampled.
+        Raises `ContextTooLong` if the prompt leaves no room for it and `ModelError` if it cannot be sampled.
         """
         before = self.before
         if before is None:

@@ -28,11 +28,7 @@ _PARTS = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """The options of sampling.
-
-    Raises:
-        SettingsError: If a value is out of range.
-    """
+    """The options of sampling. Raises `SettingsError` if a value is out of range."""
 
     temperature: float = 1.0
     """0 takes the likeliest token each time."""

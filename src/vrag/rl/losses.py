@@ -41,11 +41,7 @@ _CLIPS = {RatioKind.TOKEN: (0.2, 0.2), RatioKind.SEGMENT: (3e-4, 4e-4)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossOptions:
-    """The options of the loss.
-
-    Raises:
-        SettingsError: If a value is out of range.
-    """
+    """The options of the loss. Raises `SettingsError` if a value is out of range."""
 
     kind: RatioKind = RatioKind.TOKEN
     clip: tuple[float, float] | None = None

@@ -296,8 +296,7 @@ def _describe(training: PlottedTraining) -> str:
 def draw_svg(chart: Chart) -> str:
     """Draw a chart as an SVG file. Equal charts give equal files; panels without a value are left out.
 
-    Raises:
-        MissingExtra: Without matplotlib.
+    Raises `MissingExtra` without matplotlib.
     """
     try:
         matplotlib, figures = library("matplotlib"), library("matplotlib.figure")

@@ -184,8 +184,7 @@ def _count_kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
     The first bytes of a character read as U+FFFD. Where that is the end of what was carried out, the
     bytes that belong to it are taken as well.
 
-    Raises:
-        _UnusableCallError: If the call lacks its tokens, or they are not its reply.
+    Raises `_UnusableCallError` if the call lacks its tokens, or they are not its reply.
     """
     if not call.prompt_ids or not call.ids:
         raise _UnusableCallError("The policy does not report its tokens.")

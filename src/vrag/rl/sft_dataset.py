@@ -88,9 +88,7 @@ def digest_of(runs: Iterable[Path]) -> str:
 def load_sft_dataset(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
     """Convert recorded runs to rows, in order. Only one run at a time is in memory, besides the rows.
 
-    Raises:
-        RunError: If a run is damaged.
-        TrainingError: If one cannot be read.
+    Raises `RunError` if a run is damaged and `TrainingError` if one cannot be read.
     """
     rows: list[Row] = []
     dropped: list[DroppedRow] = []

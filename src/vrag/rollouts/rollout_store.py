@@ -250,9 +250,7 @@ def _done(folder: Path, entries: Iterable[RolloutEntry]) -> dict[tuple[str, int]
 def check_rollout_folder(folder: Path) -> None:
     """Refuse a folder with something else in it, of which opening might remove runs.
 
-    Raises:
-        RunError: If there is something else in it.
-        OSError: If the folder cannot be read.
+    Raises `RunError` if there is something else in it and `OSError` if the folder cannot be read.
     """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
     # A process may have died after the lock or while it wrote the settings.

@@ -306,9 +306,8 @@ class SearchClient:
 
         Queries with the same filters share a request.
 
-        Raises:
-            SearchError: If a query is empty or too long, or `top_k` not within 1 to 1000.
-            ServerError: If the server cannot be reached, or its response is invalid.
+        Raises `SearchError` if a query is empty or too long, or `top_k` not within 1 to 1000, and
+        `ServerError` if the server cannot be reached, or its response is invalid.
         """
         check_search(queries, top_k)
         return [

@@ -191,9 +191,8 @@ class Engine(ForwardedItems):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first, all from one version.
 
-        Raises:
-            SearchError: If a query is empty or names another collection, or `top_k` is not within 1 to 1000.
-            CollectionError: If the collection cannot be read.
+        Raises `SearchError` if a query is empty or names another collection, or `top_k` is not within 1 to
+        1000, and `CollectionError` if the collection cannot be read.
         """
         check_search(queries, top_k)
         check_corpora(queries, [self.name])

@@ -50,8 +50,7 @@ class ImageRoot:
     path below the directory and nothing else, so that a new object over it knows them too. Passages are
     those that the server sent; they are kept for a while and known to this object only.
 
-    Raises:
-        SettingsError: If it is not a directory.
+    Raises `SettingsError` if it is not a directory.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -73,10 +73,8 @@ class MultiSearcher(ForwardedItems):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first.
 
-        Raises:
-            SearchError: If a query is empty or names an unknown collection, or `top_k` is not within
-                1 to 1000.
-            CollectionError: If a collection cannot be read.
+        Raises `SearchError` if a query is empty or names an unknown collection, or `top_k` is not within 1 to
+        1000, and `CollectionError` if a collection cannot be read.
         """
         check_search(queries, top_k)
         check_corpora(queries, self.names)

@@ -74,9 +74,8 @@ class QdrantSearcher(ForwardedItems):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first.
 
-        Raises:
-            SearchError: If a query is empty, `top_k` not within 1 to 1000, or Qdrant cannot be reached.
-            CollectionError: If the collection cannot be read.
+        Raises `SearchError` if a query is empty, `top_k` not within 1 to 1000, or Qdrant cannot be reached,
+        and `CollectionError` if the collection cannot be read.
         """
         check_search(queries, top_k)
         check_corpora(queries, tuple(unique_names([self._collection.address])))

@@ -52,8 +52,7 @@ class Reranker(Protocol):
     def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
         """Score how well each content answers the query; higher is better.
 
-        Raises:
-            EmbedError: If any of the pairs cannot be scored; the others may be tried alone.
+        Raises `EmbedError` if any of the pairs cannot be scored; the others may be tried alone.
         """
         ...
 
@@ -141,9 +140,8 @@ def open_reranker(
 ) -> Reranker:
     """Open a reranker by a short name, a folder or a hub name, with or without `cross-encoder:`.
 
-    Raises:
-        EmbedError: If there is no such model, or it was not trained to score pairs.
-        MissingExtra: If its libraries are not installed.
+    Raises `EmbedError` if there is no such model, or it was not trained to score pairs, and `MissingExtra` if
+    its libraries are not installed.
     """
     model = spec.strip().removeprefix(_SCHEME)
     options = EmbedOptions(device=device, dtype=dtype, batch=batch, max_pixels=max_pixels)
@@ -183,9 +181,8 @@ class Reranked(ForwardedItems):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first.
 
-        Raises:
-            SearchError: If a query is empty, `top_k` not within 1 to 1000, or an item cannot be compared
-                with the query.
+        Raises `SearchError` if a query is empty, `top_k` not within 1 to 1000, or an item cannot be compared
+        with the query.
         """
         depth = top_k if top_k < 1 else max(top_k, self._depth)
         found = self._searcher.search(queries, depth)

@@ -232,8 +232,7 @@ class ItemInfo(BaseModel):
     def as_item(self) -> Item:
         """Convert to the item that was sent. Its paths are those of the server, never to be opened here.
 
-        Raises:
-            ValueError: If a word lies outside of the text, or a box outside of the picture.
+        Raises `ValueError` if a word lies outside of the text, or a box outside of the picture.
         """
         for start, end, *sides in self.words or ():
             inside = 0 <= start <= end <= len(self.text) and all(-0.01 <= side <= 1.01 for side in sides)

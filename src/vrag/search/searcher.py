@@ -22,11 +22,7 @@ class ItemStore(Protocol):
     """Items with their pictures and frames."""
 
     def item(self, id: str) -> Item:
-        """Return the item with this id.
-
-        Raises:
-            SearchError: If there is none.
-        """
+        """Return the item with this id. Raises `SearchError` if there is none."""
         ...
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
@@ -77,8 +73,7 @@ class Searcher(ItemStore, Protocol):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first.
 
-        Raises:
-            SearchError: If a query is empty or `top_k` not within 1 to 1000.
+        Raises `SearchError` if a query is empty or `top_k` not within 1 to 1000.
         """
         ...
 

@@ -48,9 +48,8 @@ class StoredMedia:
     def open(self) -> BinaryIO:
         """Open the file to read and to seek in.
 
-        Raises:
-            FileNotFoundError: If it is gone.
-            CollectionError: If its path leads out of the collection, or the storage cannot be reached.
+        Raises `FileNotFoundError` if it is gone, and `CollectionError` if its path leads out of the
+        collection, or the storage cannot be reached.
         """
         return self.collection.stored(self.name)
 

@@ -181,8 +181,7 @@ def _picture_response(picture: ServedPicture) -> Response:
 def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
     """Send a clip or the part that a Range header asks for (RFC 9110, section 14).
 
-    Raises:
-        Refusal: If there is no clip (404), or no byte of it is in the range (416).
+    Raises `Refusal` if there is no clip (404), or no byte of it is in the range (416).
     """
     details = _find_details(files, id)
     if details.clip is None:
@@ -258,8 +257,7 @@ def _stored_picture(
     Without a stored file here it goes as PNG, without loss. Ids are hashes of content: with the length of
     the file they identify it.
 
-    Raises:
-        Refusal: If there is no picture (404), or it cannot be made so small (422).
+    Raises `Refusal` if there is no picture (404), or it cannot be made so small (422).
     """
     if details.picture is None:
         content = _encode(_scale(searcher.image(id), max_pixels), PNG)
@@ -291,8 +289,7 @@ def cropped_picture(
 
     What of the box, in fractions of the item, lies outside is left out.
 
-    Raises:
-        Refusal: If there is no picture (404), or the box holds nothing of it (422).
+    Raises `Refusal` if there is no picture (404), or the box holds nothing of it (422).
     """
     assert item.size is not None
     region = View.whole(item.size, item.size).cut(box)

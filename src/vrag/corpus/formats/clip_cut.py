@@ -33,9 +33,8 @@ def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out:
     double anything. A span goes from one key frame to before another, in ticks, with None for the end; the
     clip of the first frame also takes the packets before it. `kind` is FFmpeg's name of the container.
 
-    Raises:
-        CorpusError: If the container does not take these streams, or they are damaged.
-        OSError: If it cannot be written.
+    Raises `CorpusError` if the container does not take these streams, or they are damaged, and `OSError` if
+    it cannot be written.
     """
     with open_video(path) as container, out.open("wb") as file, _explain_errors():
         stream = video_stream(container)

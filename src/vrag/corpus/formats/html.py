@@ -55,9 +55,8 @@ class _FigureContent(NamedTuple):
 class HtmlFile(OpenFile):
     """An HTML file that was read.
 
-    Raises:
-        FileTooLargeError: If it has more than 64 MiB.
-        CorpusError: If it is not text, or has neither words nor pictures.
+    Raises `FileTooLargeError` if it has more than 64 MiB, and `CorpusError` if it is not text, or has neither
+    words nor pictures.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -128,9 +127,7 @@ def _scheme(reference: str) -> str:
 def _find_file(name: str, folder: Path) -> Path | str:
     """Return a regular file below a folder, with all links followed, or why there is none.
 
-    Raises:
-        OSError: If there is no such file.
-        ValueError: If the name cannot be that of a file.
+    Raises `OSError` if there is no such file and `ValueError` if the name cannot be that of a file.
     """
     if name.startswith("/") or Path(name).is_absolute():
         return OUTSIDE

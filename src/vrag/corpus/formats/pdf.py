@@ -40,9 +40,8 @@ LIGATURES = str.maketrans(
 class PdfFile(OpenFile):
     """An open PDF file.
 
-    Raises:
-        EncryptedFileError: If it asks for a password.
-        CorpusError: If it is not a PDF file, damaged beyond reading or without pages.
+    Raises `EncryptedFileError` if it asks for a password, and `CorpusError` if it is not a PDF file, damaged
+    beyond reading or without pages.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:

@@ -66,9 +66,8 @@ class PageFrame(NamedTuple):
 class Pdf:
     """An open PDF file; a context manager.
 
-    Raises:
-        EncryptedFileError: If it asks for a password.
-        CorpusError: If it is not a PDF file, or damaged beyond reading.
+    Raises `EncryptedFileError` if it asks for a password, and `CorpusError` if it is not a PDF file, or
+    damaged beyond reading.
     """
 
     def __init__(self, path: Path) -> None:

@@ -43,9 +43,8 @@ class TextPassage(NamedTuple):
 class TextFile(OpenFile):
     """A text file that was read. Invalid lines of JSON Lines fail together, as its last item.
 
-    Raises:
-        FileTooLargeError: If it has more than 64 MiB.
-        CorpusError: If it is not text, not what its suffix says, or has no words in it.
+    Raises `FileTooLargeError` if it has more than 64 MiB, and `CorpusError` if it is not text, not what its
+    suffix says, or has no words in it.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -65,8 +64,7 @@ class TextFile(OpenFile):
     def item(self, ordinal: int) -> Item:
         """Make the item of one passage.
 
-        Raises:
-            CorpusError: After the last of them, with the faults of invalid lines.
+        Raises `CorpusError` after the last of them, with the faults of invalid lines.
         """
         if ordinal > len(self._passages):
             raise CorpusError(self._fault)

@@ -68,8 +68,7 @@ def read_questions(
 
     With `own` they are the user's files: the format names a missing field, and nothing was downloaded.
 
-    Raises:
-        CaseError: If a file cannot be read, or a row is not as published; names the row.
+    Raises `CaseError` if a file cannot be read, or a row is not as published; names the row.
     """
     number = -1
     for number, (where, row) in enumerate(objects(paths)):

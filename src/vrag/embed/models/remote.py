@@ -145,9 +145,8 @@ class RemoteEmbedder:
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Embed contents; see `Embedder.embed_items`.
 
-        Raises:
-            EmbedError: If the server cannot embed one of them, or its answer cannot be used.
-            EmbedderFailedError: If it is unreachable or fails at any request.
+        Raises `EmbedError` if the server cannot embed one of them, or its answer cannot be used, and
+        `EmbedderFailedError` if it is unreachable or fails at any request.
         """
         for content in contents:
             if missing := content.modalities - self.modalities:
@@ -161,9 +160,8 @@ class RemoteEmbedder:
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         """Embed queries; see `Embedder.embed_queries`.
 
-        Raises:
-            EmbedError: If the server cannot embed one of them, or its answer cannot be used.
-            EmbedderFailedError: If it is unreachable or fails at any request.
+        Raises `EmbedError` if the server cannot embed one of them, or its answer cannot be used, and
+        `EmbedderFailedError` if it is unreachable or fails at any request.
         """
         if self._chat:
             return [self._embed_chat(EmbedContent(text=query)) for query in queries]

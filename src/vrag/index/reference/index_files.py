@@ -72,8 +72,7 @@ def read_index(path: Path) -> ReferenceIndex:
 
     All vectors are read once, to be checked; none stays in memory.
 
-    Raises:
-        CollectionError: If there is no such index, or it is incomplete.
+    Raises `CollectionError` if there is no such index, or it is incomplete.
     """
     path = path.absolute()
     try:

@@ -121,9 +121,8 @@ class QdrantStore:
 
         The key, if one is needed, is the environment's `QDRANT_API_KEY`. No request is sent yet.
 
-        Raises:
-            CollectionError: If the address is not valid.
-            MissingExtra: If the client is not installed.
+        Raises `CollectionError` if the address is not valid and `MissingExtra` if the client is not
+        installed.
         """
         match = _ADDRESS.fullmatch(address)
         if match is None:
@@ -185,10 +184,8 @@ class QdrantStore:
     def check(self, collection: Collection) -> None:
         """Refuse points that are not of this collection as it is now.
 
-        Raises:
-            FingerprintMismatch: If they are of another embedder.
-            CollectionError: If there are none, they are of another state of the collection, or Qdrant cannot
-                be reached.
+        Raises `FingerprintMismatch` if they are of another embedder, and `CollectionError` if there are none,
+        they are of another state of the collection, or Qdrant cannot be reached.
         """
         embedder = collection.header.embedder
         with self._failures():
@@ -209,8 +206,7 @@ class QdrantStore:
         The vector is (dimension,), or (tokens, dimension) for late interaction, where that many `candidates`
         get scores by MaxSim. With `exact` it is compared with all points, without a graph.
 
-        Raises:
-            SearchError: If Qdrant cannot be reached, or refuses.
+        Raises `SearchError` if Qdrant cannot be reached, or refuses.
         """
         models = self._models
         must = [

@@ -72,9 +72,8 @@ _PACKAGES = {TierName.RABITQ: ("faiss", "faiss"), TierName.CUDA: ("torch", "mode
 def choose_tier(kind: VectorKind, items: int, vectors: int, options: VectorOptions) -> Tier:
     """Choose the tier for so many items, which have so many vectors together. Reads and builds nothing.
 
-    Raises:
-        SettingsError: If the requested tier does not exist for this kind of vectors.
-        MissingExtra: If it was requested by name and needs a package that is not installed.
+    Raises `SettingsError` if the requested tier does not exist for this kind of vectors, and `MissingExtra`
+    if it was requested by name and needs a package that is not installed.
     """
     if options.tier != _AUTO:
         if options.tier not in _TIERS[kind]:

@@ -43,11 +43,7 @@ _UNTAUGHT = ("rag", "react")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyOptions:
-    """Sizes and family of a tiny model.
-
-    Raises:
-        SettingsError: If a size is out of range.
-    """
+    """Sizes and family of a tiny model. Raises `SettingsError` if a size is out of range."""
 
     family: str = "qwen3-vl"
     """Profile of the family: `qwen3-vl` or `qwen2.5-vl`."""

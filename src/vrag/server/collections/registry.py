@@ -59,9 +59,8 @@ class CollectionSet(Protocol):
     def create(self, name: str) -> OpenCollection:
         """Create an empty collection, and open it.
 
-        Raises:
-            SettingsError: If that is not possible here, or the name is taken.
-            CollectionError: If the disk fails.
+        Raises `SettingsError` if that is not possible here, or the name is taken, and `CollectionError` if
+        the disk fails.
         """
         ...
 

@@ -196,9 +196,8 @@ class CollectionService:
 
         `length` is its length in bytes, if the client stated it.
 
-        Raises:
-            Refusal: If the collection is read-only (409), the file has the wrong type (415) or is too long
-                (413), the disk is full (507) or the queue is (503).
+        Raises `Refusal` if the collection is read-only (409), the file has the wrong type (415) or is too
+        long (413), the disk is full (507) or the queue is (503).
         """
         holding = self._writable(name)
         suffix, max_bytes = suffix_of(file), self._options.upload_bytes

@@ -148,8 +148,7 @@ async def receive(
 
     `place` renames the complete file, in one of the threads that write to the disk; its result is returned.
 
-    Raises:
-        Refusal: If it is empty (422), too long (413), not of its type (415), or the disk is full (507).
+    Raises `Refusal` if it is empty (422), too long (413), not of its type (415), or the disk is full (507).
     """
     try:
         await threads.run(part.open)

@@ -114,9 +114,8 @@ class ItemThreadPool:
 async def wait_for_client(request: Request, work: asyncio.Future[T], seconds: float) -> T:
     """Return the result of work for a request whose body has been read; cancel it when nobody waits for it.
 
-    Raises:
-        ClientLeft: If the client closed its connection first.
-        Refusal: If the work took longer than so many seconds (504).
+    Raises `ClientLeft` if the client closed its connection first and `Refusal` if the work took longer than
+    so many seconds (504).
     """
 
     async def disconnected() -> None:

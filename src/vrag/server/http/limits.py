@@ -236,8 +236,7 @@ class Body:
     async def __call__(self) -> Message:
         """Return the next message; without limits after the end of the body: then a client may only leave.
 
-        Raises:
-            Refusal: If it is too long (413), too slow (408), or there is no memory for it (503).
+        Raises `Refusal` if it is too long (413), too slow (408), or there is no memory for it (503).
         """
         if self._ended:
             return await self._receive()

@@ -64,8 +64,7 @@ _FORCED_EXIT_SECONDS = 2.0
 def check_access(host: str, *, token: str | None, insecure: bool) -> None:
     """Refuse to serve other machines without a token.
 
-    Raises:
-        SettingsError: If `host` is not loopback and there is neither a token nor `insecure`.
+    Raises `SettingsError` if `host` is not loopback and there is neither a token nor `insecure`.
     """
     if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
         raise SettingsError("The token cannot be used.", "Use printable ASCII characters.")
@@ -79,8 +78,7 @@ def check_access(host: str, *, token: str | None, insecure: bool) -> None:
 def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket at an address or name; port 0 stands for any free port.
 
-    Raises:
-        SettingsError: If that is not possible.
+    Raises `SettingsError` if that is not possible.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

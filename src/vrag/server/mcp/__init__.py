@@ -67,8 +67,7 @@ async def serve_stdio(mcp_tools: McpTools) -> None:
 
     Meanwhile standard output belongs to the protocol: print anything else to standard error.
 
-    Raises:
-        MissingExtra: Without the extra `mcp`.
+    Raises `MissingExtra` without the extra `mcp`.
     """
     await _sdk().serve_stdio(mcp_tools)
 

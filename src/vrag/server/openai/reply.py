@@ -218,8 +218,7 @@ class Reasoning:
 def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
     """Build the reply for a finished run; `url` is its address on this server's page.
 
-    Raises:
-        Refusal: If the model or the search failed (502), or the run broke off (500).
+    Raises `Refusal` if the model or the search failed (502), or the run broke off (500).
     """
     end, settings = outline.end, outline.started.settings
     if end is None:

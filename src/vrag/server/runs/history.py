@@ -81,8 +81,7 @@ class RunHistory:
     def history(self, session: str) -> tuple[PreviousTurn, ...]:
         """Return the turns of a conversation, the oldest first; `session` is the id of its first run.
 
-        Raises:
-            Refusal: If there is none (404), or its last question is not answered yet (409).
+        Raises `Refusal` if there is none (404), or its last question is not answered yet (409).
         """
         candidates = (run for run in self.store.ids() if run >= session and self._belongs_to(run, session))
         newest = next(candidates, None)

@@ -163,10 +163,9 @@ class RunManager:
 
         Without `history`, the conversation so far is that of the request's session.
 
-        Raises:
-            Refusal: If the server is full or shutting down (503), the client has enough runs (429), or the
-                request cannot be fulfilled (422, 404, 409).
-            VragError: If the agent cannot be opened, or the run not be written.
+        Raises `Refusal` if the server is full or shutting down (503), the client has enough runs (429), or
+        the request cannot be fulfilled (422, 404, 409), and `VragError` if the agent cannot be opened, or the
+        run not be written.
         """
         self._check_open()
         if self.running >= self._options.runs:

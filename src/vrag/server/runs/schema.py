@@ -312,8 +312,7 @@ class AgentProvider(Protocol):
     def agent(self, choice: AgentSelection) -> Agent:
         """Build or reuse the agent that a request selects. May block.
 
-        Raises:
-            SettingsError: If there is no such model or collection, or the choices contradict each other.
-            ModelError: If a checkpoint cannot be opened.
+        Raises `SettingsError` if there is no such model or collection, or the choices contradict each other,
+        and `ModelError` if a checkpoint cannot be opened.
         """
         ...

@@ -138,9 +138,8 @@ def library(name: str) -> Any:  # noqa: ANN401 - none of these libraries is type
 def options_of(config: Any) -> VerlOptions:  # noqa: ANN401 - a DictConfig
     """Read the section `vrag` of a configuration of verl; the defaults where it has none.
 
-    Raises:
-        MissingExtra: Without the dependencies of verl.
-        SettingsError: If a key is unknown or a value cannot be used.
+    Raises `MissingExtra` without the dependencies of verl and `SettingsError` if a key is unknown or a value
+    cannot be used.
     """
     section = config.get("vrag")
     if section is None:

@@ -66,8 +66,8 @@ def _register_reward_manager() -> None:
 def reward_of(extra_fields: dict[str, Any] | None) -> dict[str, Any]:
     """Convert the facts of a row to the reward fields of verl.
 
-    Raises:
-        TrainingError: If there are none: then the group fails, and is not trained with an invented reward.
+    Raises `TrainingError` if there are none: then the group fails, and is not trained with an invented
+    reward.
     """
     from vrag.errors import TrainingError
 

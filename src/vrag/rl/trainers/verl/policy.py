@@ -272,9 +272,8 @@ class RolloutPolicy:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Sample the next reply; see `Policy`.
 
-        Raises:
-            ContextTooLong: If the prompt leaves no room for a reply.
-            ModelError: If the server fails, or aborts the reply because the weights change.
+        Raises `ContextTooLong` if the prompt leaves no room for a reply, and `ModelError` if the server
+        fails, or aborts the reply because the weights change.
         """
         prompt = self._conversation.prompt(history)
         most = self._budget.left(len(prompt.ids))
