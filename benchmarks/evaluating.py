@@ -19,8 +19,8 @@ import numpy as np
 import pytrec_eval
 
 from benchmarks.table import Comparison, compared, show
-from vrag.evaluation.statistics.intervals import RESAMPLES, intervals, sample_of
-from vrag.evaluation.statistics.significance import DRAWS, sign_flip
+from vrag.evaluation.intervals import RESAMPLES, intervals, sample_of
+from vrag.evaluation.significance import DRAWS, sign_flip
 from vrag.metrics import ndcg, recall, reciprocal_rank
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.prompts import material, prompt
 from vrag.agent.runs.run_result import RunResult
+from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf
-from vrag.corpus.options import CorpusOptions
 from vrag.datasets.registry import read_cases
 from vrag.index.build import add
 from vrag.index.collection import Collection

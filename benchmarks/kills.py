@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.index.build import add, compact, prune, verify
 from vrag.index.collection import Collection

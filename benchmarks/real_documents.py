@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.index.build import add
 from vrag.index.collection import Collection
 

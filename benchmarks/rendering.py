@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from vrag.corpus.convert import convert_all
 from vrag.corpus.discover import read_source
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 
 target, most, *files = sys.argv[1:]
 sources = [read_source(Path(file)) for file in files]

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import bm25s  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.datasets.registry import read_cases
 from vrag.evaluation.retrieval import MEASURES, RetrievalReport, evaluate_retrieval
 from vrag.index.build import add

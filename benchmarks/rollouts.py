@@ -38,7 +38,7 @@ from vrag.agent.events import ImageShown
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatOptions, OpenAIChat
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.model_profiles import PROFILES

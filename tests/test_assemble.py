@@ -16,7 +16,7 @@ from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.chat import ChatOptions
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.embed import registry
 from vrag.embed.embedder import VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError

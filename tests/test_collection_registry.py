@@ -15,7 +15,7 @@ from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.runs.run_result import RunResult
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, SearchError, SettingsError
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.managed_collections import MARK

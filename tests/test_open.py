@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.agent import Agent
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions
     from vrag.index.build import AddReport
     from vrag.index.collection import Collection
     from vrag.settings import Settings

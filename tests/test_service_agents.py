@@ -12,7 +12,7 @@ from vrag.agent.events import StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.errors import RunError, SettingsError
 from vrag.factory import Agents, CollectionRegistry
 from vrag.index.build import add

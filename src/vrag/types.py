@@ -232,7 +232,7 @@ class Case:
     regions: tuple[Region, ...] = field(default=())
     """Gold rectangles, where annotated."""
     gold: tuple[GoldPage, ...] = ()
-    """Gold pages that `reference_page` cannot express; if set, they replace it. See `vrag.cases.gold`."""
+    """Gold pages that `reference_page` cannot express; if set, they replace it: `vrag.cases.annotations`."""
     spans: tuple[tuple[float, float], ...] = ()
     """Gold parts of its video, in seconds from the beginning."""
     alternatives: tuple[str, ...] = ()

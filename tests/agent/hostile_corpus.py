@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.model_profiles import profile_named

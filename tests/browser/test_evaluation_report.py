@@ -11,10 +11,10 @@ from playwright.sync_api import expect
 from reported import FERRY, FOUND, GOLD, QUERY, page_image, record, records, store_with_run, subject
 from test_accessibility_in_browser import check_axe
 
+from vrag.evaluation.comparison import compare
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report import comparison_page, report_page
-from vrag.evaluation.statistics.comparison import compare
-from vrag.evaluation.statistics.summary import summarise
+from vrag.evaluation.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

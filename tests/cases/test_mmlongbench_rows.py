@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_rows import MMLONGBENCH, read
 
-from vrag.cases.case_format import literal_list
+from vrag.cases.rows import literal_list
 from vrag.errors import CaseError
 from vrag.types import AnswerFormat
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from vrag.cli.data.commands import app
+from vrag.cli.data import app
 from vrag.datasets.registry import open_cases, read_cases
 from vrag.errors import CaseError, SettingsError, VragError
 from vrag.samples import questions_path

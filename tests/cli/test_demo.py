@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vrag.cli.demo import samples_collection
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.index.collection import Collection
 from vrag.index.location import FILE_NAME
 

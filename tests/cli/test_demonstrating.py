@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from vrag.cases import ParquetOptions, write_cases, write_parquet
-from vrag.cli.data.commands import app
+from vrag.cli.data import app
 from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError, RunError
 from vrag.rollouts.rollout_store import read_entries, stored_rollouts

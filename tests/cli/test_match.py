@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CorpusError, EmbedError, FingerprintMismatch, VragError
 
 app = create_app()

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vrag.cli.train.commands import plot
+from vrag.cli.train import plot
 from vrag.errors import RunError
 
 if TYPE_CHECKING:

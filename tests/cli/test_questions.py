@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from vrag.cases import ParquetOptions, row_of, write_parquet
 from vrag.cli.eval import app as evaluate
 from vrag.cli.terminal.files import read_questions
-from vrag.cli.train.commands import app as train
+from vrag.cli.train import app as train
 from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError, TrainingError
 

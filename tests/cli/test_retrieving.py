@@ -13,9 +13,9 @@ from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from typer.testing import CliRunner
 
 from vrag.cli.eval import app
-from vrag.cli.eval.retrieval import By
+from vrag.cli.eval.run import By
 from vrag.errors import CaseError, CorpusError, EmbedError
-from vrag.evaluation.statistics.summary import GROUPS
+from vrag.evaluation.summary import GROUPS
 
 if TYPE_CHECKING:
     from typer.testing import Result

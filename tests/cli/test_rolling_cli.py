@@ -17,7 +17,7 @@ from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
-from vrag.cli.train.rollout import rollout
+from vrag.cli.train import rollout
 from vrag.rollouts.rollout_store import read_entries
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 from corpus.fakes import ScriptedFile
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
+from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.discover import read_source
-from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError, VragError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ from pathlib import Path
 from corpus.fakes import ScriptedFile
 from vrag.corpus.convert import Converted, convert_all
 from vrag.corpus.discover import read_source
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 
 source = read_source(Path(sys.argv[1]))
 options = CorpusOptions(workers=1)

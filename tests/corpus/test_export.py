@@ -8,8 +8,8 @@ from PIL import Image
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from corpus.test_video import numbers
 from corpus.video_files import Film, film_bytes
+from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.export import Exported, ExportProblem, export_clips, export_pages
-from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.image_files import png_bomb
-from vrag.corpus.converter import ConversionContext
+from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.sections import html_page
-from vrag.corpus.options import CorpusOptions
 from vrag.corpus.worker import OpenFileCache, Task, TaskRejected, run
 from vrag.errors import CorpusError
 from vrag.types import Item, ItemKind, TextSource

@@ -7,10 +7,9 @@ import pytest
 from PIL import Image
 
 from corpus.image_files import png_bomb
-from vrag.corpus.converter import ConversionContext
+from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.image import ImageFile
-from vrag.corpus.options import CorpusOptions
 from vrag.errors import CorpusError, FileTooLargeError
 from vrag.types import ItemKind, TextSource
 

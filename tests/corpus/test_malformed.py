@@ -25,8 +25,8 @@ from corpus.office_files import archive, compound, encrypted_odt, odt, rtf, zip_
 from corpus.pdf_files import PdfPage, asking_for_password, assemble, pdf_bytes, text_at
 from corpus.video_files import Film, film_bytes
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
+from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.discover import Skipped, find, read_source
-from vrag.corpus.options import CorpusOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,10 +28,9 @@ from corpus.office_files import (
 )
 from corpus.test_convert import alive, await_end
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
-from vrag.corpus.converter import ConversionContext
+from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.office import SUFFIXES, OfficeFile, find_soffice
-from vrag.corpus.options import CorpusOptions
 from vrag.errors import (
     ConversionTimeout,
     CorpusError,
@@ -312,7 +311,7 @@ import sys
 from pathlib import Path
 from vrag.corpus.convert import convert_all
 from vrag.corpus.discover import read_source
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 
 source = read_source(Path(sys.argv[1]))
 list(convert_all([source], source.path.parent / "items", CorpusOptions(workers=1)))

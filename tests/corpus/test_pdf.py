@@ -7,10 +7,9 @@ import pytest
 from PIL import Image
 
 from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, text_at
-from vrag.corpus.converter import ConversionContext
+from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.pdf import PdfFile
-from vrag.corpus.options import CorpusOptions
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.types import TextSource
 

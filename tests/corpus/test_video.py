@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.video_files import HEIGHT, WIDTH, Film, film_bytes, number_of, sound_bytes, subtitled, turned
-from vrag.corpus.converter import ConversionContext
+from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.pyav import Timeline, decode, scan
 from vrag.corpus.formats.video import VideoFile, cut_points, sample_evenly, sample_frames
-from vrag.corpus.options import CorpusOptions
 from vrag.errors import CorpusError, FileTooLargeError, UnsupportedFormatError
 from vrag.types import Clip, Item, ItemKind, TextSource
 

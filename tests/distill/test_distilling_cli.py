@@ -13,7 +13,7 @@ from chat_server import ChatServer, Say
 from distill_runs import ANSWER, SEARCH, crop, record_sample
 from typer.testing import CliRunner
 
-from vrag.cli.data.commands import app
+from vrag.cli.data import app
 from vrag.distill.sample_store import SampleStore
 from vrag.errors import SampleError, SettingsError
 

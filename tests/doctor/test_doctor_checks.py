@@ -314,7 +314,7 @@ def test_a_search_server_is_asked_and_no_collection_is_wanted_beside_it() -> Non
 
 
 def test_a_search_server_that_finds_nothing_passes_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrag.doctor.collection.COMMON_WORDS", "xyzzy")
+    monkeypatch.setattr("vrag.doctor.environment.COMMON_WORDS", "xyzzy")
     with serving() as url:
         check = looked_at(search_url=url)["search server"]
     assert check.status is CheckStatus.OK

@@ -10,7 +10,7 @@ from embedding_server import DIMENSION, Served, serving
 from fastapi import Response
 from PIL import Image
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.models.remote import Address, RemoteEmbedder
 from vrag.embed.options import EmbedOptions

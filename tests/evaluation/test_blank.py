@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from vrag.evaluation.blank_searcher import BlankSearcher
+from vrag.evaluation.retrieval import BlankSearcher
 from vrag.testing import tiny_corpus
 from vrag.types import Query
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrag.evaluation.statistics.intervals import DIFFERENCE, draws, intervals, mean_interval, sample_of
+from vrag.evaluation.intervals import DIFFERENCE, draws, intervals, mean_interval, sample_of
 
 SOURCE = np.random.default_rng(7)
 
@@ -73,7 +73,7 @@ def test_another_seed_draws_others() -> None:
 
 def test_draws_that_are_made_in_parts_are_as_many_as_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = spread(30)
-    monkeypatch.setattr("vrag.evaluation.statistics.intervals.MAX_DRAWN_NUMBERS", 100)
+    monkeypatch.setattr("vrag.evaluation.intervals.MAX_DRAWN_NUMBERS", 100)
     (found,) = draws([parts, spread(30)], resamples=47, seed=1)[:1]
     assert found.shape == (47,)
     assert len(set(found.tolist())) == 47

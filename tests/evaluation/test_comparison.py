@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
+from vrag.evaluation.comparison import compare
+from vrag.evaluation.intervals import IntervalMethod
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Subject
-from vrag.evaluation.statistics.comparison import compare
-from vrag.evaluation.statistics.intervals import IntervalMethod
-from vrag.evaluation.statistics.significance import sign_flip
+from vrag.evaluation.significance import sign_flip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from reported import record
 
+from vrag.evaluation.pairs import differences, row_differences
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.result_store import Conditions, Evaluation
-from vrag.evaluation.statistics.pairs import differences, row_differences
 
 RUN: dict[str, Any] = {
     "version": "1", "benchmarks": (), "cases": "0", "samples": 1, "judge": "qwen", "made_with": {},

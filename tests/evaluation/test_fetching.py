@@ -22,7 +22,7 @@ from vrag.datasets.protocols import Hub
 from vrag.datasets.registry import BENCHMARKS
 from vrag.datasets.squad import SQuAD
 from vrag.errors import CaseError, MissingExtra
-from vrag.evaluation.download import fetch, hub_repository, is_on_hub
+from vrag.evaluation.prepare import fetch, hub_repository, is_on_hub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -304,7 +304,7 @@ def test_vidoseek_is_prepared_without_a_hand(
 PROCESS = """
 from vrag.datasets.protocols import Hub
 from vrag.datasets.own import DatasetJson
-from vrag.evaluation.download import fetch
+from vrag.evaluation.prepare import fetch
 benchmark = DatasetJson()
 benchmark.hub = Hub(repo="somebody/questions", files=("pdf/*.md",))
 print(fetch(benchmark))

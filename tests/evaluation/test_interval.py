@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.evaluation.statistics.intervals import DIFFERENCE, IntervalMethod, mean_interval, student, wilson
+from vrag.evaluation.intervals import DIFFERENCE, IntervalMethod, mean_interval, student, wilson
 
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 2 / 3, 1.0])
 QUESTIONS = st.lists(st.tuples(SHARES, st.sampled_from("abcdefgh")), min_size=1, max_size=40)

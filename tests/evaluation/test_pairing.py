@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from vrag.errors import CaseError
+from vrag.evaluation.pairs import document_of, pair, value
 from vrag.evaluation.record import CaseOutcome, CaseRecord, EvidencePlace, Subject
-from vrag.evaluation.statistics.pairs import document_of, pair, value
 
 
 def subject(uid: str = "1", benchmark: str = "set", **more: object) -> Subject:

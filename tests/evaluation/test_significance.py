@@ -9,7 +9,7 @@ from evaluated import mcnemar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.evaluation.statistics.significance import MIN_UNITS, Significance, detectable, holm, sign_flip
+from vrag.evaluation.significance import MIN_UNITS, Significance, detectable, holm, sign_flip
 
 WHOLE = st.lists(st.integers(-3, 3).map(float), max_size=9)
 GRADED = st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=9)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Subject
-from vrag.evaluation.statistics.summary import MeasureValues, percentiles, summarise
+from vrag.evaluation.summary import MeasureValues, percentiles, summarise
 
 FEW = 40
 """Draws of an interval: enough for tests of other things."""

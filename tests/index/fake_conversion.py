@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from vrag.corpus.converter import Conversion, SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import Conversion, CorpusOptions, SourceFile
     from vrag.index.collection import Collection
 
 PICTURE = Size(40, 30)

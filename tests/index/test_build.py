@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from built_files import FAILED, PARTIAL, PENDING, READY, texts, the_document, write
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, FingerprintMismatch
 from vrag.index import build
 from vrag.index.build import IndexProgress, add, remove, status, verify

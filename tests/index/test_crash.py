@@ -17,7 +17,7 @@ import pytest
 from fake_conversion import contents
 from PIL import Image
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.index.build import add, verify
 from vrag.index.collection import Collection
 from vrag.index.manifest import Writer

@@ -236,7 +236,7 @@ def test_the_entry_of_a_text_needs_no_path(tmp_path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.index.reference.index_import import import_indexes
 from vrag.index.manifest import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 3

@@ -19,7 +19,7 @@ import pytest
 from object_storage import BUCKET, Storage, environment, serve, use
 from PIL import Image
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add, compact, prune, remove, status, verify

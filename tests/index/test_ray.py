@@ -16,9 +16,8 @@ import pytest
 from fake_conversion import contents
 from PIL import Image
 
-from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
+from vrag.corpus.converter import Converted, CorpusOptions, Failed, Finished, ItemCount, SourceFile
 from vrag.corpus.discover import read_source
-from vrag.corpus.options import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.errors import (
     CollectionError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_conversion import contents
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add, prune
 from vrag.index.catalog import Catalog

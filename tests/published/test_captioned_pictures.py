@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.corpus.converter import ConversionContext
+from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.sections import html_page
-from vrag.corpus.options import CorpusOptions
 from vrag.datasets.files.documents import image_card
 from vrag.types import ItemKind, TextSource
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.corpus.options import CorpusOptions
+from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionError, MissingExtra, SearchError, ServerError
 from vrag.geometry import Size
 from vrag.index.build import add

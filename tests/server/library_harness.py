@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from vrag.corpus.converter import SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions, SourceFile
     from vrag.index.embed_items import Made
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.collections.uploads import UploadLimits

@@ -1,9 +1,18 @@
 """Cases: questions with known answers, their JSON and parquet, their gold and their statistics."""
 
+from vrag.cases.annotations import (
+    UNANSWERABLE,
+    Overlap,
+    Statistics,
+    count_cases,
+    find_overlaps,
+    gold_documents,
+    gold_pages,
+    graded_pages,
+    is_gold,
+)
 from vrag.cases.case_json import case_of, overhang_of, row_of, write_cases
-from vrag.cases.gold import UNANSWERABLE, gold_documents, gold_pages, graded_pages, is_gold
 from vrag.cases.parquet import ParquetOptions, parquet_schema, write_parquet
-from vrag.cases.statistics import Overlap, Statistics, count_cases, find_overlaps
 
 __all__ = [
     "UNANSWERABLE",

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from vrag.cases.case_format import CaseFormat, object_of, text_of
 from vrag.cases.case_json import written_whole
+from vrag.cases.rows import CaseFormat, object_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -34,12 +34,12 @@ COMMANDS = {
         "doctor",
         "Check the installation, the collection, the search server and the model; say how to fix problems.",
     ),
-    "index": ("index.commands", "Add documents to a collection, and maintain it."),
+    "index": ("index", "Add documents to a collection, and maintain it."),
     "corpus": ("corpus", "Export documents as files: pages as pictures, videos as clips."),
     "runs": ("runs", "List, show, replay and export recorded runs."),
     "eval": ("eval", "Measure search and answers on questions with known answers."),
-    "data": ("data.commands", "Make, convert and count questions with known answers."),
-    "train": ("train.commands", "Train a model to search, look and answer."),
+    "data": ("data", "Make, convert and count questions with known answers."),
+    "train": ("train", "Train a model to search, look and answer."),
     "config": ("config", "Show the settings in force; download instructions."),
 }
 """Modules of the commands and groups, and the first lines of their help texts."""

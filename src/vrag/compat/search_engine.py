@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_path
 
+from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.discover import Skipped
-from vrag.corpus.options import CorpusOptions
 from vrag.embed.model_files import find_checkpoint, read_settings
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError, CorpusError, SearchError

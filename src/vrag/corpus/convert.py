@@ -37,7 +37,7 @@ from vrag.types import Item
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions
     from vrag.corpus.worker import Message
 
 MAX_TASK_ITEMS = 8

@@ -27,8 +27,7 @@ from vrag.errors import CollectionError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.corpus.converter import Converter, SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import Converter, CorpusOptions, SourceFile
     from vrag.geometry import Size
     from vrag.types import Clip, Item
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import CaseFormat, any_list, text_of
 from vrag.cases.case_json import case_of
+from vrag.cases.rows import CaseFormat, any_list, text_of
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
 from vrag.datasets.files.documents import ParagraphDocument, distinct, title_in_name
 from vrag.datasets.files.lookup import blamed, choose_split, objects
-from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
-from vrag.datasets.scoring import abstains, shared_words, squad_words
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark, abstains, shared_words, squad_words
 from vrag.errors import CaseError
 from vrag.types import GoldPage
 
@@ -54,7 +53,7 @@ class HotpotQA(CaseFormat, Benchmark):
     (fullwiki, in which gold paragraphs may be missing: these count as not found).
 
     Gold are paragraphs, not the sentences in them: the measures of supporting facts and the joint ones have
-    paragraphs in the place of sentences, and another name; see `vrag.evaluation.measures.run`.
+    paragraphs in the place of sentences, and another name; see `vrag.evaluation.run_measures`.
     """
 
     name = "hotpotqa"

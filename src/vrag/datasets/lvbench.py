@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from vrag.cases.case_format import any_list, any_object, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
+from vrag.cases.rows import any_list, any_object, object_of, plain_list, text_of
 from vrag.datasets.files.archive import members
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
 from vrag.datasets.files.lookup import blamed, check_name, choose_split, document, find_all, missing, objects

@@ -11,8 +11,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import any_object, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
+from vrag.cases.rows import any_object, object_of, plain_list, text_of
 from vrag.datasets.files.archive import members
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
 from vrag.datasets.files.lookup import (
@@ -25,8 +25,15 @@ from vrag.datasets.files.lookup import (
     missing,
     objects,
 )
-from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
-from vrag.datasets.scoring import NUMBER_WORDS, abstains, without_articles, without_punctuation
+from vrag.datasets.protocols import (
+    NUMBER_WORDS,
+    Benchmark,
+    Hub,
+    OpenBenchmark,
+    abstains,
+    without_articles,
+    without_punctuation,
+)
 from vrag.errors import CaseError
 from vrag.types import AnswerFormat, GoldPage
 

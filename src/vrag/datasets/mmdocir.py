@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import (
+from vrag.cases.rows import (
     CaseFormat,
+    RowReader,
+    Spot,
     any_list,
     any_object,
     hops,
     literal_list,
     object_of,
     plain_list,
+    table_rows,
     text_of,
 )
-from vrag.cases.rows import RowReader, Spot, table_rows
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.documents import image_bytes, numbered_pages, with_pages
 from vrag.datasets.files.lookup import filed, find_all, find_documents, missing, need_all, pdf_name

@@ -22,8 +22,8 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import CaseFormat, hops, literal_list, text_of
-from vrag.cases.gold import UNANSWERABLE
+from vrag.cases.annotations import UNANSWERABLE
+from vrag.cases.rows import CaseFormat, hops, literal_list, text_of
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.lookup import filed, find_all, find_documents, missing, need_all
 from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark

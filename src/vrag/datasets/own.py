@@ -6,8 +6,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.case_format import CaseFormat, any_list, text_of
 from vrag.cases.case_json import overhang_of
+from vrag.cases.rows import CaseFormat, any_list, text_of
 from vrag.datasets.files.clean_cases import (
     FORM,
     MAX_EXAMPLES,

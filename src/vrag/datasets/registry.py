@@ -7,11 +7,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from vrag.cases.case_format import object_of
 from vrag.cases.case_json import case_of, overhang_of
 from vrag.cases.parquet import TrainingParquet
-from vrag.cases.rows import read_rows
-from vrag.datasets import hotpotqa, lvbench, m3docvqa, mmlongbench, scoring, slidevqa, squad, webqa
+from vrag.cases.rows import object_of, read_rows
+from vrag.datasets import hotpotqa, lvbench, m3docvqa, mmlongbench, protocols, slidevqa, squad, webqa
 from vrag.datasets.mmdocir import MMDocIR
 from vrag.datasets.own import DatasetJson
 from vrag.datasets.vidore import ViDoReV2, ViDoReV3
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from vrag.cases.case_format import CaseFormat
+    from vrag.cases.rows import CaseFormat
     from vrag.datasets.protocols import Benchmark, Rule
     from vrag.types import Case
 
@@ -61,7 +60,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark i
 RULES: Mapping[str, Rule] = {
     "squad": squad.score,
     "hotpotqa": hotpotqa.score,
-    "anls": scoring.score_anls,
+    "anls": protocols.score_anls,
     "mmlongbench": mmlongbench.score,
     "slidevqa": slidevqa.score,
     "lvbench": lvbench.score,

@@ -7,13 +7,20 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from vrag.cases.case_format import CaseFormat, any_list, hops, literal_list, text_of
-from vrag.cases.rows import RowReader, Spot, table_rows
+from vrag.cases.rows import CaseFormat, RowReader, Spot, any_list, hops, literal_list, table_rows, text_of
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, read_questions, take_in
 from vrag.datasets.files.documents import image_bytes, with_pages
 from vrag.datasets.files.lookup import choose_split, filed, find_all, find_documents, missing
-from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
-from vrag.datasets.scoring import SMALL_NUMBERS, abstains, bag_f1, without_articles, without_punctuation
+from vrag.datasets.protocols import (
+    SMALL_NUMBERS,
+    Benchmark,
+    Hub,
+    OpenBenchmark,
+    abstains,
+    bag_f1,
+    without_articles,
+    without_punctuation,
+)
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
-from vrag.cases.case_format import CaseFormat, any_list, any_object, object_of, plain_list, text_of
+from vrag.cases.annotations import UNANSWERABLE
 from vrag.cases.case_json import case_of
-from vrag.cases.gold import UNANSWERABLE
+from vrag.cases.rows import CaseFormat, any_list, any_object, object_of, plain_list, text_of
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
 from vrag.datasets.files.documents import ParagraphDocument, distinct
 from vrag.datasets.files.lookup import blamed, choose_split, objects
-from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark
-from vrag.datasets.scoring import abstains, bag_f1, squad_words
+from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark, abstains, bag_f1, squad_words
 from vrag.types import AnswerFormat, GoldPage
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from vrag.cases.case_format import any_list, text_of
-from vrag.cases.rows import RowReader, Spot, table_rows
+from vrag.cases.rows import RowReader, Spot, any_list, table_rows, text_of
 from vrag.datasets.files.clean_cases import Remarks, take_in
 from vrag.datasets.files.documents import image_bytes, image_size, numbered_pages, with_pages
 from vrag.datasets.files.lookup import blamed, check_name, find_all, missing, pdf_name, safe_name

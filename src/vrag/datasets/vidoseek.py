@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vrag.cases.case_format import any_list
+from vrag.cases.rows import any_list
 from vrag.datasets.files.clean_cases import Remarks, gold_by_document, one_split, read_questions, take_in
 from vrag.datasets.files.lookup import document, filed, find_all, find_documents, missing, need_all, safe_name
 from vrag.datasets.own import DatasetSource

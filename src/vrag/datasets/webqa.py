@@ -19,13 +19,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vrag.cases.case_format import any_list, object_of, plain_list, text_of
 from vrag.cases.case_json import case_of
+from vrag.cases.rows import any_list, object_of, plain_list, text_of
 from vrag.datasets.files.clean_cases import Remarks, distinct_names
 from vrag.datasets.files.documents import ParagraphDocument, can_decode, distinct, image_card, title_in_name
 from vrag.datasets.files.lookup import blamed, choose_split, find_all, missing, objects
-from vrag.datasets.protocols import Benchmark, Hub, OpenBenchmark, StreamDocument
-from vrag.datasets.scoring import NUMBER_WORDS, abstains, bag_f1, shared_words, without_articles
+from vrag.datasets.protocols import (
+    NUMBER_WORDS,
+    Benchmark,
+    Hub,
+    OpenBenchmark,
+    StreamDocument,
+    abstains,
+    bag_f1,
+    shared_words,
+    without_articles,
+)
 from vrag.errors import CaseError
 from vrag.types import GoldPage
 

@@ -22,7 +22,7 @@ from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import RunFailed
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.prompts import material
-from vrag.cases.gold import is_gold
+from vrag.cases.annotations import is_gold
 from vrag.chat.messages import ChatMessage, ChatText
 from vrag.distill.expert_messages import AnswerScore, read_score
 from vrag.distill.experts import consult, prompt

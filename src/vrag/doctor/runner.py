@@ -89,19 +89,16 @@ def _group(name: str, steps: Iterator[CheckStep], hint: str) -> list[CheckStep]:
 def _check_settings(report: SettingsReport | SettingsError) -> Check:
     if isinstance(report, SettingsError):
         raise report
-    from vrag.doctor.collection import check_settings
-
-    return check_settings(report)
+    return environment.check_settings(report)
 
 
 def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
     """Yield the checks of the search server and of the collections, whichever are set."""
-    from vrag.doctor import collection
     from vrag.index.remote.object_storage import is_url
 
     settings = report.settings
     if settings.search_url:
-        probe = partial(collection.check_search_server, settings, options.seconds / 2)
+        probe = partial(environment.check_search_server, settings, options.seconds / 2)
         yield CheckStep("search server", probe)
     named = {report.origins["collection"], report.origins["collections"]} != {"default"}
     if not named and settings.search_url:
@@ -109,8 +106,8 @@ def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Ch
     for number, place in enumerate(settings.places, 1):
         suffix = f" {number}" if len(settings.places) > 1 else ""
         name = f"collection{suffix}"
-        embedder = partial(collection.check_embedder, report, place)
-        yield CheckStep(name, partial(collection.check_collection, report, place), slow=True)
+        embedder = partial(environment.check_embedder, report, place)
+        yield CheckStep(name, partial(environment.check_collection, report, place), slow=True)
         yield CheckStep(f"embedder{suffix}", embedder, name, slow=True)
         if not is_url(place):
             yield CheckStep(f"disk{suffix}", partial(environment.check_disk, Path(place).absolute()))

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
-from vrag.evaluation.measures.run import COUNTS
+from vrag.evaluation.pairs import ACCURACY, value
 from vrag.evaluation.report.labels import value_text
-from vrag.evaluation.statistics.pairs import ACCURACY, value
-from vrag.evaluation.statistics.summary import GROUPS
+from vrag.evaluation.run_measures import COUNTS
+from vrag.evaluation.summary import GROUPS
 from vrag.render.markdown import inline, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from vrag.evaluation.pairs import Key
     from vrag.evaluation.record import CaseRecord
-    from vrag.evaluation.statistics.pairs import Key
 
 ALL, OVERALL = "all", "Overall"
 """The last column, and its name in papers."""

@@ -4,6 +4,8 @@ Regions are ranked over all hits of a search. MMDocIR (Dong et al. 2025, arXiv 2
 into layouts beforehand, and ranks those of the document that a question is about. Here nothing is cut
 beforehand and no document is given: regions are made of the pages that a search over all documents finds, by
 the words on them (`WordLocator`), or by an embedder that can say where a page matched (`MatchLocator`).
+
+`BlankSearcher` is the control: the same search, and nothing to look at.
 """
 
 from __future__ import annotations
@@ -14,34 +16,40 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+from PIL import Image
+
 from vrag.agent.extractive.evidence_region import MAX_REGIONS, ranked_regions
 from vrag.agent.extractive.text_layout import layout
 from vrag.embed.similarity_map import regions
-from vrag.evaluation.measures.search import (
+from vrag.evaluation.intervals import mean_interval
+from vrag.evaluation.pairs import document_of
+from vrag.evaluation.record import subject_of
+from vrag.evaluation.relevance import DocumentNames, Gold
+from vrag.evaluation.search_measures import (
     DOCUMENT_RECALL,
     RANKING,
     REGIONS,
     ranking_measures,
     region_measures,
 )
-from vrag.evaluation.record import subject_of
-from vrag.evaluation.relevance import DocumentNames, Gold
-from vrag.evaluation.statistics.intervals import mean_interval
-from vrag.evaluation.statistics.pairs import document_of
-from vrag.evaluation.statistics.summary import GROUPS, Estimate, grouped
+from vrag.evaluation.summary import GROUPS, Estimate, grouped
 from vrag.geometry import Box
+from vrag.search.searcher import ForwardedItems
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from vrag.agent.extractive.text_layout import PageLayout
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.evaluation.relevance import Spot
+    from vrag.geometry import Size
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
 
     Offer = tuple[Hit, Box]
+
 
 DEPTH = 100
 """Hits of a question; a gold page further down counts as not found."""
@@ -54,7 +62,9 @@ _CACHE_SIZE = 512
 """Layouts in the cache: the questions about a document mostly follow each other."""
 
 MEASURES: tuple[str, ...] = (*RANKING, DOCUMENT_RECALL)
-"""Measures of every question, defined by `vrag.evaluation.measures.search` and `vrag.metrics`."""
+"""Measures of every question, defined by `vrag.evaluation.search_measures` and `vrag.metrics`."""
+BLANK = "-blank"
+"""Ending of versions of collections with white images: their runs are not runs of the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +109,14 @@ class RetrievalReport:
 
     @property
     def groups(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Means and `questions` by kind of group and label (`vrag.evaluation.statistics.summary`)."""
+        """Means and `questions` by kind of group and label (`vrag.evaluation.summary`)."""
         return {
             kind: {label: {"questions": len(scores), **_means(scores)} for label, scores in labels.items()}
             for kind, labels in self._grouped().items()
         }
 
     def estimates_by(self, kind: str) -> dict[str, dict[str, Estimate]]:
-        """`estimates` of each group of a kind (`vrag.evaluation.statistics.summary.GROUPS`)."""
+        """`estimates` of each group of a kind (`vrag.evaluation.summary.GROUPS`)."""
         return {label: _estimates(scores) for label, scores in self._grouped().get(kind, {}).items()}
 
     def as_dict(self) -> dict[str, object]:
@@ -313,3 +323,32 @@ def _with_whole(found: Sequence[Offer], hits: Sequence[Hit], silent: Collection[
         if hit.item in silent:
             offers.insert(place, (hit, WHOLE))
     return offers
+
+
+class BlankSearcher(ForwardedItems):
+    """A `Searcher` that finds the same and shows nothing: a control that tells looking from guessing."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._searcher = self._items = searcher
+
+    @property
+    def version(self) -> str:
+        """Version that differs from that of the collection: its runs are not runs of the collection."""
+        return f"{self._searcher.version}{BLANK}"
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Return the hits of the searcher."""
+        return self._searcher.search(queries, top_k)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+        """Return a white image of the same size."""
+        return _white(self._searcher.image(id, least=least))
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Return white frames at the same moments."""
+        frames = self._searcher.frames(id, fps=fps, most=most)
+        return [type(frame)(_white(frame.image), frame.seconds) for frame in frames]
+
+
+def _white(image: Image.Image) -> Image.Image:
+    return Image.new("RGB", image.size, "white")

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.converter import SourceFile
+    from vrag.corpus.converter import CorpusOptions, SourceFile
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.corpus.options import CorpusOptions
     from vrag.embed.embedder import Embedder
     from vrag.geometry import Size
     from vrag.index.embed_items import Made, Producer

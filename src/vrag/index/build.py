@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions
     from vrag.embed.embedder import Embedder
     from vrag.index.collection import Collection
     from vrag.index.embed_items import Made, Producer

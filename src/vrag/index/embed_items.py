@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.corpus.converter import SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions, SourceFile
     from vrag.types import Item
 
 MIN_BATCH = 16

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions
     from vrag.index.collection import Collection
     from vrag.index.location import EmbedderRecord
     from vrag.index.manifest import Known

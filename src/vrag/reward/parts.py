@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.events import StopReason
-from vrag.cases.gold import gold_pages
+from vrag.cases.annotations import gold_pages
 from vrag.metrics import ndcg
 from vrag.types import ItemKind
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from vrag.cases.case_format import hops
+from vrag.cases.rows import hops
 from vrag.geometry import Box
 from vrag.synthesis.canvas import Canvas
 from vrag.synthesis.sampling import BalancedSampler

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.measures.search import overlap
+from vrag.evaluation.search_measures import overlap
 from vrag.geometry import Box
 
 SIDE = st.integers(0, 8)

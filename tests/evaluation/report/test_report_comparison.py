@@ -11,10 +11,10 @@ import pytest
 from reported import page_image, record, subject
 from test_report_page import HOSTILE, Elements
 
+from vrag.evaluation.comparison import compare
 from vrag.evaluation.record import CaseOutcome, CaseRecord
 from vrag.evaluation.report import ComparisonPage, comparison_page
 from vrag.evaluation.report.case_list import cell_of
-from vrag.evaluation.statistics.comparison import compare
 
 CELLS = {
     (CaseOutcome.RIGHT, CaseOutcome.RIGHT): "both",

@@ -13,7 +13,7 @@ from vrag.evaluation.record import CaseOutcome, EvidencePlace, Extraction
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
 from vrag.evaluation.report.labels import FAMILIES, facts_of, families, title_of
 from vrag.evaluation.result_store import Conditions
-from vrag.evaluation.statistics.summary import summarise
+from vrag.evaluation.summary import summarise
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:

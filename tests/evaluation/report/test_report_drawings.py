@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reported import record
 
-from vrag.evaluation.report.charts import difference_drawing, histogram, interval_drawing, scatter, shares_bar
-from vrag.evaluation.statistics.comparison import compare
-from vrag.evaluation.statistics.summary import Estimate
+from vrag.evaluation.comparison import compare
+from vrag.evaluation.report.images import difference_drawing, histogram, interval_drawing, scatter, shares_bar
+from vrag.evaluation.summary import Estimate
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 

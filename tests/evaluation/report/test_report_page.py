@@ -16,9 +16,9 @@ from reported import FOUND, GOLD, QUERY, THOUGHT, page_image, record, records, s
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
 from vrag.evaluation.report.case_list import opened
+from vrag.evaluation.report.images import thumbnails_of
 from vrag.evaluation.report.rendering import embedded
-from vrag.evaluation.report.thumbnails import thumbnails_of
-from vrag.evaluation.statistics.summary import summarise
+from vrag.evaluation.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

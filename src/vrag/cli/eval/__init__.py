@@ -7,8 +7,7 @@ import typer
 from vrag.cli.eval.compare import compare, table
 from vrag.cli.eval.prepare import list_benchmarks, prepare
 from vrag.cli.eval.report import report
-from vrag.cli.eval.retrieval import retrieval
-from vrag.cli.eval.run import run
+from vrag.cli.eval.run import retrieval, run
 
 app = typer.Typer(help="Measure search and answers on questions with known answers.", no_args_is_help=True)
 

@@ -22,7 +22,6 @@ from vrag.cli.terminal.progress import progress_line
 from vrag.datasets.registry import published_measures
 from vrag.errors import CaseError, RunError
 from vrag.evaluation.answer_extraction import Extractor
-from vrag.evaluation.blank_searcher import BlankSearcher
 from vrag.evaluation.prepare import ABOUT, CASES, LOCK, Prepared, PreparedPart, read_prepared
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction, record_of
 from vrag.evaluation.relevance import DocumentNames
@@ -34,7 +33,7 @@ from vrag.evaluation.result_store import (
     searched_for,
     write_evaluation,
 )
-from vrag.evaluation.retrieval import RetrievalReport, WordLocator, evaluate_retrieval
+from vrag.evaluation.retrieval import BlankSearcher, RetrievalReport, WordLocator, evaluate_retrieval
 from vrag.factory import (
     Session,
     agent_by_seed,

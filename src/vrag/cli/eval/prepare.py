@@ -14,7 +14,7 @@ from vrag.datasets.own import FORM
 from vrag.datasets.protocols import Benchmark
 from vrag.datasets.registry import BENCHMARKS, benchmark_named
 from vrag.errors import SettingsError
-from vrag.evaluation.download import fetch, hub_repository, is_on_hub
+from vrag.evaluation.prepare import fetch, hub_repository, is_on_hub
 from vrag.evaluation.prepare import prepare as prepare_benchmarks
 from vrag.render.text_format import count
 

@@ -15,12 +15,12 @@ from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, print_table, relative_path, warn
 from vrag.cli.terminal.files import write_file
 from vrag.errors import RunError, VragError
-from vrag.evaluation.blank_searcher import BLANK
 from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails, report_page
+from vrag.evaluation.report.images import thumbnails_of
 from vrag.evaluation.report.labels import facts_of, title_of, unfinished_of
-from vrag.evaluation.report.thumbnails import thumbnails_of
 from vrag.evaluation.result_store import Conditions, Evaluation, read_evaluation
-from vrag.evaluation.statistics.summary import summarise
+from vrag.evaluation.retrieval import BLANK
+from vrag.evaluation.summary import summarise
 from vrag.factory import Session, open_session
 from vrag.render.text_format import count, size
 from vrag.settings import load_settings

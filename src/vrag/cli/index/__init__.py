@@ -1,1 +1,236 @@
 """`vrag index`: collections, created, maintained, imported, exported and published."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from vrag.cli import options as opt
+from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
+from vrag.cli.terminal.console import (
+    add_location,
+    echo,
+    echo_problem,
+    out,
+    plain,
+    print_add_report,
+    print_json,
+    print_result,
+)
+from vrag.cli.terminal.files import parse_path
+from vrag.cli.terminal.progress import index_progress
+from vrag.factory import (
+    documents_under,
+    missing_paths_error,
+    open_for_adding,
+    open_ray,
+    unreadable_error,
+    vector_options,
+)
+from vrag.index import build
+from vrag.index.collection import Collection
+from vrag.index.embed_items import local
+from vrag.index.maintenance import CollectionStatus, RemoveReport
+from vrag.settings import load_settings
+from vrag.types import Document
+
+
+class IndexEngine(StrEnum):
+    """The place where documents are converted and embedded."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
+app.command("import")(import_index)
+app.command("publish")(publish)
+app.command("export")(export_index)
+
+
+@app.command()
+def add(
+    paths: list[Path] = typer.Argument(
+        ..., parser=parse_path, metavar="PATHS...", help="Files, and folders with their subfolders."
+    ),
+    collection: opt.CollectionOption = None,
+    dpi: opt.DpiOption = None,
+    ocr: opt.OcrOption = None,
+    workers: opt.WorkersOption = None,
+    embedder: opt.EmbedderOption = None,
+    embed_document_instruction: opt.DocumentInstructionOption = None,
+    visual_tokens: opt.VisualTokensOption = None,
+    device: opt.DeviceOption = None,
+    engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
+    retry_failed: opt.RetryFailedOption = False,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Index new and changed files, and what an earlier run left unfinished.
+
+    You can stop the command at any time: finished work is kept, and the same command continues. Files that
+    cannot be read are listed with the reason and do not stop the others; the exit status is 1 only
+    if no file could be read.
+
+    Text is always indexed. With an embedder, a new collection also stores vectors of its pages; the
+    embedder of a collection cannot be changed later.
+
+    Examples:
+
+      vrag index add ./reports ./slides
+
+      vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
+    """
+    report = opt.load_flags(locals())
+    if error := missing_paths_error(paths):
+        raise error
+    opened, options, model = open_for_adding(report)
+    batch = report.settings.batch
+    producer = open_ray(report.settings, model) if engine is IndexEngine.RAY else local(model, batch)
+    with index_progress() as progress:
+        added = build.add(
+            opened,
+            paths,
+            options,
+            embedder=model,
+            producer=producer,
+            progress=progress,
+            retry_failed=retry_failed,
+        )
+    skipped = [{"path": str(file.path), "reason": file.reason} for file in added.skipped]
+    facts = add_facts(added) | {"skipped": skipped}
+    print_result(facts, lambda: print_add_report(added, to=out), as_json=as_json)
+    if not documents_under(opened, paths):
+        raise unreadable_error(paths)
+
+
+@app.command()
+def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = False) -> None:
+    """Show what collections contain, and which files failed and why.
+
+    --json prints one object for one collection, and a list for several.
+
+    Example: vrag index status
+    """
+    statuses: list[CollectionStatus] = []
+    for name in collection or [None]:
+        settings = load_settings(collection=name).settings
+        statuses.append(build.status(_open(name), vector_options(settings)))
+    if as_json:
+        print_json(statuses if len(statuses) > 1 else statuses[0])
+        return
+    for found in statuses:
+        _print_status(found)
+
+
+def _print_status(status: CollectionStatus) -> None:
+    echo(("Collection ", "bold"), status.address)
+    files = ", ".join(f"{count} {state}" for state, count in status.files.items()) or "none"
+    echo(f"  files      {files}")
+    echo(f"  documents  {status.documents}")
+    echo(f"  items      {status.items}")
+    echo(f"  size       {status.bytes / 1e6:.1f} MB")
+    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {'on' if status.options.ocr else 'off'}")
+    if (embedder := status.embedder) is not None:
+        echo(f"  vectors    {embedder.kind}, {embedder.dimension} numbers each, by {embedder.name}")
+    if (pages := status.page_vectors) is not None:
+        vectors = str(pages.most) if pages.least == pages.most else f"{pages.least} to {pages.most}"
+        limit = embedder.settings.get("visual_tokens") if embedder else None
+        tokens = f"at most {limit} visual tokens" if limit else "visual tokens as the model allows"
+        echo(f"  a page     {vectors} vectors ({pages.pages} counted), {tokens}")
+    if (tier := status.tier) is not None:
+        recall = "" if tier.recall is None else f"; finds {tier.recall:.1%} of the exact best ten"
+        echo(f"  searched   {tier.name}: {tier.reason}{recall}")
+    echo(f"  version    {status.content_version}")
+    _print_problems("Problems", status.problems)
+    _print_problems(add_location("Unfinished; run the same `vrag index add` again"), status.pending)
+
+
+def _print_problems(title: str, documents: tuple[Document, ...]) -> None:
+    if documents:
+        echo((f"{title}:", "bold"))
+    for document in documents:
+        reason = f": {plain(document.reason)}" if document.reason else ""
+        echo(("  ! ", "yellow"), plain(document.path), reason)
+
+
+@app.command()
+def verify(
+    collection: opt.CollectionOption = None,
+    repair: bool = typer.Option(
+        False, "--repair", help="Repair what can be repaired; the next `vrag index add` restores the rest."
+    ),
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Check every row and every picture of a collection.
+
+    The exit status is 1 if something is damaged and not repaired.
+
+    Example: vrag index verify --repair
+    """
+    report = build.verify(_open(collection), repair=repair)
+
+    def render() -> None:
+        echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
+        for problem in report.problems:
+            echo_problem(problem.subject, problem.detail)
+        if report.ok:
+            echo(("No problems.", "green"))
+        elif report.repaired:
+            echo(add_location("Repaired. Run `vrag index add` on the same paths to restore what is missing."))
+        else:
+            echo(add_location("To repair it: vrag index verify --repair"))
+
+    print_result({**asdict(report), "ok": report.ok}, render, as_json=as_json)
+    raise typer.Exit(0 if report.ok or report.repaired else 1)
+
+
+@app.command()
+def remove(
+    targets: list[str] = typer.Argument(..., help="Paths, folders, file names or ids of documents."),
+    collection: opt.CollectionOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Remove documents from the collection. The files themselves are not deleted.
+
+    Example: vrag index remove ./reports/draft.pdf
+    """
+    _print_removed(build.remove(_open(collection), targets), as_json=as_json)
+
+
+@app.command()
+def prune(collection: opt.CollectionOption = None, as_json: opt.JsonOption = False) -> None:
+    """Remove documents whose files no longer exist.
+
+    Example: vrag index prune
+    """
+    _print_removed(build.prune(_open(collection)), as_json=as_json)
+
+
+def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
+    paths = [document.path for document in report.documents]
+
+    def render() -> None:
+        echo(f"Removed {len(paths)} files, {report.items} items.")
+        for path in paths:
+            echo(f"  {plain(path)}")
+
+    print_result({"documents": paths, "items": report.items}, render, as_json=as_json)
+
+
+@app.command()
+def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = False) -> None:
+    """Free disk space: merge small files, delete old versions and unused data.
+
+    Example: vrag index compact
+    """
+    report = build.compact(_open(collection))
+    text = f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now."
+    print_result(report, lambda: echo(text), as_json=as_json)
+
+
+def _open(collection: str | None) -> Collection:
+
+    return Collection.open(load_settings(collection=collection).settings.collection)

@@ -31,8 +31,7 @@ from vrag.errors import (
 )
 
 if TYPE_CHECKING:
-    from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.types import Item
 
 

@@ -17,9 +17,8 @@ from vrag.types import Item, ItemKind, TextSource, Word, item_id
 if TYPE_CHECKING:
     import re
 
-    from vrag.corpus.converter import ConversionContext, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
-    from vrag.corpus.options import CorpusOptions
 
 
 JPEG_QUALITY = 88

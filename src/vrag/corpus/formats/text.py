@@ -15,8 +15,7 @@ from vrag.types import Item, ItemKind, TextSource, item_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
 
 
 MAX_BYTES = 64 * 2**20

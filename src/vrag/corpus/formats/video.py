@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}

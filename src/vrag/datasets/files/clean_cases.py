@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
+from vrag.cases.annotations import UNANSWERABLE
 from vrag.cases.case_json import case_of
-from vrag.cases.gold import UNANSWERABLE
 from vrag.datasets.files.lookup import blamed, check_name, objects
 from vrag.errors import CaseError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vrag.cases.case_format import CaseFormat
+    from vrag.cases.rows import CaseFormat
     from vrag.types import Case
 
 MAX_EXAMPLES = 5

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from vrag.cases.case_format import object_of
-from vrag.cases.rows import read_rows
+from vrag.cases.rows import object_of, read_rows
 from vrag.datasets.files.archive import Member, members
 from vrag.datasets.protocols import FileDocument, StreamDocument
 from vrag.errors import CaseError

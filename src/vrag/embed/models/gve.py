@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.embed.device import library
 from vrag.embed.model_files import lasting_name
+from vrag.embed.models.loader import qwen2_5_positions
 from vrag.embed.models.qwen_vl import VIDEO_MARK, QwenVLEmbedder
-from vrag.embed.models.rotary import qwen2_5_positions
 from vrag.embed.options import EmbedOptions
 
 if TYPE_CHECKING:

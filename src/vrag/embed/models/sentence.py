@@ -19,10 +19,11 @@ from vrag.embed.models.loader import (
     image_backend,
     limit_visual_tokens,
     loading,
+    restore_attention,
+    restore_positions,
     rgb,
     set_pixels,
 )
-from vrag.embed.models.rotary import restore_attention, restore_positions
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError
 

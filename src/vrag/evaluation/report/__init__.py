@@ -2,6 +2,6 @@
 
 from vrag.evaluation.report.comparison_report import ComparisonPage, comparison_page
 from vrag.evaluation.report.evaluation_report import ReportPage, report_page
-from vrag.evaluation.report.thumbnails import Thumbnails
+from vrag.evaluation.report.images import Thumbnails
 
 __all__ = ["ComparisonPage", "ReportPage", "Thumbnails", "comparison_page", "report_page"]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_result import RunStep
     from vrag.agent.runs.run_store import RunStore, StoredRun
     from vrag.evaluation.record import CaseRecord, EvidencePlace, Subject
-    from vrag.evaluation.report.thumbnails import Thumbnails
+    from vrag.evaluation.report.images import Thumbnails
 
     Source = tuple[Hashable, Callable[[], Image | None]]
     """Key of an image, and the function that draws it."""

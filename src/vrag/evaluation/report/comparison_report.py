@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
+from vrag.evaluation.intervals import LEVEL
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report.case_list import ThumbnailSource, pairs_of
-from vrag.evaluation.report.charts import scatter
 from vrag.evaluation.report.evaluation_report import facts_markdown, intervals_text
+from vrag.evaluation.report.images import Thumbnails, scatter
 from vrag.evaluation.report.labels import (
     CELLS,
     families,
@@ -24,8 +25,6 @@ from vrag.evaluation.report.labels import (
     value_text,
 )
 from vrag.evaluation.report.rendering import render_html
-from vrag.evaluation.report.thumbnails import Thumbnails
-from vrag.evaluation.statistics.intervals import LEVEL
 from vrag.render.markdown import bullets, inline, table
 from vrag.render.text_format import count, when
 
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.runs.run_store import RunStore
+    from vrag.evaluation.comparison import Comparison, MetricComparison
     from vrag.evaluation.record import CaseRecord
     from vrag.evaluation.report.case_list import CaseEntry
-    from vrag.evaluation.statistics.comparison import Comparison, MetricComparison
 
 _OPEN = "open"
 """Questions without two verdicts."""

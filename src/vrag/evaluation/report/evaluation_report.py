@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
 from vrag.evaluation.report.case_list import ThumbnailSource, entries_of
-from vrag.evaluation.report.charts import histogram
+from vrag.evaluation.report.images import Thumbnails, histogram
 from vrag.evaluation.report.labels import (
     FURTHER,
     SECONDS_TITLE,
@@ -21,7 +21,6 @@ from vrag.evaluation.report.labels import (
     value_text,
 )
 from vrag.evaluation.report.rendering import render_html
-from vrag.evaluation.report.thumbnails import Thumbnails
 from vrag.render.markdown import bullets, inline, table
 from vrag.render.text_format import count, when
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import RunStore
     from vrag.evaluation.record import CaseRecord
     from vrag.evaluation.report.case_list import CaseEntry
-    from vrag.evaluation.statistics.summary import Estimate, MeasureValues, Resampling, Summary
+    from vrag.evaluation.summary import Estimate, MeasureValues, Resampling, Summary
 
 _PLOTTED = ("ndcg@10", "turns", "seconds", "completion_tokens", "prompt_tokens", "visual_tokens", "iou")
 """Measures whose values are drawn, in order."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.evaluation.blank_searcher import BLANK
-from vrag.evaluation.measures.run import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.evaluation.record import CaseOutcome
+from vrag.evaluation.retrieval import BLANK
+from vrag.evaluation.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.render.text_format import amount, count, money, seconds
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vrag.evaluation.prepare import PreparedPart
     from vrag.evaluation.result_store import Conditions
-    from vrag.evaluation.statistics.summary import Estimate
+    from vrag.evaluation.summary import Estimate
 
 MOODS = {
     CaseOutcome.RIGHT: "good",
@@ -194,7 +194,7 @@ def value_text(name: str, value: float | None) -> str:
 def interval_text(name: str, estimate: Estimate) -> str:
     """Return the interval of an estimate, with a star where documents were few; empty without one.
 
-    >>> from vrag.evaluation.statistics.summary import Estimate
+    >>> from vrag.evaluation.summary import Estimate
     >>> interval_text("em", Estimate(0.5, 90, 0.41, 0.6))
     '0.410–0.600'
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from vrag.evaluation.report import charts, labels
+from vrag.evaluation.report import images, labels
 from vrag.render.html import environment, package_text
 from vrag.render.text_format import count, when
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.evaluation.report.case_list import CaseEntry
-    from vrag.evaluation.report.thumbnails import Thumbnails
+    from vrag.evaluation.report.images import Thumbnails
 
 
 @dataclass
@@ -103,7 +103,7 @@ def embedded(data: Mapping[str, Any]) -> str:
 def _environment() -> Any:  # noqa: ANN401 - as of `environment`
     loaded = environment("vrag.evaluation.report")
     loaded.filters |= {"count": count, "label": labels.label_of, "number": "{:,}".format, "when": when}
-    drawings = (charts.interval_drawing, charts.difference_drawing, charts.shares_bar)
+    drawings = (images.interval_drawing, images.difference_drawing, images.shares_bar)
     texts = (
         labels.families,
         labels.grouping_name,

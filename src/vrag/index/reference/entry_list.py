@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions
     from vrag.index.embed_items import Present
 
 MAX_LINE_BYTES = 64 * 2**20

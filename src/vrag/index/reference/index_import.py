@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.corpus.converter import Converted, Failed, ItemCount
+from vrag.corpus.converter import Converted, CorpusOptions, Failed, ItemCount
 from vrag.corpus.formats.image import open_picture
-from vrag.corpus.options import CorpusOptions
 from vrag.embed.embedder import EmbedContent, Modality
 from vrag.embed.registry import check_retired
 from vrag.errors import CollectionError, CorpusError, FingerprintMismatch

@@ -49,8 +49,7 @@ from vrag.index.schema import ArrowTable, arrow
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-    from vrag.corpus.converter import Conversion
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import Conversion, CorpusOptions
     from vrag.embed.embedder import Embedder, EmbedderInfo
     from vrag.index.embed_items import Made, Present, Producer
 

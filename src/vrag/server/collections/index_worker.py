@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from collections.abc import Collection as CollectionOf
 
-    from vrag.corpus.converter import SourceFile
-    from vrag.corpus.options import CorpusOptions
+    from vrag.corpus.converter import CorpusOptions, SourceFile
     from vrag.index.embed_items import Made, Producer
     from vrag.server.collections.registry import OpenCollection
     from vrag.types import Document

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vrag.evaluation.measures.run import COUNTS
-from vrag.evaluation.record import CaseOutcome
-from vrag.evaluation.statistics.intervals import (
+from vrag.evaluation.intervals import (
     LEVEL,
     RESAMPLES,
     SHARE,
@@ -19,7 +17,9 @@ from vrag.evaluation.statistics.intervals import (
     intervals,
     sample_of,
 )
-from vrag.evaluation.statistics.pairs import ACCURACY, document_of, value
+from vrag.evaluation.pairs import ACCURACY, document_of, value
+from vrag.evaluation.record import CaseOutcome
+from vrag.evaluation.run_measures import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

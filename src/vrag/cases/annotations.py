@@ -1,4 +1,4 @@
-"""Statistics of data sets, and the overlap of two of them."""
+"""Annotations of cases: the gold that holds an answer, counts over a data set, and the overlap of two."""
 
 from __future__ import annotations
 
@@ -8,12 +8,40 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from vrag.cases.gold import UNANSWERABLE
+from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from vrag.types import Case
+    from vrag.types import Case, Hit
+
+
+UNANSWERABLE = "Not answerable"
+"""The answer to a question that the documents do not answer, as MMLongBench-Doc writes it."""
+
+
+def gold_pages(case: Case) -> frozenset[tuple[str, int]]:
+    """Return the gold pages, each as the file name of its document and its number from 1."""
+    return frozenset(graded_pages(case))
+
+
+def graded_pages(case: Case) -> Mapping[tuple[str, int], int]:
+    """Return the gold pages with their relevance; 1 where the data set has no grades."""
+    if not case.gold:
+        return dict.fromkeys(((case.file_name, page) for page in case.reference_page), 1)
+    return {(gold.document, gold.page): gold.relevance for gold in case.gold if gold.page is not None}
+
+
+def gold_documents(case: Case) -> frozenset[str]:
+    """Return file names of documents of which every item is gold, as their pages are not annotated."""
+    return frozenset(gold.document for gold in case.gold if gold.page is None)
+
+
+def is_gold(hit: Hit, case: Case) -> bool:
+    """Return whether a hit is an annotated page, or an item of a document that is annotated as a whole."""
+    if hit.document_name in gold_documents(case):
+        return True
+    return hit.kind is ItemKind.PAGE and (hit.document_name, hit.ordinal) in gold_pages(case)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

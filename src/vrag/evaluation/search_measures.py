@@ -1,4 +1,7 @@
-"""Measures of a search: the gold among its hits, and the gold area that the regions of hits cover."""
+"""Measures of a search: the gold among its hits, and the gold area that the regions of hits cover.
+
+Each function returns numbers by name, 0 to 1 unless stated; what cannot be measured is missing.
+"""
 
 from __future__ import annotations
 

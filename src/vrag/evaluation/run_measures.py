@@ -1,5 +1,7 @@
 """Measures of a run: what it was shown, the boxes and documents of its evidence, its conduct and its cost.
 
+Each function returns numbers by name, 0 to 1 unless stated; what cannot be measured is missing.
+
 HotpotQA and WebQA score the sources of a system by documents (`citing`), here in the place of HotpotQA's
 sentences. Sentences are not scored: an agent points at a passage as a whole, of which the run keeps the first
 600 characters. The sentences in them would measure how long paragraphs are, not how it chose.
@@ -14,8 +16,8 @@ from typing import TYPE_CHECKING
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.cases import gold_documents, gold_pages
-from vrag.evaluation.measures.search import overlap
 from vrag.evaluation.relevance import Gold, is_text
+from vrag.evaluation.search_measures import overlap
 from vrag.geometry import Box
 from vrag.metrics import ndcg, recall
 from vrag.reward.parts import clips_known, images_looked_at, searches

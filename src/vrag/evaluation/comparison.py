@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
-from vrag.evaluation.measures.run import COUNTS
-from vrag.evaluation.statistics.intervals import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
-from vrag.evaluation.statistics.pairs import ACCURACY, Key, Pair, Pairing, document_of, pair, value
-from vrag.evaluation.statistics.significance import Significance, detectable, holm, sign_flip
-from vrag.evaluation.statistics.summary import GROUPS, grouped
+from vrag.evaluation.intervals import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
+from vrag.evaluation.pairs import ACCURACY, Key, Pair, Pairing, document_of, pair, value
+from vrag.evaluation.run_measures import COUNTS
+from vrag.evaluation.significance import Significance, detectable, holm, sign_flip
+from vrag.evaluation.summary import GROUPS, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -1,1 +1,0 @@
-"""Statistics of records: means, intervals, significance tests and paired comparisons."""
