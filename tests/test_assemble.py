@@ -54,7 +54,10 @@ if TYPE_CHECKING:
     from vrag.settings import Settings, SettingsReport
 
 
-def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None:
+def test_the_defaults_of_settings_are_those_of_the_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VRAG_OCR")
     report = load_settings(collection=tmp_path / "collection")
     assert corpus_options(report.settings) == CorpusOptions()
     open_for_adding(report)

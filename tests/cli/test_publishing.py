@@ -61,6 +61,18 @@ class Home:
     def vrag(self, *arguments: str) -> Done:
         return run_vrag(*arguments, cwd=self.path, **self.environment)
 
+    def start(self, *arguments: str) -> Done:
+        """Run a command in a process of its own."""
+        done = subprocess.run(
+            [sys.executable, "-m", "vrag", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.path,
+            env={**os.environ, **self.environment},
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
     def serve(self) -> tuple[subprocess.Popen[str], str]:
         """A search server over what is published, and its address."""
         command = [sys.executable, "-m", "vrag", "serve", "--only", "search", "--port", "0"]
@@ -122,7 +134,7 @@ def test_where_nothing_can_be_published_it_says_so(address: str, home: Home) -> 
 @pytest.mark.slow
 def test_a_cluster_indexes_and_prints_nothing_of_its_own(home: Home) -> None:
     (home.path / "more.md").write_text("# Prices\n\nA ticket costs 12 crowns.\n")
-    done = home.vrag("index", "add", "more.md", "--engine", "ray", "--json")
+    done = home.start("index", "add", "more.md", "--engine", "ray", "--json")
     assert json.loads(done.out)["added"] == 1
     assert "ray" not in done.err.casefold()
     assert "ticket" in home.vrag("search", "ticket").out
