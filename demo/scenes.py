@@ -17,7 +17,7 @@ from vrag.render.figures import Figures, ImageStore, describe_image, placed
 from vrag.render.outcome import one_line, step_line
 from vrag.render.report import ReportPart
 from vrag.render.run_page import graph_svg
-from vrag.render.run_view import RunCost, RunView, StepView
+from vrag.render.run_view import RunView, StepView, cost_figures
 from vrag.render.text_format import count, extent
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _seen(story: RunView, run: Running) -> Callable[[], None] | None:
     """What draws the evidence, or meanwhile what is looked at; None where there is neither."""
     if run.over:
         return partial(_evidence, story, run) if story.result.evidence else None
-    looked = [shown for step in story.step_views[-2:] for shown in step.all(ImageShown)]
+    looked = [shown for step in story.step_views[-2:] for shown in _images(step)]
     return partial(_looking, looked[-1], story, run) if looked else None
 
 
@@ -111,11 +111,14 @@ def _evidence(story: RunView, run: Running) -> None:
     part = ReportPart(1, story)
     st.subheader("Evidence" if part.answered else "Where the agent looked")
     _rows([partial(_place, one, story, run) for one in part.closeups], 1)
-    _rows([partial(_place, one, story, run) for one in part.pages], PAGES if len(part.figures) > 1 else 1)
+    _rows(
+        [partial(_place, one, story, run) for one in part.pages],
+        PAGES if len(part.closeups + part.pages) > 1 else 1,
+    )
 
 
 def _figures(story: RunView) -> None:
-    figures = RunCost.of([story]).figures
+    figures = cost_figures([story])
     with st.container(key="figures"):
         for column, (name, value) in zip(st.columns(len(figures)), figures.items(), strict=True):
             column.metric(name.capitalize(), value)
@@ -128,7 +131,12 @@ def _step(step: StepView, story: RunView, run: Running) -> None:
     if lines := [line for event in step.events if (line := _line(event))]:
         with st.container(key=f"done-{step.number}"):
             st.text("\n".join(lines))
-    _rows([partial(_shown, shown, story, run) for shown in step.all(ImageShown)], ROW)
+    _rows([partial(_shown, shown, story, run) for shown in _images(step)], ROW)
+
+
+def _images(step: StepView) -> list[ImageShown]:
+    """The images that the model was shown in a step."""
+    return [event for event in step.events if isinstance(event, ImageShown)]
 
 
 def _line(event: Event) -> str:

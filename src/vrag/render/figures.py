@@ -166,9 +166,7 @@ class Figures:
     ) -> PageFigure:
         """The figure of an image that the model was shown, with boxes in fractions of the page."""
         inner = [found for box in boxes if (found := placed(box, shown.box)) is not None]
-        label = f"{shown.label}: " if shown.label else ""
-        where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
-        description = f"{label}{shown.document}, {where}{', closer' if shown.crop else ''}"
+        description = describe_image(shown)
         alt = description + (", with a rectangle around the part in question" if inner else "")
         drawing = self._drawing(shown.sha256, alt, inner, self._content(shown))
         reason = self.image_store.missing.get(shown.sha256, NOT_AMONG_FILES)
@@ -250,6 +248,13 @@ class Figures:
             (x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height) for x1, y1, x2, y2 in boxes
         ]
         return Drawing(image, alt, max(width, 1), max(height, 1), tuple(rectangles))
+
+
+def describe_image(shown: ImageShown) -> str:
+    """An image in words: its label, document, and page or moment."""
+    label = f"{shown.label}: " if shown.label else ""
+    where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
+    return f"{label}{shown.document}, {where}{', closer' if shown.crop else ''}"
 
 
 def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:

@@ -26,7 +26,7 @@ from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_result import citations
 from vrag.render.figures import Figures, ImageStore, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
-from vrag.render.html import render_page
+from vrag.render.html import package_text, render_page
 from vrag.render.run_view import RunView, cost_figures
 from vrag.render.text_format import amount, count, moment, money, seconds
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event, ModelCalled
     from vrag.agent.runs.run_store import StoredRun
     from vrag.render.figures import PageFigure
-    from vrag.render.html import render_page
-from vrag.render.run_view import StepView
+    from vrag.render.run_view import StepView
 
 _FINISH_REMARKS = {
     FinishReason.LENGTH: "cut off at its token limit",
@@ -92,12 +91,19 @@ def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunP
     return _page(RunView.of(events), read)
 
 
+def graph_svg(run: RunView) -> str:
+    """The memory graph of a run as an SVG file, which runs no script and fetches nothing; without images."""
+    graph = GraphFigure.of(run, ImageStore({}, {}))
+    return render_page(
+        "graph.svg.jinja", style=package_text("vrag.render", "page.css"), **_graph_values(run, graph)
+    )
+
+
 def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
     result, settings = run.result, run.settings
     crops = [evidence.crop_sha256 for end in run.all(AnswerGiven) for evidence in end.evidence]
     hashes = [*run.started.attached, *(shown.sha256 for shown in run.pictures), *filter(None, crops)]
     store = ImageStore.of(hashes, read)
-    nodes = result.graph.nodes if result.graph else ()
     requests = run.all(SearchRequested) + run.all(CropRequested) + run.all(ActionRequested)
     known = {"run": run.started.run_id, "collection": run.started.collection}
     html = render_page(
@@ -107,21 +113,25 @@ def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
         figures=Figures(run, store),
         totals=cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
         cited=citations(result.evidence, settings, answered=result.answer is not None),
-        graph=GraphFigure.of(run, store),
-        nodes={node.id: node for node in nodes},
+        style="",
+        **_graph_values(run, GraphFigure.of(run, store)),
         step_of={request.node: request.step for request in reversed(requests)},
         memories=run.all(MemoryUpdated),
         costs=CostTable.of(run),
         settings=list(_flatten(known | settings.model_dump(mode="json"))),
         image_groups=image_groups,
-        kind_name=kind_name,
-        padding=PADDING,
-        thumb=THUMB,
         reply_remarks=reply_remarks,
         usage_line=usage_line,
     )
     missing = tuple(dict.fromkeys(store.missing.values()))
     return RunPage(html, len(store.stored_images), missing, len(store.missing))
+
+
+def _graph_values(run: RunView, graph: GraphFigure) -> dict[str, object]:
+    """The values of the template of the graph."""
+    nodes = run.result.graph.nodes if run.result.graph else ()
+    known = {node.id: node for node in nodes}
+    return {"graph": graph, "nodes": known, "kind_name": kind_name, "padding": PADDING, "thumb": THUMB}
 
 
 class ImageGroup(NamedTuple):
