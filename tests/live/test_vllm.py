@@ -325,7 +325,7 @@ class TestRuns:
         events, _ = events_of(agent(Formed(chat(server), SEARCH_CROP_ANSWER[method]), method))
         for step, whole in enumerate((e for e in events if isinstance(e, ThoughtGiven)), 1):
             pieces = [e.text for e in events if isinstance(e, ThoughtDelta) and e.step == step]
-            assert len(pieces) > 2
+            assert len(pieces) > 1
             assert "".join(pieces) == whole.text
 
     def test_know_the_tokens_of_every_call(self, server: VllmServer, method: str) -> None:
@@ -339,15 +339,18 @@ class TestRuns:
             assert usage.completion_tokens == len(called.ids) == len(called.logprobs)
             assert called.ids[-1] == END
 
-    def test_of_a_model_that_talks_nonsense_end_at_the_step_limit(
+    def test_of_a_model_that_talks_nonsense_end_with_its_last_words(
         self, server: VllmServer, method: str
     ) -> None:
         policy = Formed(chat(server), ["[a-z ]{10,30}"] * 3)
         events, _ = events_of(agent(policy, method, steps=3))
         end = events[-1]
         assert isinstance(end, AnswerGiven)
-        assert end.stop_reason is StopReason.OUT_OF_STEPS
-        assert len(only(InvalidAction, events)) == 3
+        assert end.stop_reason is StopReason.ANSWERED  # the last reply may be plain text
+        assert len(only(InvalidAction, events)) == 2
+        called = only(ModelCalled, events)[-1]
+        assert isinstance(called, ModelCalled)
+        assert (end.text or "").split() == called.reply.split()
 
     def test_whose_reply_is_cut_off_end_out_of_tokens(self, server: VllmServer, method: str) -> None:
         policy = ChatPolicy(chat(server), ChatOptions(temperature=1, max_tokens=20))

@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -178,10 +178,23 @@ def test_one_that_does_not_end_when_it_is_told_to_is_broken_off(monkeypatch: pyt
     assert one.seconds < 30
 
 
-def test_the_deadline_runs_from_the_start_of_a_rollout_and_not_of_the_job() -> None:
-    agent = agent_of(Sleeping(lambda _: 0.55))
-    rollouts = rolled(attempts(4), lambda _: agent, concurrency=1, seconds=4)  # 4 × 1.1 s
+def test_the_deadline_runs_from_the_start_of_a_rollout_and_not_of_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starts: list[float] = []
+    timeout = asyncio.timeout
+
+    def watched(seconds: float | None) -> asyncio.Timeout:
+        assert seconds == 3600 + vrag.rollouts.rollout.GRACE_SECONDS
+        starts.append(asyncio.get_running_loop().time())
+        return timeout(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", watched)
+    agent = agent_of(Sleeping(lambda _: 0.05))
+    rollouts = rolled(attempts(4), lambda _: agent, concurrency=1, seconds=3600)
     assert [one.failure for one in rollouts] == [None] * 4
+    assert all(later - start >= 0.05 for start, later in pairwise(starts))
+    assert len(starts) == 4
 
 
 @pytest.mark.parametrize(
