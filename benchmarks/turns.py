@@ -39,8 +39,7 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.runs.run_store import RunStore
-from vrag.chat.messages import ChatDelta, ChatOptions, ChatReply
-from vrag.chat.request import request_body
+from vrag.chat.messages import ChatDelta, ChatOptions, ChatReply, request_body
 from vrag.index.collection import Collection
 from vrag.model_profiles import PROFILES
 from vrag.types import Hit

@@ -14,11 +14,10 @@ from marks import marked
 
 from vrag.agent.events import ImageShown, MemoryUpdated, SearchReturned, StopReason
 from vrag.render.figures import Figures, ImageStore, describe_image, placed
-from vrag.render.outcome import one_line, step_line
 from vrag.render.report import ReportPart
 from vrag.render.run_page import graph_svg
 from vrag.render.run_view import RunView, StepView, cost_figures
-from vrag.render.text_format import count, extent
+from vrag.render.text_format import count, extent, one_line, step_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

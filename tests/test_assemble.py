@@ -41,8 +41,8 @@ from vrag.factory import (
 from vrag.index.build import add
 from vrag.model_profiles import profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights
-from vrag.reward.judges.cached_judge import CachedJudge
-from vrag.reward.judges.rules import RulesJudge
+from vrag.reward.cached_judge import CachedJudge
+from vrag.reward.rules_judge import RulesJudge
 from vrag.settings import load_settings
 from vrag.testing import HashEmbedder, tiny_corpus
 from vrag.types import Query

@@ -27,9 +27,8 @@ from vrag.chat import (
     ToolCall,
 )
 from vrag.chat.http_clients import ConcurrencyLimit
-from vrag.chat.messages import Sampled, Tokens
+from vrag.chat.messages import Sampled, Tokens, request_body
 from vrag.chat.reply_builder import ReplyBuilder
-from vrag.chat.request import request_body
 from vrag.errors import ModelError
 
 # What is asked, and what comes back

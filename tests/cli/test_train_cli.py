@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
 from vrag.errors import SettingsError, TrainingError, VragError
-from vrag.reward.judges.rules import RulesJudge
+from vrag.reward.rules_judge import RulesJudge
 
 if TYPE_CHECKING:
     from typer.testing import Result

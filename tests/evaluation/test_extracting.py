@@ -21,7 +21,7 @@ from vrag.datasets.registry import RULES
 from vrag.errors import JudgeError
 from vrag.evaluation.answer_extraction import Extractor
 from vrag.evaluation.record import Extraction
-from vrag.reward.judges.cached_judge import CachedJudge
+from vrag.reward.cached_judge import CachedJudge
 from vrag.reward.reward import Verdict
 from vrag.types import AnswerFormat, Case
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.render.graph_layout import NodePlace, layered
+from vrag.render.graph_drawing import NodePlace, layered
 
 if TYPE_CHECKING:
-    from vrag.render.graph_layout import GraphLayout
+    from vrag.render.graph_drawing import GraphLayout
 
 SLACK = 1e-6
 Graph = tuple[dict[str, tuple[float, float]], list[tuple[str, str]]]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.render.figures import placed
-from vrag.render.html import element, number, stylesheet
+from vrag.render.markup import element, number, stylesheet
 from vrag.render.text_format import text_width, wrapped
 
 

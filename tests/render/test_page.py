@@ -25,7 +25,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 from vrag.errors import RunError
-from vrag.render.html import POLICY
+from vrag.render.markup import POLICY
 from vrag.render.run_page import render
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.render.exports import Format, export_of, report_document
-from vrag.render.html import POLICY
-from vrag.render.markdown import inline, paragraph, quoted, table
+from vrag.render.markup import POLICY, inline, paragraph, quoted, table
 from vrag.render.report import Report, report_of
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import extent

@@ -14,7 +14,7 @@ import pytest
 from reward_runs import ToldJudge
 
 from vrag.errors import JudgeError
-from vrag.reward.judges.cached_judge import CachedJudge
+from vrag.reward.cached_judge import CachedJudge
 from vrag.reward.reward import Verdict
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from vrag.reward.reward import Verdict
-from vrag.reward.judges.cached_judge import CachedJudge
+from vrag.reward.cached_judge import CachedJudge
 
 class Judge:
     identity = "writer"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vrag.chat import ChatOptions, ChatReply, ChatRetries, ChatTimeouts, OpenAIChat
 from vrag.errors import JudgeError
-from vrag.reward.judges.endpoint import EndpointJudge
+from vrag.reward.endpoint_judge import EndpointJudge
 from vrag.reward.reward import Verdict
 
 if TYPE_CHECKING:

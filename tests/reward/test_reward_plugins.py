@@ -13,7 +13,7 @@ import pytest
 from reward_runs import ToldJudge, case, image, run_of
 
 from vrag.errors import SettingsError
-from vrag.reward.plugins import installed_parts, load_parts
+from vrag.reward.combine import installed_parts, load_parts
 
 PAGE = Path(__file__).parents[2] / "docs" / "rewards.md"
 BROKEN = """

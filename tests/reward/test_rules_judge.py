@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.reward.judges.rules import RulesJudge
 from vrag.reward.reward import Verdict
+from vrag.reward.rules_judge import RulesJudge
 
 
 def verdict(reference: str, answer: str, least: float = 0.5) -> Verdict:

@@ -23,7 +23,7 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError
 from vrag.model_profiles import PROFILES
 from vrag.rl.advantages import Segment, TrajectoryCredit, masks
-from vrag.rl.credit import credit_of, segment_numbers
+from vrag.rl.rows import credit_of, segment_numbers
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 

@@ -14,8 +14,7 @@ from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import profile_named
-from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
-from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, STOPS
+from vrag.render.text_format import A_MODEL, INTERRUPTED, NOTHING_QUOTED, OFFLINE, STOPS, UNQUOTED, outcome
 from vrag.server.openai.reply import build_reply, plain_answer
 from vrag.testing import tiny_corpus
 

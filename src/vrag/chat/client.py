@@ -25,8 +25,7 @@ import httpx
 from vrag.chat.completion import Call, ChatTimeouts, RequestRefused
 from vrag.chat.errors import CLOSED, ErrorResponse, RetryableError, failure_of, reach_hint
 from vrag.chat.http_clients import ConcurrencyLimit, Connections, base_of, checked_key, read_body
-from vrag.chat.messages import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatRetry, ServedModel
-from vrag.chat.request import RENAMED
+from vrag.chat.messages import RENAMED, ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.errors import ModelError
 
 _LIST_TIMEOUT_SECONDS = 10.0

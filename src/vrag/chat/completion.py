@@ -20,6 +20,7 @@ from vrag.chat.errors import (
     reach_hint,
     seconds_asked,
 )
+from vrag.chat.messages import can_do_without, request_body
 from vrag.chat.reply_builder import (
     EventReader,
     LineTooLong,
@@ -28,7 +29,6 @@ from vrag.chat.reply_builder import (
     ReplyTooLong,
     StreamedError,
 )
-from vrag.chat.request import can_do_without, request_body
 from vrag.errors import ContextTooLong, ModelError
 
 if TYPE_CHECKING:

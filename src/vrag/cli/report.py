@@ -31,9 +31,8 @@ from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.errors import CaseError, RunError, VragError
 from vrag.factory import run_store
 from vrag.render.exports import Format
-from vrag.render.outcome import outcome, step_line
 from vrag.render.report import report_of
-from vrag.render.text_format import seconds
+from vrag.render.text_format import outcome, seconds, step_line
 
 MAX_QUESTION_CHARS = 70
 """Characters of a question in a line of progress."""

@@ -23,8 +23,7 @@ from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
-from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED
-from vrag.render.text_format import count
+from vrag.render.text_format import A_MODEL, OFFLINE, QUOTED, UNQUOTED, count
 from vrag.settings import Settings
 
 MAX_TEXT_CHARS, MAX_REPLY_CHARS = 400, 200

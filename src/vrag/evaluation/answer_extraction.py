@@ -18,8 +18,8 @@ from vrag.agent.actions import ABSTENTION
 from vrag.errors import JudgeError
 from vrag.evaluation.prompts import prompt
 from vrag.evaluation.record import Extraction
-from vrag.reward.judges.cached_judge import VerdictCache, VerdictTable
-from vrag.reward.judges.endpoint import OPTIONS, Dialogue, cut_off, quoted
+from vrag.reward.cached_judge import VerdictCache, VerdictTable
+from vrag.reward.endpoint_judge import OPTIONS, Dialogue, cut_off, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ from vrag.errors import SettingsError
 from vrag.evaluation.answer_extraction import Extractor
 from vrag.factory.models import LOCAL, open_chat
 from vrag.reward import CompositeReward, OutcomeReward, Weights
-from vrag.reward.judges.cached_judge import CachedJudge
-from vrag.reward.judges.endpoint import EndpointJudge
-from vrag.reward.judges.rules import RulesJudge
-from vrag.reward.plugins import load_parts
+from vrag.reward.cached_judge import CachedJudge
+from vrag.reward.combine import load_parts
+from vrag.reward.endpoint_judge import EndpointJudge
+from vrag.reward.rules_judge import RulesJudge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

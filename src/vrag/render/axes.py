@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 _ALIKE, _NOTHING = 1e-4, 1e-9
 """Relative and absolute differences below which values count as equal."""

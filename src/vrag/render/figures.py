@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Size
-from vrag.render.html import number
+from vrag.render.markup import number
 from vrag.render.text_format import moment
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.runs.run_result import Citations, citations, is_whole
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
-from vrag.render.html import render_page
-from vrag.render.markdown import image, inline
-from vrag.render.outcome import ATTACHED
+from vrag.render.markup import image, inline, render_page
 from vrag.render.run_view import RunTable, RunView
-from vrag.render.text_format import count, extent, where
+from vrag.render.text_format import ATTACHED, count, extent, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -26,7 +26,7 @@ from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_result import citations
 from vrag.render.figures import Figures, ImageStore, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
-from vrag.render.html import package_text, render_page
+from vrag.render.markup import package_text, render_page
 from vrag.render.run_view import RunView, cost_figures
 from vrag.render.text_format import amount, count, moment, money, seconds
 

@@ -26,8 +26,7 @@ from vrag.agent.events import (
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore
-from vrag.render.outcome import OFFLINE, outcome
-from vrag.render.text_format import amount, money, seconds, when
+from vrag.render.text_format import OFFLINE, amount, money, outcome, seconds, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event, RunSettings
     from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_store import StoredRun
-    from vrag.render.outcome import OutcomeText
+    from vrag.render.text_format import OutcomeText
 
 E = TypeVar("E", bound=EventBase)
 

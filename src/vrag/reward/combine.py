@@ -1,10 +1,18 @@
-"""The rewards that training uses: weighted sums of parts."""
+"""The rewards that training uses: weighted sums of built-in parts and of parts that other packages provide.
+
+Packages provide parts by the entry point `vrag.rewards`::
+
+    [project.entry-points."vrag.rewards"]
+    brevity = "my_package:Brevity"        # called without arguments, it returns a `RewardPart`
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from vrag.agent.events import StopReason
@@ -13,25 +21,23 @@ from vrag.reward.parts import answer_of, pattern_reward, retrieval_reward, searc
 from vrag.reward.reward import Reward, RewardPart, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from vrag.agent.actions import Flag
     from vrag.agent.runs.run_result import RunResult
-    from vrag.reward.reward import Judge
+    from vrag.reward.reward import Judge, RewardPart
     from vrag.types import Case
 
 OWN_PARTS = ("retrieval", "answer", "pattern")
 """Names of the parts that every reward has."""
-
 _BLAMELESS = frozenset(
     {StopReason.CANCELLED, StopReason.MODEL_ERROR, StopReason.SEARCH_ERROR, StopReason.FAULT, None}
 )
 """Ends of a run that say nothing about the model; None: it was interrupted."""
-
 _WRONG = Verdict(correct=False, score=0.0)
 """Verdict on an answer that was not given, or that the gate withholds from the judge."""
-
 log = logging.getLogger("vrag.reward")
+GROUP = "vrag.rewards"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,3 +196,42 @@ async def _score_extra(name: str, part: RewardPart, case: Case, run: RunResult) 
     except Exception:  # custom parts may raise anything, and no rollout ends by it
         log.exception("The reward part %s failed.", name)
         return None
+
+
+def installed_parts() -> list[str]:
+    """List the names of the parts that installed packages provide."""
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
+    """Load parts by name, for `CompositeReward(…, extras=…)`.
+
+    Raises `SettingsError` if one is not installed, cannot be loaded, or has the name of a built-in part.
+    """
+    return {name: _load(name) for name in dict.fromkeys(names)}
+
+
+def _load(name: str) -> RewardPart:
+    if name in OWN_PARTS:
+        raise SettingsError(f"The reward part {name!r} is built in and always present.")
+    entry = next(iter(entry_points(group=GROUP, name=name)), None)
+    if entry is None:
+        installed = ", ".join(installed_parts()) or "none"
+        raise SettingsError(
+            f"There is no reward part {name!r}.",
+            f"Installed: {installed}. Install the package that provides it.",
+        )
+    try:
+        part: RewardPart = entry.load()()
+        usable = inspect.iscoroutinefunction(part.score)
+    except Exception as error:  # importing foreign code may raise anything; the message names the package
+        raise SettingsError(
+            f"The reward part {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
+            "Leave it out, or fix its package.",
+        ) from error
+    if not usable:
+        raise SettingsError(
+            f"The reward part {name} ({entry.value}) has no coroutine `score(case, run)`.",
+            "Write it as `async def score`.",
+        )
+    return part

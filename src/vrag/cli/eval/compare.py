@@ -30,7 +30,7 @@ from vrag.evaluation.report import Thumbnails, comparison_page
 from vrag.evaluation.report.labels import OF_ANSWERS, facts_of, p_text, title_of
 from vrag.evaluation.result_store import Evaluation, read_evaluation
 from vrag.evaluation.run_measures import CITING
-from vrag.render.markdown import inline
+from vrag.render.markup import inline
 from vrag.render.text_format import count
 
 

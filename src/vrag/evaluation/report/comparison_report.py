@@ -25,7 +25,7 @@ from vrag.evaluation.report.labels import (
     value_text,
 )
 from vrag.evaluation.report.rendering import render_html
-from vrag.render.markdown import bullets, inline, table
+from vrag.render.markup import bullets, inline, table
 from vrag.render.text_format import count, when
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vrag.evaluation.report.labels import label_of, value_text
 from vrag.render.axes import axis_of
-from vrag.render.html import element, number
+from vrag.render.markup import element, number
 from vrag.render.text_format import text_width, wrapped
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from vrag.evaluation.report import images, labels
-from vrag.render.html import environment, package_text
+from vrag.render.markup import environment, package_text
 from vrag.render.text_format import count, when
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from vrag.errors import TrainingError
 from vrag.rl.advantages import GgpoOptions, batch_credit, group_advantages
 from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.checkpoints import in_turn
-from vrag.rl.credit import credit_of
 from vrag.rl.generation import SamplingOptions
 from vrag.rl.losses import LossOptions, RatioKind
-from vrag.rl.rows import rows_of
+from vrag.rl.rows import credit_of, rows_of
 from vrag.rl.sft_dataset import vocabulary_of
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
 from vrag.rollouts.rollout import attempts_of, roll_out

@@ -14,7 +14,7 @@ from vrag.agent.events import AnswerGiven, Event, RunFailed
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.errors import SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.outcome import OFFLINE, QUOTED, step_line
+from vrag.render.text_format import OFFLINE, QUOTED, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.server.http.errors import Refusal
 from vrag.server.items import cropped_picture

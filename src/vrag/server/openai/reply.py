@@ -24,9 +24,8 @@ from vrag.agent.events import (
 )
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, citations, is_whole
-from vrag.render.markdown import inline
-from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line
-from vrag.render.text_format import where
+from vrag.render.markup import inline
+from vrag.render.text_format import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line, where
 from vrag.server.http.errors import Refusal
 from vrag.server.openai.errors import FrozenModel
 from vrag.server.runs.run_manager import broken_off

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
-from vrag.render.html import POLICY
+from vrag.render.markup import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
 from vrag.server.runs.schema import (
     RUN_ID,

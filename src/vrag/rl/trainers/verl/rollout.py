@@ -28,8 +28,7 @@ from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, profile_named, read_profile
 from vrag.reward.reward import Reward
 from vrag.rl.advantages import masks
-from vrag.rl.credit import credit_of
-from vrag.rl.rows import rows_of
+from vrag.rl.rows import credit_of, rows_of
 from vrag.rl.trainers.verl import CREDIT
 from vrag.rollouts.rollout import roll_out
 from vrag.types import Case
@@ -137,11 +136,11 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
 
 def _open_judge(options: JudgeOptions) -> Judge:
     if options.kind == "rules":
-        from vrag.reward.judges.rules import RulesJudge
+        from vrag.reward.rules_judge import RulesJudge
 
         return RulesJudge()
     from vrag.chat import OpenAIChat
-    from vrag.reward.judges.endpoint import EndpointJudge
+    from vrag.reward.endpoint_judge import EndpointJudge
 
     if not options.base_url or not options.model:
         raise SettingsError(

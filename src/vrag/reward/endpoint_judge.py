@@ -28,7 +28,6 @@ _THOUGHT = re.compile(r"<think\b", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
 _VERDICT = re.compile(r"<judge>\s*(true|false)\s*</judge>[\s.*`]*\Z", re.IGNORECASE)
 """At the end, where it was asked for: an earlier one may be quoted from the answer."""
-
 T = TypeVar("T")
 
 

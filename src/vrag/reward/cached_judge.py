@@ -28,7 +28,6 @@ BUSY_SECONDS = 30.0
 """Time limit for waiting until another process has written."""
 _TaskKey: TypeAlias = tuple[asyncio.AbstractEventLoop, str]
 """A task belongs to its event loop."""
-
 T = TypeVar("T")
 log = logging.getLogger("vrag.reward")
 

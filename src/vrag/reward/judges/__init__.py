@@ -1,1 +1,0 @@
-"""Judges: rules that need no model, and a model behind an endpoint."""
