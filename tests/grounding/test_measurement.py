@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from vrag.geometry import Box, Size, Space
-from vrag.grounding.conventions import CONVENTIONS, BoxSample, Convention, Numbers, separates
-from vrag.grounding.measurement import Fit, Measurement, measure
+from vrag.grounding.conventions import (
+    CONVENTIONS,
+    BoxSample,
+    Convention,
+    Fit,
+    Measurement,
+    Numbers,
+    measure,
+    separates,
+)
 from vrag.grounding.questions import COLORS, CONFUSION, ProbePage, draw, make_pages
 from vrag.model_profiles import PROFILES, Profile
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CollectionError
+from vrag.index.array_cache import MAX_TABLE_BYTES, TableCopies, newest_manifest
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow
 from vrag.index.table import Directory, Table
-from vrag.index.table_copy import MAX_BYTES, TableCopies, newest_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,10 +200,10 @@ def test_none_is_kept_where_nothing_can_be_written_or_the_table_is_large(
     save(tmp_path)
     assert content(opened(tmp_path)) == (2, {"a": 1})
     (tmp_path / "cache").unlink()
-    monkeypatch.setattr("vrag.index.table.MAX_BYTES", 10)
+    monkeypatch.setattr("vrag.index.table.MAX_TABLE_BYTES", 10)
     save(tmp_path)
     assert copies_of(tmp_path) == []
-    monkeypatch.setattr("vrag.index.table.MAX_BYTES", MAX_BYTES)
+    monkeypatch.setattr("vrag.index.table.MAX_TABLE_BYTES", MAX_TABLE_BYTES)
     save(tmp_path)
     assert len(copies_of(tmp_path)) == 1
 

@@ -17,21 +17,21 @@ from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl import CREDIT
-from vrag.rl.trainers.verl.agent_loops import loop_class
-from vrag.rl.trainers.verl.launch import IMPLEMENTATIONS, shipped
-from vrag.rl.trainers.verl.options import VerlOptions, read_options
-from vrag.rl.trainers.verl.plugin import reward_of
-from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget
-from vrag.rl.trainers.verl.rollout import (
+from vrag.rl.trainers.verl.agent_loops import (
     Output,
     PlayedRollout,
     case_of,
+    loop_class,
     open_profile,
     open_scorer,
     outputs_of,
     play,
     record,
 )
+from vrag.rl.trainers.verl.launch import IMPLEMENTATIONS, shipped
+from vrag.rl.trainers.verl.options import VerlOptions, read_options
+from vrag.rl.trainers.verl.plugin import reward_of
+from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget
 from vrag.rl.trainers.verl.trainer import BatchCredit, batch_credit, sessions_of
 from vrag.rollouts.rollout import RolloutAttempt
 from vrag.types import Case

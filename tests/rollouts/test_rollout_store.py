@@ -20,8 +20,13 @@ from vrag.agent.events import ModelCalled
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError, RunError
 from vrag.rollouts import rollout_store as module
-from vrag.rollouts.job import RolloutJob
-from vrag.rollouts.rollout_store import RolloutEntry, open_rollout_store, read_entries, stored_rollouts
+from vrag.rollouts.rollout_store import (
+    RolloutEntry,
+    RolloutJob,
+    open_rollout_store,
+    read_entries,
+    stored_rollouts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -330,7 +335,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3]); sys.path.insert(0, sys.argv[4])
 from rolling_scripts import attempts, scripted
-from vrag.rollouts.job import RolloutJob
+from vrag.rollouts.rollout_store import RolloutJob
 from vrag.rollouts.rollout_store import open_rollout_store
 
 async def main():

@@ -13,12 +13,11 @@ from fastapi import Request
 from server_harness import ask, asked, dial, serving
 
 from vrag.errors import SettingsError
-from vrag.server.app import create_app
+from vrag.server.app import SHELL_POLICY, create_app
 from vrag.server.http.uvicorn_server import check_access
 from vrag.server.metrics import with_security_headers
 from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
 from vrag.server.runs.routes import EXPORT_POLICY
-from vrag.server.status import SHELL_POLICY
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class TestToken:
             compared.append((a, b))
             return a == b
 
-        monkeypatch.setattr("vrag.server.http.sessions.hmac.compare_digest", compare)
+        monkeypatch.setattr("vrag.server.http.auth.hmac.compare_digest", compare)
         assert status(app(token="secret"), authorization="Bearer s") == 401
         assert [len(side) for side in compared[0]] == [32, 32]
 

@@ -364,7 +364,7 @@ class TestHttp:
     def test_without_the_sdk_the_server_runs_and_says_what_to_install(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delitem(sys.modules, "vrag.server.mcp.sdk", raising=False)
+        monkeypatch.delitem(sys.modules, "vrag.server.mcp_sdk", raising=False)
         monkeypatch.setitem(sys.modules, "mcp.server.lowlevel.server", None)
         with doors(scripted(tmp_path)) as opened:
             assert httpx.get(f"{opened.address}/healthz").status_code == 200

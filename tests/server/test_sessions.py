@@ -9,7 +9,7 @@ import pytest
 from server_harness import asked
 
 from vrag.server.app import create_app
-from vrag.server.http.sessions import BrowserSessions
+from vrag.server.http.auth import BrowserSessions
 from vrag.server.options import ServerOptions
 from vrag.testing import tiny_corpus
 

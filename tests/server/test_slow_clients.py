@@ -21,8 +21,7 @@ from server_harness import dial
 from starlette.responses import Response, StreamingResponse
 
 from vrag.server.http import errors
-from vrag.server.http.auth import AuthMiddleware
-from vrag.server.http.sessions import BrowserSessions
+from vrag.server.http.auth import AuthMiddleware, BrowserSessions
 from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.metrics import MetricsMiddleware, ServerMetrics
 from vrag.server.options import ServerOptions

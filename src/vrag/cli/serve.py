@@ -250,8 +250,7 @@ def mcp(
 
 
 async def _serve_mcp(settings: Settings) -> None:
-    from vrag.server.mcp import serve_stdio
-    from vrag.server.mcp.tools import McpTools
+    from vrag.server.mcp import McpTools, serve_stdio
 
     with redirect_stdout(sys.stderr):
         registry = CollectionRegistry.open(settings)

@@ -6,8 +6,17 @@ a model writes boxes; it asks no model and accepts answers from any source.
 
 from vrag.doctor.check import Check, CheckStatus
 from vrag.doctor.runner import DoctorOptions, examine_all
-from vrag.grounding.conventions import CONVENTIONS, BoxSample, Convention, Numbers, parse_box
-from vrag.grounding.measurement import ConventionScore, Measurement, Scaled, measure
+from vrag.grounding.conventions import (
+    CONVENTIONS,
+    BoxSample,
+    Convention,
+    ConventionScore,
+    Measurement,
+    Numbers,
+    Scaled,
+    measure,
+    parse_box,
+)
 
 __all__ = [
     "CONVENTIONS",

@@ -15,6 +15,7 @@ from vrag.doctor.check import Check, CheckStatus, CheckStep, examine_steps, fail
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
 from vrag.providers import reachable
 from vrag.rl.trainers.verl import LOOPS
+from vrag.rl.trainers.verl.agent_loops import case_of
 from vrag.rl.trainers.verl.launch import (
     ENGINES,
     FLASH,
@@ -28,7 +29,6 @@ from vrag.rl.trainers.verl.launch import (
     missing_columns,
     unknown_names,
 )
-from vrag.rl.trainers.verl.rollout import case_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,10 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, skipped, warning
 from vrag.errors import TrainingError, VragError
-from vrag.rl.trainers.verl.agent_loops import PreparedRollout, prepare_rollout
+from vrag.rl.trainers.verl.agent_loops import (
+    PreparedRollout,
+    open_scorer,
+    open_searcher,
+    play,
+    prepare_rollout,
+)
 from vrag.rl.trainers.verl.launch import FLASH
 from vrag.rl.trainers.verl.options import library, options_of
-from vrag.rl.trainers.verl.rollout import open_scorer, open_searcher, play
 from vrag.types import Query
 
 if TYPE_CHECKING:

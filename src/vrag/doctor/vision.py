@@ -12,8 +12,7 @@ from vrag.doctor.check import Check, ok, warning
 from vrag.errors import ModelError
 from vrag.factory import FamilySource
 from vrag.geometry import Size
-from vrag.grounding.conventions import Convention
-from vrag.grounding.measurement import measure
+from vrag.grounding.conventions import Convention, measure
 from vrag.grounding.questions import (
     SLACK_TOKENS,
     ask,
@@ -28,7 +27,7 @@ from vrag.model_profiles import PROFILES, profile_of
 if TYPE_CHECKING:
     from vrag.agent.policy import Policy, Reply
     from vrag.factory import ModelFamily
-    from vrag.grounding.measurement import Measurement
+    from vrag.grounding.conventions import Measurement
     from vrag.grounding.questions import ProbeAnswer
     from vrag.model_profiles import Profile
     from vrag.settings import Settings

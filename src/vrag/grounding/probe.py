@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vrag.atomic_io import write_whole
 from vrag.geometry import Space
-from vrag.grounding.conventions import Convention
-from vrag.grounding.measurement import measure
+from vrag.grounding.conventions import Convention, measure
 from vrag.grounding.questions import ask_pages, make_pages, measured_factor
 from vrag.model_profiles import PROFILES
 

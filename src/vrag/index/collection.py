@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
+from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
@@ -35,7 +36,6 @@ from vrag.index.schema import (
     item_schema,
 )
 from vrag.index.table import Rows, Table
-from vrag.index.table_copy import TableCopies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.errors import CollectionError
+from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.schema import ArrowSchema, ArrowTable, to_arrow_int64
-from vrag.index.table_copy import MAX_BYTES, Manifest, TableCopies, newest_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -308,7 +308,7 @@ class Table:
             manifest = self._store.manifest(self._name)
             if self._copies is None or self._from_copies or manifest is None:
                 return
-            if manifest.data_bytes() > MAX_BYTES or self._copies.read(manifest) is not None:
+            if manifest.data_bytes() > MAX_TABLE_BYTES or self._copies.read(manifest) is not None:
                 return
             rows = self._retry(lambda: self._read(columns, None, None))
             if self._store.manifest(self._name) == manifest and rows.version == manifest.version:

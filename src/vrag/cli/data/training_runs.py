@@ -40,9 +40,8 @@ from vrag.errors import CaseError, SampleError, SettingsError
 from vrag.factory import agent_of, open_environment, open_session
 from vrag.model_profiles import profile_named
 from vrag.rollouts.batched_search import BatchedSearcher
-from vrag.rollouts.job import RolloutJob
 from vrag.rollouts.rollout import RolloutAttempt
-from vrag.rollouts.rollout_store import open_rollout_store
+from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
 from vrag.settings import Settings, load_settings
 from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
 from vrag.types import Case

@@ -47,9 +47,8 @@ from vrag.render.text_format import count
 from vrag.reward import CompositeReward, Reward
 from vrag.reward.reward import IdentifiedJudge
 from vrag.rollouts.batched_search import BatchedSearcher
-from vrag.rollouts.job import RolloutJob
 from vrag.rollouts.rollout import Rollout, attempts_of
-from vrag.rollouts.rollout_store import check_rollout_folder, open_rollout_store, stored_rollouts
+from vrag.rollouts.rollout_store import RolloutJob, check_rollout_folder, open_rollout_store, stored_rollouts
 from vrag.settings import Settings, SettingsReport
 from vrag.types import Case
 

@@ -24,9 +24,8 @@ from vrag.cli.train.local import rl, sft
 from vrag.cli.train.verl import doctor, verl
 from vrag.factory import agent_by_seed, made_with, open_agent, open_session
 from vrag.rollouts.batched_search import BatchedSearcher
-from vrag.rollouts.job import RolloutJob
 from vrag.rollouts.rollout import attempts_of
-from vrag.rollouts.rollout_store import open_rollout_store
+from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
 
 app = typer.Typer(help="Train a model to search, look and answer.", no_args_is_help=True)
 local = typer.Typer(help="Train a small model in this process, on a CPU or one GPU.", no_args_is_help=True)

@@ -3,13 +3,12 @@
 The entry point group `verl.plugins` names `plugin`, which verl imports with itself, in every process. Nothing
 here imports verl before verl imports the module that is extended; `plugin` waits for that and registers
 
-- an agent loop for each agent, under its name: `agent_loops`;
+- an agent loop for each agent, under its name, which makes scored rollouts and their rows: `agent_loops`;
 - a trainer, which gives credit by trajectory or by node (GGPO): `trainer`;
 - a reward manager, so that no other reward takes the place of a missing one.
 
 All other modules need no verl: `options` is the section `vrag` of a configuration, `policy` asks verl's
-servers with the token ids of prompts, `rollout` makes one scored rollout and its rows, and `launch` checks
-the requirements and writes the command.
+servers with the token ids of prompts, and `launch` checks the requirements and writes the command.
 """
 
 from __future__ import annotations

@@ -2,29 +2,61 @@
 
 verl makes a loop for every rollout, by the functions `vrag` and `vimrag`. A failed rollout is recorded and
 leaves its group; it neither fails the group nor ends the job.
+
+A rollout is scored and has one output for each row, with its credit and all parts of its reward. A rollout
+without a reward has none. That is how it leaves its group, also under verl's own estimators: a session
+without outputs does not appear in the batch.
 """
 
 from __future__ import annotations
 
+import importlib
+import io
+import json
 import logging
+import os
 import uuid
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.rl.trainers.verl import LOOPS
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods import METHODS, build_method
+from vrag.atomic_io import Journal
+from vrag.errors import SettingsError
+from vrag.model_profiles import PROFILES, profile_named, read_profile
+from vrag.reward.reward import Reward
+from vrag.rl.advantages import masks
+from vrag.rl.rows import credit_of, rows_of
+from vrag.rl.trainers.verl import CREDIT, LOOPS
 from vrag.rl.trainers.verl.options import library, options_of
 from vrag.rl.trainers.verl.policy import RolloutPolicy, TokenBudget, open_template
-from vrag.rl.trainers.verl.rollout import case_of, open_profile, outputs_of, play, record
-from vrag.rollouts.rollout import RolloutAttempt
+from vrag.rollouts.rollout import RolloutAttempt, roll_out
+from vrag.types import Case
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PIL.Image import Image
+
+    from vrag.agent.policy import Policy
     from vrag.model_profiles import Profile
-    from vrag.rl.trainers.verl.options import VerlOptions
-    from vrag.rl.trainers.verl.policy import ChatTemplate
+    from vrag.reward.reward import Judge, Scorer
+    from vrag.rl.advantages import GgpoOptions
+    from vrag.rl.rows import Vocabulary
+    from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions
+    from vrag.rl.trainers.verl.policy import ChatTemplate, TokenCounter
+    from vrag.rollouts.rollout import Rollout, RolloutAttempt
+    from vrag.search.searcher import Searcher
 
 log = logging.getLogger("vrag.rl")
 _PLACE = "verl.experimental.agent_loop.agent_loop"
+PARTS = ("retrieval", "answer", "pattern")
 
 
 def register() -> None:
@@ -120,3 +152,238 @@ def prepare_rollout(loop: Any, sampling: dict[str, Any], row: dict[str, Any]) ->
         priority=int(row.get("priority", 0)),
     )
     return PreparedRollout(attempt, policy, options, profile, template)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlayedRollout:
+    """A rollout and its reward."""
+
+    rollout: Rollout
+    reward: Reward
+    """Missing for a rollout that failed."""
+
+
+def case_of(row: Mapping[str, Any]) -> Case:
+    """Read the case in a row of the parquet that `vrag data convert` writes.
+
+    Raises `SettingsError` if it lacks the question or the reference.
+    """
+    extra: Mapping[str, Any] = row.get("extra_info") or {}
+    rewarded: Mapping[str, Any] = row.get("reward_model") or {}
+    question = extra.get("question")
+    answer = rewarded.get("ground_truth", extra.get("answer"))
+    if not question or answer is None:
+        raise SettingsError("A row of the data has no question or no answer.", "Run: vrag data convert")
+    pages = row.get("reference_page")
+    pages = extra.get("reference_page") if pages is None else pages
+    return Case(
+        uid=str(row.get("id", extra.get("index", ""))),
+        query=str(question),
+        reference_answer=str(answer),
+        file_name=str(row.get("file_name") or extra.get("file_name") or ""),
+        reference_page=tuple(int(page) for page in (() if pages is None else pages)),
+    )
+
+
+def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -> Profile:
+    """Find the profile of the model: the named one, that of its checkpoint, or that of its family.
+
+    `path` is the folder of the checkpoint; a name of the hub has no profile. Raises `SettingsError` if the
+    model is of no known family, or its own profile cannot be read.
+    """
+    if options.profile != "auto":
+        return profile_named(options.profile)
+    own = read_profile(Path(path)) if path else None
+    if own is not None:
+        return own
+    for profile in PROFILES.values():
+        if model_type in profile.model_types:
+            return profile
+    raise SettingsError(
+        f"The model is of no known family: {model_type}.", f"Set vrag.profile: {', '.join(PROFILES)}."
+    )
+
+
+@lru_cache(maxsize=4)
+def open_searcher(options: VerlOptions) -> Searcher:
+    """Open the search server for all rollouts of this process; searches are batched.
+
+    Raises `SettingsError` or `ServerError` if it cannot be opened.
+    """
+    from vrag.rollouts.batched_search import BatchedSearcher
+    from vrag.search.client import SearchClient
+
+    if options.searcher:
+        return _load(options.searcher)()
+    root = Path(options.image_root) if options.image_root else None
+    return BatchedSearcher(SearchClient(options.search_url, token=options.search_key, image_root=root))
+
+
+@lru_cache(maxsize=4)
+def open_scorer(agent: str, options: VerlOptions) -> Scorer:
+    """Open the scorer of rollouts: the composite reward for VRAG, the outcome for VimRAG.
+
+    Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
+    """
+    from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
+
+    if options.scorer:
+        return _load(options.scorer)(agent)
+    judge = _open_judge(options.judge)
+    if METHODS[agent].uses_graph:
+        return OutcomeReward(judge)
+    return CompositeReward(judge, weights=Weights(**options.weights.model_dump()), gate=options.gate)
+
+
+def _open_judge(options: JudgeOptions) -> Judge:
+    if options.kind == "rules":
+        from vrag.reward.rules_judge import RulesJudge
+
+        return RulesJudge()
+    from vrag.chat import OpenAIChat
+    from vrag.reward.endpoint_judge import EndpointJudge
+
+    if not options.base_url or not options.model:
+        raise SettingsError(
+            "The judge needs a server and a model.", "Set vrag.judge.base_url and vrag.judge.model."
+        )
+    chat = OpenAIChat(
+        options.base_url,
+        options.model,
+        api_key=options.key,
+        key_variable=options.key_variable,
+        concurrency=options.requests,
+    )
+    return EndpointJudge(chat)
+
+
+def _load(place: str) -> Any:  # noqa: ANN401 - of any type
+    """Import the object that `module:name` names; raise `SettingsError` if there is none."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"{place} cannot be loaded: {error}.", "Write it as module:function.") from error
+
+
+async def play(
+    attempt: RolloutAttempt, agent: str, policy: Policy, options: VerlOptions, profile: Profile
+) -> PlayedRollout:
+    """Run `vrag` or `vimrag` on a case and score it. Never raises for faults of the run: they are recorded.
+
+    The policy is of this run alone.
+    """
+    hits = options.hits or METHODS[agent].hits
+    environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
+    environment = Environment(open_searcher(options), profile, environment_options)
+    memory = MemoryOptions(**options.memory.model_dump())
+    # Replies are not repaired, so that the grammar is learned.
+    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory)
+    runner = Agent(policy, environment, method, Limits(steps=options.steps))
+    rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
+    async with aclosing(rolling) as rollouts:
+        rollout = await anext(rollouts)
+    if rollout.failure is not None:
+        return PlayedRollout(rollout, Reward(total=None, why=rollout.failure))
+    scorer = open_scorer(agent, options)
+    return PlayedRollout(rollout, await scorer.score(attempt.case, rollout.trajectory))
+
+
+def record(played: PlayedRollout, folder: str, **more: Any) -> None:  # noqa: ANN401 - what JSON takes
+    """Append a line to the records of this process, if there is a folder; a full disk ends nothing."""
+    if not folder:
+        return
+    rollout, run = played.rollout, played.rollout.trajectory
+    line = {
+        "case": rollout.attempt.case.uid,
+        "sample": rollout.attempt.sample,
+        "reward": played.reward.as_dict(),
+        "failure": rollout.failure,
+        "stop": run.stop_reason,
+        "answer": run.answer,
+        "calls": len(run.steps),
+        "invalid": sum(step.invalid is not None for step in run.steps),
+        "seconds": round(rollout.seconds, 3),
+        **more,
+    }
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with Journal(Path(folder) / f"rollouts-{os.getpid()}.jsonl", durable=False) as journal:
+            journal.append(json.dumps(line, ensure_ascii=False).encode())
+    except OSError as error:
+        log.warning("A rollout cannot be recorded in %s: %s.", folder, error)
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """The fields of one `AgentLoopOutput` by verl's names, but for `metrics`.
+
+    They are the same for every output: rows of a batch are stacked by them.
+    """
+
+    prompt_ids: list[int]
+    """All before the first token that the model sampled."""
+    response_ids: list[int]
+    response_mask: list[int]
+    """1 where the model sampled the token, 0 in observations."""
+    response_logprobs: list[float]
+    multi_modal_data: dict[str, list[Image]]
+    """`images` in the order of their placeholders, in prompt and response; empty without any."""
+    reward_score: float
+    num_turns: int
+    extra_fields: dict[str, Any]
+
+
+def outputs_of(
+    played: PlayedRollout,
+    vocabulary: Vocabulary,
+    options: GgpoOptions,
+    counter: TokenCounter,
+    step: int = 0,
+) -> tuple[list[Output], list[str]]:
+    """Make the outputs of one rollout, in order, and list why calls are not among them.
+
+    `step` is the training step, for replies whose server does not report the version of its weights.
+    """
+    rollout, reward, run = played.rollout, played.reward, played.rollout.trajectory
+    if reward.total is None:
+        return [], [reward.why or "There is no reward."]
+    made = rows_of(rollout.events, rollout.files, vocabulary)
+    credit = credit_of(rollout.events, rollout.attempt.case)
+    masked = masks(credit, correct=reward.correct, options=options)
+    # Numbers that verl averages: a missing part is 0 there, and None in the facts.
+    parts = {name: float(reward.parts.get(name) or 0.0) for name in PARTS}
+    shared: dict[str, Any] = {
+        "reward_extra_info": {"acc": float(reward.correct is True), **parts},
+        "turn_scores": [],
+        "tool_rewards": [],
+        "min_global_steps": min(counter.steps, default=step),
+        "max_global_steps": max(counter.steps, default=step),
+    }
+    facts = {"case": rollout.attempt.case.uid, "answer": run.answer, **reward.as_dict()}
+    outputs: list[Output] = []
+    for row in made.rows:
+        segment, first = credit.segments[row.segment], int(row.own.argmax())
+        row_credit = {"segment": row.segment, "masked": bool(masked[row.segment])}
+        row_credit |= {"invalid": segment.invalid, "answers": segment.answers}
+        images = [_open_image(rollout.files[f"{sha256}.jpg"]) for sha256 in row.images]
+        outputs.append(
+            Output(
+                prompt_ids=row.tokens[:first].tolist(),
+                response_ids=row.tokens[first:].tolist(),
+                response_mask=row.own[first:].astype(int).tolist(),
+                response_logprobs=row.logprobs[first:].tolist(),
+                multi_modal_data={"images": images} if images else {},
+                reward_score=reward.total,
+                num_turns=2 * counter.calls,
+                extra_fields=shared | {CREDIT: row_credit | facts},
+            )
+        )
+    return outputs, [f"Calls {', '.join(map(str, row.steps))}: {row.reason}" for row in made.dropped]
+
+
+def _open_image(jpeg: bytes) -> Image:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
+        return image.convert("RGB")

@@ -1,22 +1,24 @@
-"""The MCP tools, without the protocol that carries them: their arguments, descriptions and results."""
+"""The MCP interface: its tools search, look, crop and ask, and their transports: stdio, and HTTP at `/mcp`."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.routing import Route
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed
 from vrag.agent.runs.run_result import RunResult, citations
-from vrag.errors import SearchError, ServerError
+from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.text_format import OFFLINE, QUOTED, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
-from vrag.server.http.errors import Refusal
+from vrag.server.http.errors import Refusal, problem_response
 from vrag.server.items import cropped_picture
 from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.schema import MAX_QUESTION_CHARS, MAX_STEPS, RUN_ID, RunRequest, Thinking
@@ -24,7 +26,9 @@ from vrag.settings import AgentName
 from vrag.types import Item, ItemKind, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from vrag.search.searcher import Searcher
     from vrag.server.http.background import ItemThreadPool
@@ -40,7 +44,6 @@ MAX_HITS = 50
 DEFAULT_PIXELS = 1_003_520
 """Pixels of a picture by default: the maximum that agents are shown."""
 MAX_PIXELS = 4_000_000
-
 ItemId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Pixels = Annotated[int, Field(ge=1024, le=MAX_PIXELS)]
@@ -332,3 +335,65 @@ def _excerpt(text: str, query: str) -> str:
     start = max(0, min(places) - 60) if places else 0
     rest = line[start : start + _MAX_EXCERPT_CHARS]
     return ("…" if start else "") + rest + ("…" if start + _MAX_EXCERPT_CHARS < len(line) else "")
+
+
+class McpTransport:
+    """MCP's streamable HTTP without sessions: each request stands for itself.
+
+    The middlewares in front of it check token, Host and Origin.
+    """
+
+    def __init__(self, mcp_tools: McpTools) -> None:
+        self._mcp_tools = mcp_tools
+        self._app: ASGIApp | None = None
+        self._missing: MissingExtra | None = None
+
+    @property
+    def route(self) -> Route:
+        """Its route."""
+        return Route("/mcp", self, include_in_schema=False)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """Open it as long as the server lives. Without the SDK, responses say how to install it."""
+        try:
+            sdk = _sdk()
+        except MissingExtra as missing:
+            self._missing = missing
+            yield
+            return
+        async with sdk.http_app(self._mcp_tools) as self._app:
+            yield
+        self._app = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request. Without sessions there is nothing to listen to with GET."""
+        if self._missing is not None:
+            response = problem_response(501, "This server has no MCP interface.", str(self._missing))
+        elif scope["method"] != "POST":
+            hint = "MCP clients send POST."
+            response = problem_response(405, "This path is for MCP clients.", hint, headers={"Allow": "POST"})
+        elif self._app is None:
+            response = problem_response(503, "The server is shutting down.", "Try again later.")
+        else:
+            response = self._app
+        await response(scope, receive, send)
+
+
+async def serve_stdio(mcp_tools: McpTools) -> None:
+    """Serve one client over standard input and output, until it closes them.
+
+    Meanwhile standard output belongs to the protocol: print anything else to standard error.
+
+    Raises `MissingExtra` without the extra `mcp`.
+    """
+    await _sdk().serve_stdio(mcp_tools)
+
+
+def _sdk() -> Any:  # noqa: ANN401 - the module that needs the extra
+    try:
+        return import_module("vrag.server.mcp_sdk")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
+            raise
+        raise MissingExtra("mcp", "mcp") from error

@@ -31,14 +31,13 @@ from pydantic_core import to_json
 from vrag import __version__
 from vrag.errors import SearchError, ServerError, SettingsError
 from vrag.server.http.errors import Refusal, located_fault, log_error
-from vrag.server.mcp.tools import TOOLS, Caller, McpTools, Tool
+from vrag.server.mcp import TOOLS, Caller, McpTools, Tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from mcp.server.context import ServerRequestContext
     from starlette.types import ASGIApp
-
 
 log = logging.getLogger("vrag.server.mcp")
 _INSTRUCTIONS = (
