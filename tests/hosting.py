@@ -78,7 +78,7 @@ class Nothing:
     """`CollectionSet` of a server without collections of its own."""
 
     absent: str = "There are no collections here."
-    holdings: tuple[OpenCollection, ...] = ()
+    open_collections: tuple[OpenCollection, ...] = ()
 
     def create(self, name: str) -> OpenCollection:
         raise SettingsError(self.absent)

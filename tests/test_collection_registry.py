@@ -99,15 +99,15 @@ class TestOpening:
 
     def test_of_a_search_server_has_no_collections(self) -> None:
         shelf = CollectionRegistry.open(Settings(search_url="http://127.0.0.1:9/search"))
-        assert (shelf.names, shelf.holdings) == ((), ())
+        assert (shelf.names, shelf.open_collections) == ((), ())
         assert shelf.absent
         for change in (lambda: shelf.create("a"), lambda: shelf.drop("a"), lambda: shelf.collection):
             with pytest.raises(SettingsError):
                 change()
 
     def test_gives_a_server_what_it_asks_for(self, first: Path) -> None:
-        holdings: CollectionSet = opened(first)
-        assert [holding.writable for holding in holdings.holdings] == [True]
+        registry: CollectionSet = opened(first)
+        assert [entry.writable for entry in registry.open_collections] == [True]
 
 
 class TestCreating:
@@ -149,7 +149,7 @@ class TestCreating:
     ) -> None:
         monkeypatch.setattr("os.access", closed)
         shelf = opened(first)
-        assert not shelf.holdings[0].writable
+        assert not shelf.open_collections[0].writable
         with pytest.raises(SettingsError, match="No collection can be created"):
             shelf.create("notes")
 
@@ -176,7 +176,10 @@ class TestTheNextStart:
     def test_finds_what_was_made_and_may_delete_it(self, first: Path) -> None:
         opened(first).create("notes")
         shelf = opened(first)
-        assert [(held.name, held.removable) for held in shelf.holdings] == [("first", False), ("notes", True)]
+        assert [(entry.name, entry.removable) for entry in shelf.open_collections] == [
+            ("first", False),
+            ("notes", True),
+        ]
 
     def test_does_not_delete_what_is_named_then(self, first: Path) -> None:
         opened(first).create("notes")
@@ -320,9 +323,9 @@ class TestWhatCannotBeWritten:
         place = tmp_path / "shelves" / "first"
         collection(place, embedder=embedder)
         shelf = opened(place, embedder=embedder, ranking="lexical", qdrant="qdrant://127.0.0.1:9/x")
-        [held] = shelf.holdings
-        assert not held.writable
-        assert "Qdrant" in held.reason
+        [entry] = shelf.open_collections
+        assert not entry.writable
+        assert "Qdrant" in entry.reason
 
     def test_says_why_where_two_are_called_alike(self, tmp_path: Path) -> None:
         places = [tmp_path / side / "same" for side in "ab"]
@@ -330,7 +333,7 @@ class TestWhatCannotBeWritten:
             Collection.create(place)
         shelf = opened(*places)
         assert shelf.names == ("a/same", "b/same")
-        assert all("same name" in held.reason for held in shelf.holdings)
+        assert all("same name" in entry.reason for entry in shelf.open_collections)
 
 
 def closed(*_: object) -> bool:

@@ -104,7 +104,7 @@ def passage(source: SourceFile, ordinal: int, text: str) -> Item:
 
 @dataclass
 class Served:
-    """The holdings of a shelf, with another conversion in place of the real one."""
+    """The open collections of a shelf, with another conversion in place of the real one."""
 
     shelf: CollectionRegistry
     lines: Lines
@@ -114,8 +114,8 @@ class Served:
         return self.shelf.absent
 
     @property
-    def holdings(self) -> tuple[OpenCollection, ...]:
-        return tuple(map(self._paced, self.shelf.holdings))
+    def open_collections(self) -> tuple[OpenCollection, ...]:
+        return tuple(map(self._paced, self.shelf.open_collections))
 
     def create(self, name: str) -> OpenCollection:
         return self._paced(self.shelf.create(name))
@@ -123,8 +123,8 @@ class Served:
     def drop(self, name: str) -> None:
         self.shelf.drop(name)
 
-    def _paced(self, holding: OpenCollection) -> OpenCollection:
-        return replace(holding, producer=self.lines) if holding.producer else holding
+    def _paced(self, open_collection: OpenCollection) -> OpenCollection:
+        return replace(open_collection, producer=self.lines) if open_collection.producer else open_collection
 
 
 @dataclass
@@ -219,8 +219,8 @@ def library(
     given: dict[str, Any] = {"collection": str(first_collection(folder)), "workers": 1} | settings
     shelf, lines = CollectionRegistry.open(Settings(**given)), lines or Lines()
     options = options or ServerOptions()
-    holdings = shelf if real else Served(shelf, lines)
-    app = app_of(shelf, CollectionService(holdings, options, limits), options)
+    collections = shelf if real else Served(shelf, lines)
+    app = app_of(shelf, CollectionService(collections, options, limits), options)
     ready = threading.Event()
     server = make_server(app, options, ready.set)
     with listen("127.0.0.1", 0) as listening:

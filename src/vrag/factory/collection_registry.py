@@ -51,7 +51,7 @@ class _RegistryState:
     """The collections that are open at one moment."""
 
     engines: Mapping[str, Engine]
-    holdings: tuple[OpenCollection, ...]
+    open_collections: tuple[OpenCollection, ...]
     searcher: Searcher
     files: CollectionFiles
 
@@ -99,10 +99,10 @@ class CollectionRegistry:
         parts = SearchParts.open(settings, collections, embedder)
         registry = cls(settings, parts, None, None)
         engines = {name: parts.engine(collection) for name, collection in collections.items()}
-        holdings = (
-            registry._hold(name, each, removable=name in created) for name, each in collections.items()
+        open_collections = (
+            registry._open(name, each, removable=name in created) for name, each in collections.items()
         )
-        registry._state = registry._new_state(engines, tuple(holdings))
+        registry._state = registry._new_state(engines, tuple(open_collections))
         return registry
 
     @property
@@ -113,14 +113,14 @@ class CollectionRegistry:
         return "This server has no collections: it forwards searches to another server."
 
     @property
-    def holdings(self) -> tuple[OpenCollection, ...]:
+    def open_collections(self) -> tuple[OpenCollection, ...]:
         """The collections that are open, the first one first; none when a server searches."""
-        return self._state.holdings if self._state else ()
+        return self._state.open_collections if self._state else ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the open collections, the first one first; none when a server searches."""
-        return tuple(holding.name for holding in self.holdings)
+        return tuple(open_collection.name for open_collection in self.open_collections)
 
     @property
     def corpora(self) -> Sequence[str]:
@@ -133,7 +133,7 @@ class CollectionRegistry:
 
         Raises `SettingsError` if a server searches.
         """
-        return self._open_state.holdings[0].collection
+        return self._open_state.open_collections[0].collection
 
     @property
     def searcher(self) -> Searcher:
@@ -180,14 +180,14 @@ class CollectionRegistry:
         """
         with self._changing:
             state = self._open_state
-            first = state.holdings[0]
+            first = state.open_collections[0]
             self._check_new(name, first)
             collection = create_managed(first.collection, name)
-            holding = self._hold(name, collection, removable=True)
+            open_collection = self._open(name, collection, removable=True)
             assert self._parts is not None
             engines = {**state.engines, name: self._parts.engine(collection)}
-            self._state = self._new_state(engines, (*state.holdings, holding))
-            return holding
+            self._state = self._new_state(engines, (*state.open_collections, open_collection))
+            return open_collection
 
     def drop(self, name: str) -> None:
         """Close and delete a collection that a client created.
@@ -199,17 +199,17 @@ class CollectionRegistry:
         """
         with self._changing:
             state = self._open_state
-            holding = next((each for each in state.holdings if each.name == name), None)
-            if holding is None or not holding.removable:
+            open_collection = next((each for each in state.open_collections if each.name == name), None)
+            if open_collection is None or not open_collection.removable:
                 raise SettingsError(
                     f"The collection {name!r} cannot be deleted here.",
                     "Only collections that were created through the server can.",
                 )
             engines = {other: engine for other, engine in state.engines.items() if other != name}
-            others = tuple(each for each in state.holdings if each is not holding)
+            others = tuple(each for each in state.open_collections if each is not open_collection)
             self._state = self._new_state(engines, others)
             try:
-                gone = hide(holding.collection)
+                gone = hide(open_collection.collection)
             except VragError:
                 self._state = state
                 raise
@@ -222,13 +222,13 @@ class CollectionRegistry:
         return self._state
 
     def _new_state(
-        self, engines: Mapping[str, Engine], holdings: tuple[OpenCollection, ...]
+        self, engines: Mapping[str, Engine], open_collections: tuple[OpenCollection, ...]
     ) -> _RegistryState:
         assert self._parts is not None
-        files = CollectionFiles([holding.collection for holding in holdings])
-        return _RegistryState(engines, holdings, self._parts.searcher(engines), files)
+        files = CollectionFiles([open_collection.collection for open_collection in open_collections])
+        return _RegistryState(engines, open_collections, self._parts.searcher(engines), files)
 
-    def _hold(self, name: str, collection: Collection, *, removable: bool) -> OpenCollection:
+    def _open(self, name: str, collection: Collection, *, removable: bool) -> OpenCollection:
         reason = self._read_only_reason(collection)
         if "/" in name:
             reason = reason or "Another collection has the same name: rename one of them."

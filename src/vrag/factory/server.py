@@ -63,7 +63,7 @@ class Agents:
         return Capabilities(
             agents=_AGENTS,
             models=tuple(ModelChoice(name=name, title=name or OFFLINE) for name in self._models),
-            collections=tuple(map(_describe_collection, self.registry.holdings)),
+            collections=tuple(map(_describe_collection, self.registry.open_collections)),
             defaults=Defaults(
                 agent=settings.agent,
                 model=_shown(settings.model),
@@ -126,28 +126,30 @@ class Agents:
     def _check_documents(self, ids: frozenset[str], collection: str | None) -> None:
         wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
         known: set[str] = set()
-        for holding in self.registry.holdings:
-            if collection in {None, holding.name}:
-                known.update(holding.collection.file_table.read(["id"], wanted).data["id"].to_pylist())
-        if self.registry.holdings and (unknown := ids - known):
+        for open_collection in self.registry.open_collections:
+            if collection in {None, open_collection.name}:
+                known.update(
+                    open_collection.collection.file_table.read(["id"], wanted).data["id"].to_pylist()
+                )
+        if self.registry.open_collections and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
                 "GET /collections/{name}/documents lists the documents.",
             )
 
 
-def _describe_collection(holding: OpenCollection) -> CollectionChoice:
+def _describe_collection(open_collection: OpenCollection) -> CollectionChoice:
     """Return the description of a collection for clients; one that cannot be read counts as empty."""
     try:
-        counts, readable = count_collection(holding.collection), True
+        counts, readable = count_collection(open_collection.collection), True
     except CollectionError:
         counts, readable = CollectionCounts(), False
-    mark = holding.collection.header.embedder
+    mark = open_collection.collection.header.embedder
     return CollectionChoice(
-        name=holding.name,
+        name=open_collection.name,
         documents=counts.documents,
         items=counts.items,
-        writable=readable and not holding.reason,
+        writable=readable and not open_collection.reason,
         embedder=mark.name if mark else None,
     )
 

@@ -66,7 +66,7 @@ class Service:
     """The parts of a server besides search: agents and collections."""
 
     answering: AgentProvider
-    holdings: CollectionSet
+    collections: CollectionSet
     observers: tuple[Callable[[Event], None], ...] = ()
     """Each receives every event of every run."""
 
@@ -144,7 +144,7 @@ def _add_service(
         RunManagerOptions(runs=options.runs, client_runs=options.client_runs),
         (RunCounter(metrics), RunLines(), *service.observers),
     )
-    collections = CollectionService(service.holdings, options, metrics=metrics)
+    collections = CollectionService(service.collections, options, metrics=metrics)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
     app.include_router(run_routes(runs, metrics))
     app.include_router(collection_routes(collections, item_threads, options))

@@ -1,4 +1,4 @@
-"""The MCP interface: its tools search, look, crop and ask, and their transports: stdio, and HTTP at `/mcp`."""
+"""The MCP interface: the tools search, look, crop and ask, and their transports, stdio and HTTP at `/mcp`."""
 
 from __future__ import annotations
 

@@ -73,12 +73,14 @@ class IndexWorker:
     `ended` is called with the final state of each upload.
     """
 
-    def __init__(self, holding: OpenCollection, ended: Callable[[str], None] = lambda _: None) -> None:
-        assert holding.producer is not None
-        self.holding = holding
+    def __init__(
+        self, open_collection: OpenCollection, ended: Callable[[str], None] = lambda _: None
+    ) -> None:
+        assert open_collection.producer is not None
+        self.open_collection = open_collection
         self._ended = ended
         self.journal = JobJournal()
-        self._producer: Producer = holding.producer
+        self._producer: Producer = open_collection.producer
         self._placing = threading.Lock()
         self._wake = threading.Condition()
         self._tasks: deque[tuple[Future[None], Callable[[], None]]] = deque()
@@ -88,13 +90,15 @@ class IndexWorker:
         self._pause = 0.0
         self._not_before = 0.0
         self._batches = 0
-        self._thread = threading.Thread(target=self._run, name=f"vrag-index-{holding.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"vrag-index-{open_collection.name}", daemon=True
+        )
         self._thread.start()
 
     @property
     def folder(self) -> Path:
         """The folder of uploaded files."""
-        return uploads_of(self.holding)
+        return uploads_of(self.open_collection)
 
     @property
     def waiting(self) -> int:
@@ -109,7 +113,7 @@ class IndexWorker:
 
     def submit(self, path: Path, document: str) -> UploadJob:
         """Queue a file in `folder` for indexing; `document` is its id."""
-        job = UploadJob(self.holding.name, path, document)
+        job = UploadJob(self.open_collection.name, path, document)
         with self._wake:
             for other in [other for other in self._waiting if other.path == path]:
                 self._waiting.remove(other)
@@ -192,7 +196,7 @@ class IndexWorker:
             self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
             self._not_before = time.monotonic() + self._pause
         except BaseException:
-            log.exception("The uploads of %s cannot be read.", self.holding.name)
+            log.exception("The uploads of %s cannot be read.", self.open_collection.name)
             self._is_recovered = True  # later uploads are indexed nevertheless
 
     def _index(self) -> None:
@@ -209,7 +213,7 @@ class IndexWorker:
             raise
         except BaseException as error:  # noqa: BLE001 - a panic of the table's library is no Exception
             subject = "The embedder" if isinstance(error, EmbedError) else "Writing to the collection"
-            error_id = log_error(error, f"Indexing {self.holding.name}")
+            error_id = log_error(error, f"Indexing {self.open_collection.name}")
             hint = "Upload it again, or restart the server."
             for job in jobs:
                 job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
@@ -218,7 +222,7 @@ class IndexWorker:
         self._batches += 1
         if self._batches >= _COMPACT_BATCHES and not self._waiting:
             with suppress(CollectionBusy):
-                compact(self.holding.collection)
+                compact(self.open_collection.collection)
                 self._batches = 0
 
     def _add(self, jobs: list[UploadJob]) -> None:
@@ -240,7 +244,7 @@ class IndexWorker:
                     if job := by_path.get(os.fspath(made.source.path)):
                         job.note(made)
 
-        collection = self.holding.collection
+        collection = self.open_collection.collection
         add_sources(collection, [job.path for job in jobs], produce)
         rows = read_manifest(collection)
         with self._placing:  # a file that has its name has its job
@@ -262,7 +266,7 @@ class IndexWorker:
                     self._waiting.appendleft(job)
 
     def _remove(self, selector: DocumentSelector) -> None:
-        collection = self.holding.collection
+        collection = self.open_collection.collection
         known = collection.documents()
         folders = distinct_folders({*(row.path for row in known), *map(os.fspath, self._queued_paths())})
         rows = [row for row in known if selector.matches(row.id, row.name, folders.get(row.path))]
@@ -296,7 +300,7 @@ class IndexWorker:
     def _are_gone(self, rows: list[Document]) -> bool:
         """Return whether the manifest has none of these any more: they are removed, whatever failed later."""
         try:
-            left = read_manifest(self.holding.collection)
+            left = read_manifest(self.open_collection.collection)
         except CollectionError:
             return False
         return bool(rows) and not any(row.path in left for row in rows)
@@ -305,12 +309,12 @@ class IndexWorker:
         """Find what an earlier server left: files to index, removals to finish."""
         clear_parts(self.folder)
         present = {path.name: path for path in uploaded_files(self.folder)}
-        rows = self.holding.collection.documents() if self.folder.is_dir() else []
+        rows = self.open_collection.collection.documents() if self.folder.is_dir() else []
         own = {row.name: row for row in rows if lies_in(row.path, self.folder)}
         for path in self.folder.glob(f".*{REMOVED_SUFFIX}"):
             name = path.name[1 : -len(REMOVED_SUFFIX)]
             if name in own and name not in present:
-                remove(self.holding.collection, [own[name].path])
+                remove(self.open_collection.collection, [own[name].path])
             path.unlink(missing_ok=True)
         moved = moved_files(rows, own, present)
         taken = [path for path, before in moved.items() if self._adopt(path, before)]
@@ -334,8 +338,8 @@ class IndexWorker:
             return False
         old = [row.path for row in before if row.id == document]
         if old:
-            add_sources(self.holding.collection, [path], self._producer)
-            remove(self.holding.collection, old)
+            add_sources(self.open_collection.collection, [path], self._producer)
+            remove(self.open_collection.collection, old)
         return bool(old)
 
 

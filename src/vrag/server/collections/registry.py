@@ -52,7 +52,7 @@ class CollectionSet(Protocol):
         ...
 
     @property
-    def holdings(self) -> tuple[OpenCollection, ...]:
+    def open_collections(self) -> tuple[OpenCollection, ...]:
         """All of them, the first one first. Does not block."""
         ...
 

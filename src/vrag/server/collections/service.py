@@ -64,12 +64,12 @@ class CollectionService:
 
     def __init__(
         self,
-        holdings: CollectionSet,
+        collections: CollectionSet,
         options: ServerOptions,
         limits: UploadLimits | None = None,
         metrics: ServerMetrics | None = None,
     ) -> None:
-        self._holdings = holdings
+        self._collections = collections
         self._options = options
         self._limits = limits or UploadLimits()
         self._ended: Callable[[str], None] = metrics.upload_ended if metrics else lambda _: None
@@ -79,9 +79,9 @@ class CollectionService:
 
     async def start(self) -> None:
         """Continue what an earlier server left unfinished, in threads."""
-        for holding in self._holdings.holdings:
-            if holding.writable and uploads_of(holding).is_dir():
-                self._start_worker(holding)
+        for open_collection in self._collections.open_collections:
+            if open_collection.writable and uploads_of(open_collection).is_dir():
+                self._start_worker(open_collection)
 
     async def close(self, seconds: float) -> None:
         """Stop indexing: finished documents are kept, the rest is continued at the next start.
@@ -100,18 +100,18 @@ class CollectionService:
 
     def collections(self) -> Collections:
         """List the collections. Blocks."""
-        held = self._holdings.holdings
+        open_collections = self._collections.open_collections
         return Collections(
-            collections=[_info(holding) for holding in held],
-            creatable=bool(held) and held[0].writable,
-            reason=self._holdings.absent or None,
+            collections=[_info(open_collection) for open_collection in open_collections],
+            creatable=bool(open_collections) and open_collections[0].writable,
+            reason=self._collections.absent or None,
         )
 
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> Documents:
         """List the files of a collection by name, with those that wait to be indexed. Blocks."""
-        holding = self._holding(name)
-        uploads, worker = uploads_of(holding), self._workers.get(name)
-        rows = read_manifest(holding.collection)
+        open_collection = self._find_collection(name)
+        uploads, worker = uploads_of(open_collection), self._workers.get(name)
+        rows = read_manifest(open_collection.collection)
         waiting = {str(job.path): job for job in (worker.journal.all() if worker else ()) if not job.over}
         waiting = {path: job for path, job in waiting.items() if path not in rows}
         folders = distinct_folders([*rows, *waiting])
@@ -150,9 +150,9 @@ class CollectionService:
         """
         self._check_present()
         fault: CollectionError | None = None
-        for holding in self._holdings.holdings:
+        for open_collection in self._collections.open_collections:
             try:
-                if found := _pages(holding, id):
+                if found := _pages(open_collection, id):
                     return found
             except CollectionError as error:
                 fault = error
@@ -163,21 +163,23 @@ class CollectionService:
     async def create(self, name: str) -> CollectionInfo:
         """Create a collection. Raises `Refusal` if that is not possible here, or the name is taken (409)."""
         self._check_present()
-        holding = await self._change(lambda: self._holdings.create(name))
-        return await self._threads.run(partial(_info, holding))
+        open_collection = await self._change(lambda: self._collections.create(name))
+        return await self._threads.run(partial(_info, open_collection))
 
     async def drop(self, name: str) -> None:
         """Delete a collection that was made by `create`, with all that is in it; others are refused (409)."""
-        holding = self._holding(name)
-        if not holding.removable:
+        open_collection = self._find_collection(name)
+        if not open_collection.removable:
             raise Refusal(
-                409, f"The collection {name} cannot be deleted through the server.", holding.reason or _NAMED
+                409,
+                f"The collection {name} cannot be deleted through the server.",
+                open_collection.reason or _NAMED,
             )
-        await self._change(partial(self._drop, holding))
+        await self._change(partial(self._drop, open_collection))
 
     def jobs(self, name: str) -> Jobs:
         """List the uploads of a collection, the newest first."""
-        self._holding(name)
+        self._find_collection(name)
         worker = self._workers.get(name)
         return Jobs(jobs=[job.info() for job in reversed(worker.journal.all() if worker else [])])
 
@@ -199,14 +201,14 @@ class CollectionService:
         Raises `Refusal` if the collection is read-only (409), the file has the wrong type (415) or is too
         long (413), the disk is full (507) or the queue is (503).
         """
-        holding = self._writable(name)
+        open_collection = self._writable(name)
         suffix, max_bytes = suffix_of(file), self._options.upload_bytes
         if suffix not in SUFFIXES:
             kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
             raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
         if length is not None and length > max_bytes:
             raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
-        worker = self._start_worker(holding)
+        worker = self._start_worker(open_collection)
         if worker.waiting >= self._limits.waiting:
             raise Refusal(503, "Too many files wait to be indexed.", "Try again when some are done.")
         part = IncomingUpload(worker.folder / safe_name(file), self._limits)
@@ -231,9 +233,9 @@ class CollectionService:
         except (SettingsError, CollectionBusy) as error:
             raise Refusal(409, error.message, error.hint) from error
 
-    def _drop(self, holding: OpenCollection) -> None:
-        worker = self._start_worker(holding)
-        dropped = worker.end_with(partial(self._holdings.drop, holding.name))
+    def _drop(self, open_collection: OpenCollection) -> None:
+        worker = self._start_worker(open_collection)
+        dropped = worker.end_with(partial(self._collections.drop, open_collection.name))
         try:
             dropped.result(self._limits.stop_seconds)
         except TimeoutError:
@@ -243,69 +245,73 @@ class CollectionService:
                 ) from None
             dropped.result()
         with self._lock:
-            if self._workers.get(holding.name) is worker:
-                del self._workers[holding.name]
+            if self._workers.get(open_collection.name) is worker:
+                del self._workers[open_collection.name]
 
-    def _start_worker(self, holding: OpenCollection) -> IndexWorker:
+    def _start_worker(self, open_collection: OpenCollection) -> IndexWorker:
         """Return the worker of a collection; a new one if a new collection has the name of a deleted one."""
         with self._lock:
-            known = self._workers.get(holding.name)
-            if known is not None and known.holding.collection is holding.collection:
+            known = self._workers.get(open_collection.name)
+            if known is not None and known.open_collection.collection is open_collection.collection:
                 return known
             if known is not None:
                 known.stop()
-            self._workers[holding.name] = IndexWorker(holding, self._ended)
-            return self._workers[holding.name]
+            self._workers[open_collection.name] = IndexWorker(open_collection, self._ended)
+            return self._workers[open_collection.name]
 
     def _check_present(self) -> None:
-        if self._holdings.absent:
-            raise Refusal(409, self._holdings.absent, "Manage documents there.")
+        if self._collections.absent:
+            raise Refusal(409, self._collections.absent, "Manage documents there.")
 
-    def _holding(self, name: str) -> OpenCollection:
+    def _find_collection(self, name: str) -> OpenCollection:
         self._check_present()
-        for holding in self._holdings.holdings:
-            if holding.name == name:
-                return holding
+        for open_collection in self._collections.open_collections:
+            if open_collection.name == name:
+                return open_collection
         raise Refusal(404, "There is no such collection.", _SEE_COLLECTIONS)
 
     def _writable(self, name: str) -> OpenCollection:
-        holding = self._holding(name)
-        if not holding.writable:
-            raise Refusal(409, f"The collection {name} does not accept documents here.", holding.reason)
-        return holding
+        open_collection = self._find_collection(name)
+        if not open_collection.writable:
+            raise Refusal(
+                409, f"The collection {name} does not accept documents here.", open_collection.reason
+            )
+        return open_collection
 
 
-def _info(holding: OpenCollection) -> CollectionInfo:
+def _info(open_collection: OpenCollection) -> CollectionInfo:
     """Describe a collection; an unreadable one is marked, so that the others can still be listed."""
     try:
-        counts, fault = count_collection(holding.collection), ""
+        counts, fault = count_collection(open_collection.collection), ""
     except CollectionError as error:
-        log.warning("The collection %s cannot be read: %s", holding.name, error)
+        log.warning("The collection %s cannot be read: %s", open_collection.name, error)
         counts = CollectionCounts()
-        fault = _UNREADABLE if holding.collection.directory.is_dir() else _GONE
-    mark = holding.collection.header.embedder
+        fault = _UNREADABLE if open_collection.collection.directory.is_dir() else _GONE
+    mark = open_collection.collection.header.embedder
     return CollectionInfo(
-        name=holding.name,
+        name=open_collection.name,
         documents=counts.documents,
         items=counts.items,
         readable=not fault,
-        writable=holding.writable and not fault,
-        removable=holding.removable,
+        writable=open_collection.writable and not fault,
+        removable=open_collection.removable,
         embedder=mark.name if mark else None,
-        reason=fault or holding.reason or None,
+        reason=fault or open_collection.reason or None,
     )
 
 
-def _pages(holding: OpenCollection, id: str) -> DocumentPages | None:
+def _pages(open_collection: OpenCollection, id: str) -> DocumentPages | None:
     """A document with its items; None where the collection serves none of this id."""
     columns = ["name", "status"]
-    files = holding.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
+    files = open_collection.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
     served = sorted(row["name"] for row in files if DocumentStatus(row["status"]).served)
     if not served:
         return None
-    rows = holding.collection.item_table.read(_PART_COLUMNS, f"document = {literal(id)}").data.to_pylist()
+    rows = open_collection.collection.item_table.read(
+        _PART_COLUMNS, f"document = {literal(id)}"
+    ).data.to_pylist()
     parts = [
         DocumentPart(start=row.pop("clip_start"), end=row.pop("clip_end"), **row)
         for row in sorted(rows, key=lambda row: row["ordinal"])
     ]
-    return DocumentPages(id=id, name=served[0], collection=holding.name, items=parts)
+    return DocumentPages(id=id, name=served[0], collection=open_collection.name, items=parts)

@@ -70,9 +70,9 @@ class StoredUpload:
     size: int
 
 
-def uploads_of(holding: OpenCollection) -> Path:
+def uploads_of(open_collection: OpenCollection) -> Path:
     """Return the folder of a collection's uploads; it need not exist."""
-    return holding.collection.directory / UPLOADS
+    return open_collection.collection.directory / UPLOADS
 
 
 def lies_in(path: str, folder: Path) -> bool:
