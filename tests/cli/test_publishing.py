@@ -10,11 +10,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import Done, run_vrag
+
+from vrag.index.remote.remote_collection import FRESH_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -99,6 +102,15 @@ def ask(address: str, query: str) -> Any:  # noqa: ANN401 - JSON
         return json.load(reply)
 
 
+def wait_for_hit(address: str, query: str) -> Any:  # noqa: ANN401 - JSON
+    """Search until there is a hit: a server looks for a new publication every `FRESH_SECONDS`."""
+    for _ in range(600):
+        if hits := ask(address, query)["results"][0]["data"]:
+            return hits[0]
+        time.sleep(FRESH_SECONDS / 5)
+    raise AssertionError(f"{address} finds nothing for {query!r}")
+
+
 def test_published_searched_by_url_changed_and_published_again(home: Home) -> None:
     report = json.loads(home.vrag("index", "publish", URL, "--json").out)
     assert (report["number"], report["fresh"]) == (1, True)
@@ -152,8 +164,7 @@ def test_two_servers_over_the_storage_follow_what_is_published(home: Home) -> No
         home.vrag("index", "add", "notes.md")
         home.vrag("index", "publish", URL)
         for _, address in servers:
-            (result,) = ask(address, "burnt")["results"]
-            assert "burnt" in result["data"][0]["content"]
+            assert "burnt" in wait_for_hit(address, "burnt")["content"]
     finally:
         for server, _ in servers:
             server.send_signal(signal.SIGINT)
