@@ -36,7 +36,7 @@ from pathlib import Path
 import numpy as np
 from vrag.index.array_cache import StoredArrays
 from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
-from vrag.index.vectors.dense import RabitqDense
+from vrag.index.vectors.dense import RabitqDense, build_rabitq
 from vrag.index.vectors.tiers import Tier, TierName
 
 folder, tier = Path(sys.argv[1]), sys.argv[2]
