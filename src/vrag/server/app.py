@@ -198,7 +198,7 @@ def status_routes(
 
     @router.get("/healthz", summary="Health check", responses=responses(408, 413))
     async def healthz() -> Health:
-        """Answers at once, whatever is being searched. Needs no token."""
+        """Responds immediately, even during searches. Needs no token."""
         return Health()
 
     @router.get(
@@ -208,14 +208,14 @@ def status_routes(
         responses=_COUNTERS | responses(408, 413),
     )
     async def counters() -> Response:
-        """Requests, times, batches and queues."""
+        """Counts and durations of requests, batches and queues."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
     @router.get(
         "/version", summary="The version of the collections", responses=responses(408, 413, 502, 503, 504)
     )
     async def version(request: Request) -> ServerInfo:
-        """The version of what can be found, and the names of the collections."""
+        """The version of the searchable content, and the names of the collections."""
         work = item_threads.run(lambda: searcher.version)
         current = await wait_for_client(request, work, options.item_seconds)
         return ServerInfo(version=current, corpora=list(corpora))

@@ -78,7 +78,7 @@ def item_routes(
         id: ItemId,
         words: Annotated[bool, Query(description="Whether to list its words with their boxes.")] = False,
     ) -> ItemInfo:
-        """All that is known of an item besides its picture."""
+        """Everything known about an item, except its picture."""
         return await run_in_pool(request, lambda: ItemInfo.of(_find_item(searcher, id), words=words))
 
     @router.get(
@@ -90,7 +90,7 @@ def item_routes(
     async def image(
         request: Request, id: ItemId, max_pixels: MaxPixels = None, if_none_match: IfNoneMatch = None
     ) -> Response:
-        """As it is stored, or scaled down: JPEG or PNG. Passages have none."""
+        """The stored picture, or a scaled-down one: JPEG or PNG. Passages have no picture."""
 
         def work() -> ServedPicture:
             details = _find_details(files, id)
@@ -116,7 +116,7 @@ def item_routes(
         max_pixels: MaxPixels = None,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        """As it is stored, rounded outwards to whole pixels: what an agent is given for this box."""
+        """The part inside the box, rounded outwards to whole pixels. An agent gets the same picture."""
         region = _parse_box(box)
 
         def work() -> ServedPicture:
@@ -135,7 +135,7 @@ def item_routes(
     async def clip(
         request: Request, id: ItemId, range: Annotated[str | None, Header(max_length=1000)] = None
     ) -> Response:
-        """The whole clip, or the requested range: players seek by ranges."""
+        """The whole clip, or the requested range. Video players seek by range requests."""
         return await run_in_pool(request, lambda: _clip_response(files, id, range))
 
     return router

@@ -350,7 +350,7 @@ class McpTransport:
 
     @property
     def route(self) -> Route:
-        """Its route."""
+        """The route of the transport."""
         return Route("/mcp", self, include_in_schema=False)
 
     @asynccontextmanager

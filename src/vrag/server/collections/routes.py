@@ -67,7 +67,7 @@ def collection_routes(  # noqa: C901 - one per route
 
     @router.get("/collections", summary="The collections", responses=responses(408, 413, 503, 504))
     async def collections(request: Request) -> Collections:
-        """Those that the server has open; runs are recorded with the first one."""
+        """List the open collections. Runs are recorded in the first one."""
         return await run_in_pool(request, service.collections)
 
     @router.post(
@@ -77,7 +77,7 @@ def collection_routes(  # noqa: C901 - one per route
         responses=responses(408, 409, 413, 503),
     )
     async def create(collection: NewCollection) -> CollectionInfo:
-        """Empty, and indexed and searched in the same way as the first one."""
+        """The new collection is empty. It is indexed and searched with the settings of the first one."""
         return await service.create(collection.name)
 
     @router.delete(
@@ -88,7 +88,7 @@ def collection_routes(  # noqa: C901 - one per route
         responses=responses(404, 408, 409, 413, 503),
     )
     async def drop(name: CollectionName) -> Plain:
-        """With all its uploads. Only collections that were created through the server."""
+        """Its uploads are deleted too. Only collections created through the server can be deleted."""
         await service.drop(name)
         return Plain(status_code=204)
 
@@ -103,7 +103,7 @@ def collection_routes(  # noqa: C901 - one per route
         offset: Annotated[int, Query(ge=0, le=2**31, description="Number of documents to skip.")] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number.")] = 10_000,
     ) -> Documents:
-        """By name, with their problems."""
+        """The documents are sorted by name. Each one lists the problems of its conversion."""
         return await run_in_pool(request, lambda: service.documents(name, offset, limit))
 
     @router.get(
@@ -113,7 +113,7 @@ def collection_routes(  # noqa: C901 - one per route
         responses=responses(404, 408, 409, 413, 503, 504),
     )
     async def document(request: Request, id: DocumentId) -> DocumentPages:
-        """In the order of its pages."""
+        """The items are sorted by page."""
         return await run_in_pool(request, lambda: service.document(id))
 
     @router.delete(
@@ -142,7 +142,7 @@ def collection_routes(  # noqa: C901 - one per route
             ),
         ] = None,
     ) -> Plain:
-        """An uploaded file is deleted; one that lies elsewhere stays there, and is no longer found."""
+        """An uploaded file is deleted. A file in another folder is kept, but no longer found by searches."""
         try:
             await wait_for_client(request, service.remove(name, id, file, folder), options.item_seconds)
         except CollectionBusy as error:
@@ -175,14 +175,14 @@ def collection_routes(  # noqa: C901 - one per route
         "/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 408, 409, 413)
     )
     async def jobs(name: CollectionName) -> Jobs:
-        """Since the server started, the newest first."""
+        """Lists the jobs since the server started, newest first."""
         return service.jobs(name)
 
     @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404, 408, 413))
     async def job(
         id: Annotated[str, Path(pattern=JOB_PATTERN, description="Id of a job, from its upload.")],
     ) -> UploadJobInfo:
-        """Until the server restarts."""
+        """A job is known until the server restarts."""
         return service.job(id)
 
     return router

@@ -69,7 +69,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
     @router.get("/models", summary="Available models", responses=_errors(503))
     async def models() -> ModelCards:
-        """Each agent, alone or with one of the models that write its replies."""
+        """Each agent is listed by itself and with each model it can use."""
         return model_cards(await runs.capabilities(), created)
 
     @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))

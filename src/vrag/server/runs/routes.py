@@ -52,14 +52,14 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
 
     @router.get("/options", summary="What can be requested", responses=responses(408, 413, 503, 504))
     async def options() -> Capabilities:
-        """Agents, models, collections, limits."""
+        """List the agents, models and collections, and the limits of a run."""
         return await runs.capabilities()
 
     @router.post(
         "/runs", status_code=201, summary="Ask", responses=responses(404, 408, 409, 413, 429, 502, 503, 504)
     )
     async def start(request: Request, response: Response, question: RunRequest) -> RunSummary:
-        """Starts a run. It goes on whether anybody follows it or not."""
+        """Start a run. It continues even if no client follows it."""
         summary = await runs.start(question, client=getattr(request.state, "client", ""))
         response.headers["Location"] = f"/runs/{summary.id}"
         return summary
@@ -72,7 +72,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         ] = "",
         session: Annotated[str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a conversation.")] = "",
     ) -> RunList:
-        """Runs in progress included."""
+        """Runs in progress are included."""
         found, more = await runs.summaries(limit=limit, before=before, session=session)
         return RunList(runs=tuple(found), more=more)
 
@@ -88,7 +88,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         | {202: {"model": RunSummary, "description": "It ends at the next opportunity."}},
     )
     async def cancel(response: Response, id: RunPath) -> RunSummary:
-        """It ends at the next opportunity. A finished run is left as it is."""
+        """The run stops as soon as possible. A finished run is not changed."""
         summary, running = await runs.cancel(id)
         response.status_code = 202 if running else 200
         return summary
@@ -104,7 +104,10 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         after: Annotated[int, Query(ge=-1, le=10**9, description="The last `seq` known; -1 for none.")] = -1,
         last_event_id: Annotated[str, Header(max_length=20)] = "",
     ) -> Response:
-        """Server-sent, resumable by `Last-Event-ID`. Before each graph its drawing; at the end `end`."""
+        """Stream server-sent events, resumable with `Last-Event-ID`.
+
+        The drawing of a graph precedes it. `end` is the last event.
+        """
         await runs.detail(id)
         if _EVENT_ID.fullmatch(last_event_id):
             after = int(last_event_id)
@@ -118,7 +121,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         responses=_document("The picture.", "image/jpeg") | responses(404, 408, 413, 503, 504),
     )
     async def file(id: RunPath, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]) -> Response:
-        """As the model was shown it."""
+        """The picture as the model saw it."""
         path = runs.file(id, sha256)
         if not path.is_file():
             raise Refusal(404, f"The run {id} has no such picture.", "Its events name its pictures.")
@@ -133,7 +136,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         | responses(404, 408, 409, 413, 503, 504),
     )
     async def export(id: RunPath, format: Literal["html", "markdown", "json"] = "html") -> Response:
-        """A self-contained page, Markdown, or JSON."""
+        """Export a run as a self-contained HTML page, as Markdown or as JSON."""
         async with exporting:
             stored = await runs.stored(id)
             return _attachment(await runs.in_thread(lambda: export_of(stored, format)))
@@ -146,7 +149,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         | responses(404, 408, 413, 503, 504),
     )
     async def report(request: ReportRequest) -> Response:
-        """A self-contained page, or Markdown with its pictures inside."""
+        """Export a report as a self-contained HTML page, or as Markdown with embedded pictures."""
         async with exporting:
             stored = [await runs.stored(run) for run in request.runs]
             work = runs.in_thread(lambda: report_document(stored, request.title, request.format))
