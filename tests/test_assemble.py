@@ -129,7 +129,7 @@ class TestAnswering:
         ("settings", "words"),
         [
             ({"model": "some-model"}, "The model some-model has no server"),
-            ({"base_url": "http://localhost:1/v1"}, "Which model of"),
+            ({"base_url": "http://localhost:1/v1"}, "localhost:1/v1 is set, but no model"),
             ({"profile": "nobody's"}, "Unknown model profile"),
             ({"instruction": "no/such/file.md"}, "cannot be read"),
             ({"actions": "no_such_action"}, "no custom tool 'no_such_action'"),

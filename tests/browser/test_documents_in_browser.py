@@ -235,7 +235,7 @@ def test_files_of_one_name_are_told_apart_and_removed_one_at_a_time(
         dialog.get_by_role("button", name="Remove", exact=True).click()
         expect(page.locator(".held-row:visible")).to_have_count(2)
         assert _held(page) == ["2022/q1", "2024/q1"]
-        expect(page.locator(".about")).not_to_contain_text("files of the same content")
+        expect(page.locator(".about")).not_to_contain_text("identical files count once")
 
 
 def test_many_documents_are_counted_and_filtered_and_tell_their_type_and_size(

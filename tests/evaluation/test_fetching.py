@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -254,8 +253,7 @@ def test_the_command_fetches_what_has_no_folder_but_nothing_before_all_is_known(
         (tmp_path / "at" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "at" / name).write_bytes(data)
     fetching = Fetching(tmp_path / "at", [])
-    command = import_module("vrag.cli.eval.prepare")  # not the function of that name
-    monkeypatch.setattr(command, "fetch", fetching)
+    monkeypatch.setattr("vrag.cli.eval.prepare.fetch", fetching)
     monkeypatch.setattr("vrag.datasets.registry.BENCHMARKS", {**BENCHMARKS, "dataset": published()})
 
     def invoked(*words: str) -> tuple[int, str]:

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Of the stream: the ids of a long prompt come in one line."""
+"""Maximum length of a line of the stream: the ids of a long prompt come in one line."""
 _MAX_ERROR_BYTES = 64 * 1024
 _USAGE_TIMEOUT_SECONDS = 5.0
-"""For the usage after the last token."""
+"""Time limit for the usage after the last token."""
 _DRAIN_TIMEOUT_SECONDS = 0.2
-"""For the end of the response after the end of the stream, so that the connection can be kept."""
+"""Time limit for the end of the response after the stream has ended, to keep the connection."""
 _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
 _UNFINISHED = frozenset({"abort", "aborted", "error", "cancelled"})
 """Finish reasons of incomplete replies: vLLM, SGLang."""
@@ -55,13 +55,13 @@ class ChatTimeouts:
     """Time limits in seconds. Waiting for a place in the concurrency limit does not count."""
 
     connect_seconds: float = 10.0
-    """For a connection."""
+    """Time limit for a connection."""
     first_token_seconds: float = 120.0
-    """From the request to the first piece of the reply: queue and prompt processing of the server."""
+    """Time from the request to the first piece of the reply: queue and prompt processing of the server."""
     token_seconds: float = 60.0
-    """From one piece of the reply to the next."""
+    """Time from one piece of the reply to the next."""
     call_seconds: float = 600.0
-    """For the whole call, with all retries and pauses."""
+    """Time for the whole call, with all retries and pauses."""
 
 
 class RequestRefused(Exception):
@@ -94,12 +94,12 @@ class Call:
     _complete: bool = False
     """True if the response ended in a way that a broken connection cannot."""
     _deadline: float | None = None
-    """Of the whole call, in the time of `time.monotonic`."""
+    """End of the whole call, in the time of `time.monotonic`."""
     _waited: float = 0.0
     """Seconds since the last piece that were spent waiting for the server, not for the reader."""
 
     def start_clock(self, waited: float) -> None:
-        """Starts the time limit of the call; on a retry, adds the seconds spent waiting for a place."""
+        """Start the time limit of the call; on a retry, adds the seconds spent waiting for a place."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self.timeouts.call_seconds
         else:

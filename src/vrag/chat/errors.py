@@ -17,7 +17,7 @@ from vrag.errors import ContextTooLong, ModelError
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 """Statuses for a wrong key. Their messages are not repeated: they may contain parts of the key."""
 _MAX_MESSAGE_CHARACTERS = 500
-"""Of a server's message in an error."""
+"""Length of a server's message in an error."""
 _TEMPORARY = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|maximum model length|max_model_len"

@@ -16,7 +16,7 @@ _TAIL_CHUNKS = 64
 """Chunks at the end of a reply that are searched for its last tag."""
 _CLOSING_TAG = re.compile(r"</(?!think>)[a-z_]{1,40}>\s{0,40}\Z")
 _MAX_NAME_CHARACTERS = 200
-"""Of a name from a server or model."""
+"""Length of a name from a server or model."""
 
 
 class LineTooLong(Exception):
@@ -53,7 +53,7 @@ class EventReader:
         """The line that has not ended yet."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The data of the events that these bytes complete. Raises `LineTooLong` if a line is."""
+        """Return the data of the events that these bytes complete. Raises `LineTooLong`."""
         *pieces, rest = data.split(b"\n")
         events: list[bytes] = []
         for piece in pieces:
@@ -63,7 +63,7 @@ class EventReader:
         return events
 
     def finish(self) -> list[bytes]:
-        """The data of an event that ends without a line end."""
+        """Return the data of an event that ends without a line end."""
         name, colon, value = bytes(self._line).rstrip(b"\r").partition(b":")
         self._line.clear()
         return [value.removeprefix(b" ")] if colon and name == b"data" and value.strip() else []

@@ -143,7 +143,6 @@ def _read_questions(place: str) -> list[str]:
 
 
 def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
-
     document = report_of(done.runs, title=title, unfinished=done.unfinished)
     facts = save_report(document, out, format, inline=inline)
     if as_json:
@@ -247,7 +246,6 @@ class _Batch:
         return None if run.result.stop_reason is StopReason.CANCELLED else run
 
     async def _record_run(self, label: str, question: str) -> StoredRun:
-
         events: list[Event] = []
         with self.store.record() as recording:
             async for event in self.agent.arecord(question, recording, cancel=self.cancel):

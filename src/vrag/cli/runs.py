@@ -53,7 +53,6 @@ def list_runs(
 
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
-
     if store.is_starting(run):
         return run, "starting", "", ""
     try:

@@ -179,7 +179,6 @@ class WebServer:
         echo("Stopped.")
 
     def _create_app(self, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
-
         registry = CollectionRegistry.open(self.settings)
         if not registry.absent:
             registry.search([Query("warm up")], 1)  # the first query does not wait, and errors show now

@@ -36,7 +36,7 @@ class DoctorOptions:
     """The subjects of the checks, and their time limit."""
 
     coords: bool = False
-    """True if to measure the box coordinates of the model."""
+    """True to measure the box coordinates of the model."""
     seconds: float = 60.0
     """Time limit of a check, and of each reply of a model."""
     local_servers: tuple[endpoint.LocalServer, ...] = endpoint.LOCAL_SERVERS

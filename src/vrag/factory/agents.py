@@ -41,7 +41,7 @@ def open_agent(
 ) -> Agent:
     """Return the agent that the settings describe. Its model is loaded at the first question.
 
-    It looks at the documents with these ids, and in this one of several collections; None for all.
+    It is limited to the documents with these ids and to this one of several collections; None for all.
 
     Raises:
         SettingsError: If the settings contradict each other.
@@ -189,7 +189,8 @@ def _check_model_named(settings: Settings) -> None:
         return
     from vrag.chat.http_clients import base_of
 
-    raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Set one: --model, VRAG_MODEL.")
+    message = f"{base_of(settings.base_url)} is set, but no model."
+    raise SettingsError(message, "Set one: --model, VRAG_MODEL.")
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:

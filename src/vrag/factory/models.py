@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from vrag.errors import SettingsError
-from vrag.model_profiles import PROFILES, profile_named, profile_of
+from vrag.model_profiles import PROFILES, ModelKind, profile_named, profile_of, read_model_name
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -211,7 +211,6 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
 def _detect_family(settings: Settings, probe: bool) -> ModelFamily:
     """Return the family of a model whose name does not decide it; cached in the process once decided."""
     from vrag.chat.http_clients import base_of
-    from vrag.model_profiles import read_model_name
 
     name = read_model_name(settings.model)
     if not settings.base_url:
@@ -238,7 +237,6 @@ def _ask_server(settings: Settings, name: ModelName, probe: bool) -> ModelFamily
     """Return the family by the server's description of the model, or by a measurement."""
     from vrag.chat.http_clients import base_of
     from vrag.chat.identity import ModelIdentity, ask_identity
-    from vrag.model_profiles import ModelKind
 
     key = settings.key("model_key")
     question = ask_identity(base_of(settings.base_url), settings.model, key, IDENTITY_SECONDS)

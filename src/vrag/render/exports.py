@@ -26,12 +26,12 @@ class Format(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """Of a file."""
+        """The suffix of a file."""
         return ".md" if self is Format.MARKDOWN else f".{self.value}"
 
     @property
     def media_type(self) -> str:
-        """For HTTP."""
+        """The media type for HTTP."""
         kind = "application" if self is Format.JSON else "text"
         return f"{kind}/{self.value}" + ("; charset=utf-8" if kind == "text" else "")
 

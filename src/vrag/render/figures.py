@@ -115,7 +115,7 @@ class Drawing:
     image: StoredImage
     alt: str
     width: float
-    """Of the part that is shown, in pixels of the image."""
+    """Width of the part that is shown, in pixels of the image."""
     height: float
     rectangles: tuple[tuple[float, float, float, float], ...] = ()
     """Left, top, width and height of each."""

@@ -85,13 +85,9 @@ class GraphLayout:
 
 
 Edge = tuple[str, str]
-
 _Spot = tuple[str, ...]
-
 """A node (its id), or the place that an edge reserves in a layer: (parent, child, layer)."""
-
 _Neighbours = defaultdict[_Spot, list[_Spot]]
-
 """The neighbours of each spot in the next layer."""
 
 

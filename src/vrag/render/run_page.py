@@ -139,9 +139,9 @@ class ImageGroup(NamedTuple):
 
     figures: list[PageFigure]
     label: str = ""
-    """Of a clip."""
+    """Label of a clip."""
     caption: str = ""
-    """Of a clip."""
+    """Caption of a clip."""
     id: str = ""
 
 

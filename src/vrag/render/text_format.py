@@ -21,6 +21,7 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
+from vrag.agent.runs.run_result import is_whole
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -176,8 +177,6 @@ def where(evidence: Evidence) -> str:
 
 def extent(evidence: Evidence) -> str:
     """The page or stretch of a piece of evidence, with its box in percent of the page."""
-    from vrag.agent.runs.run_result import is_whole  # it loads the agent, which `vrag --help` does not need
-
     box = evidence.box
     if box is None or not all(map(math.isfinite, box)) or is_whole(box):
         return where(evidence)

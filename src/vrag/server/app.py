@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import CollectionSet
-    from vrag.server.options import ServerOptions
     from vrag.server.runs.schema import AgentProvider
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"

@@ -287,7 +287,7 @@ def cropped_picture(
 ) -> ServedPicture:
     """Return a part of an item's picture, cut as for an agent: JPEG, and never larger than it is stored.
 
-    What of the box, in fractions of the item, lies outside is left out.
+    `box` is in fractions of the item; its part outside of the item is left out.
 
     Raises `Refusal` if there is no picture (404), or the box holds nothing of it (422).
     """

@@ -101,7 +101,8 @@ def demonstrate(
     if job.stopped:
         warn(f"Stopped. {RESUME_NOTE}")
     if job.given_up:
-        warn(f"Given up: the last {job.failures_in_a_row} runs failed.")
+        failures_in_a_row = f"the last {job.failures_in_a_row} runs failed"
+        warn(f"Given up: {failures_in_a_row}. Fix the cause; the same command makes the rest.")
     if as_json:
         print_json({"folder": str(out), "runs": len(entries), "new": job.made, "failed": len(failures)})
     else:

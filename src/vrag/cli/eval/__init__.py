@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from vrag.cli.eval.compare import compare, table
-from vrag.cli.eval.prepare import list_benchmarks, prepare
-from vrag.cli.eval.report import report
-from vrag.cli.eval.run import retrieval, run
+from vrag.cli.eval import compare, prepare, report, run
 
 app = typer.Typer(help="Measure search and answers on questions with known answers.", no_args_is_help=True)
 
@@ -17,6 +14,6 @@ def evaluate() -> None:
     """Measure search and answers on questions with known answers."""
 
 
-app.command("list")(list_benchmarks)
-for command in (prepare, run, report, compare, table, retrieval):
+app.command("list")(prepare.list_benchmarks)
+for command in (prepare.prepare, run.run, report.report, compare.compare, compare.table, run.retrieval):
     app.command()(command)

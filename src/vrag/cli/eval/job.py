@@ -246,7 +246,6 @@ class BenchmarkJob:
                 yield rollout
 
     def _progress_text(self) -> str:
-
         done, total = len(self.records), len(self.rollouts.attempts)
         right = sum(record.outcome is CaseOutcome.RIGHT for record in self.records.values())
         parts = [f"{done}/{total} runs", f"{right} right"]

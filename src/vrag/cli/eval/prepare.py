@@ -137,7 +137,6 @@ class _Source(NamedTuple):
 
 
 def _parse_source(word: str) -> _Source:
-
     key, equals, folder = word.partition("=")
     name, _, split = key.partition(":")
     if not name or (equals and not folder):

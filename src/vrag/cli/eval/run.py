@@ -272,7 +272,6 @@ def retrieval(
 
 
 def _open_locator(regions: Regions, searcher: Searcher, embedder: Embedder | None) -> Locate:
-
     if regions is Regions.WORDS:
         return WordLocator(searcher)
     model = embedder.open() if isinstance(embedder, DeferredEmbedder) else embedder

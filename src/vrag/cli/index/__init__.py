@@ -232,5 +232,4 @@ def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = F
 
 
 def _open(collection: str | None) -> Collection:
-
     return Collection.open(load_settings(collection=collection).settings.collection)

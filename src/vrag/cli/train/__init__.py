@@ -20,15 +20,16 @@ from vrag.cli.terminal.files import (
 )
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line
-from vrag.cli.train.local import rl, sft
-from vrag.cli.train.verl import doctor, verl
+from vrag.cli.train import local, verl
 from vrag.factory import agent_by_seed, made_with, open_agent, open_session
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import attempts_of
 from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
 
 app = typer.Typer(help="Train a model to search, look and answer.", no_args_is_help=True)
-local = typer.Typer(help="Train a small model in this process, on a CPU or one GPU.", no_args_is_help=True)
+local_app = typer.Typer(
+    help="Train a small model in this process, on a CPU or one GPU.", no_args_is_help=True
+)
 
 
 @app.callback()
@@ -36,7 +37,7 @@ def train() -> None:
     """Train a model to search, look and answer."""
 
 
-@local.callback()
+@local_app.callback()
 def train_locally() -> None:
     """Train a small model in this process, on a CPU or one GPU."""
 
@@ -262,8 +263,8 @@ def _print_summary(job: RolloutJob, by_model: bool) -> None:
         warn("The server reported no token ids, which training requires. vLLM and SGLang report them.")
 
 
-local.command("sft")(sft)
-local.command("rl")(rl)
-app.add_typer(local, name="local")
-for command in (rollout, verl, doctor):
+local_app.command("sft")(local.sft)
+local_app.command("rl")(local.rl)
+app.add_typer(local_app, name="local")
+for command in (rollout, verl.verl, verl.doctor):
     app.command()(command)

@@ -106,7 +106,7 @@ def _count(version: _ManifestVersion) -> CollectionCounts:
 
 
 class FrozenInfo(BaseModel):
-    """A part of a response."""
+    """Base of the immutable models in requests and responses."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -171,8 +171,8 @@ class DocumentPart(FrozenInfo):
     id: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
     kind: Literal["page", "clip", "passage"]
     ordinal: int = Field(ge=1, description="Position in the document.")
-    width: int | None = Field(default=None, ge=1, description="Of the picture, in pixels.")
-    height: int | None = Field(default=None, ge=1, description="Of the picture, in pixels.")
+    width: int | None = Field(default=None, ge=1, description="Width of the picture in pixels.")
+    height: int | None = Field(default=None, ge=1, description="Height of the picture in pixels.")
     start: float | None = Field(default=None, description="Start of a clip, in seconds.")
     end: float | None = Field(default=None, description="End of a clip.")
 

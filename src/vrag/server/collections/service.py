@@ -86,8 +86,8 @@ class CollectionService:
     async def close(self, seconds: float) -> None:
         """Stop indexing: finished documents are kept, the rest is continued at the next start.
 
-        After so many seconds it is left to end with the program, which loses only what was done since the
-        last commit.
+        A thread that is still busy after `seconds` is abandoned; it ends with the process, which loses only
+        the work since the last commit.
         """
         workers = list(self._workers.values())
         for worker in workers:

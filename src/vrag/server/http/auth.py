@@ -35,10 +35,9 @@ from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Send
 
     from vrag.server.metrics import ServerMetrics
-    from vrag.server.options import ServerOptions
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
 """Names by which a server bound to loopback may be called.

@@ -1,4 +1,4 @@
-"""Limits of requests: who sends one, how often, how much at one time, and how long its body may be and take.
+"""Limits of requests: rates of each client, requests at one time, and size and duration of bodies.
 
 A client is a browser's session, else a token together with the address that it comes from, else the address.
 

@@ -241,7 +241,7 @@ class GuardedProtocol(H11Protocol):
             timer.cancel()
 
     def _set_socket_options(self, transport: asyncio.Transport) -> None:
-        """Have the system buffer little, and give up a peer that acknowledges nothing, without network."""
+        """Have the system buffer little, and close the connection when a peer acknowledges nothing."""
         connection: socket.socket | None = transport.get_extra_info("socket")
         milliseconds = int(2000 * self.options.write_seconds)
         for option, value in (("TCP_USER_TIMEOUT", milliseconds), ("TCP_NOTSENT_LOWAT", _MAX_UNSENT_BYTES)):

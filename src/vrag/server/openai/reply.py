@@ -299,9 +299,9 @@ def _source_list(heading: str, sources: Sequence[AnswerSource]) -> str:
         return ""
     lines: list[str] = []
     for source in sources[:_MAX_SOURCES]:
-        sides = source.box
-        is_part = sides is not None and not is_whole(sides)
-        box = f", box {', '.join(f'{side:.3f}' for side in sides)}" if sides and is_part else ""
+        box = ""
+        if source.box and not is_whole(source.box):
+            box = f", box {', '.join(f'{side:.3f}' for side in source.box)}"
         place = inline(f"{source.document}, {where(source).lower()}")
         lines.append(f"- [{source.number}] [{place}]({source.url}){box}")
     if len(sources) > _MAX_SOURCES:

@@ -74,7 +74,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
     @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
     async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
-        """Return whether it is available."""
+        """Describe a model; status 404 if the server does not have it."""
         offer = await runs.capabilities()
         try:
             find_model(id, offer)

@@ -164,8 +164,8 @@ class RunManager:
         Without `history`, the conversation so far is that of the request's session.
 
         Raises `Refusal` if the server is full or shutting down (503), the client has enough runs (429), or
-        the request cannot be fulfilled (422, 404, 409), and `VragError` if the agent cannot be opened, or the
-        run not be written.
+        the request cannot be fulfilled (422, 404, 409), and `VragError` if the agent cannot be opened or the
+        run cannot be written.
         """
         self._check_open()
         if self.running >= self._options.runs:
@@ -234,7 +234,7 @@ class RunManager:
         return outline
 
     async def cancel(self, run: str) -> tuple[RunSummary, bool]:
-        """Stop a run at the next opportunity; leave a finished one. Return it, and if it was running.
+        """Stop a run at the next opportunity. Return it, and whether it was running; a finished one stays.
 
         Raises `Refusal` if there is no such run (404), or another process runs it (409).
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from pydantic import (
@@ -291,9 +291,15 @@ class AgentSelection:
     @classmethod
     def of(cls, request: RunRequest) -> AgentSelection:
         """Read the selection of a request."""
-        names = {chosen.name for chosen in fields(cls)} - {"documents"}
-        documents = None if request.documents is None else frozenset(request.documents)
-        return cls(documents=documents, **request.model_dump(include=names))
+        return cls(
+            agent=request.agent,
+            model=request.model,
+            collection=request.collection,
+            documents=None if request.documents is None else frozenset(request.documents),
+            max_steps=request.max_steps,
+            top_k=request.top_k,
+            thinking=request.thinking,
+        )
 
 
 class AgentProvider(Protocol):

@@ -23,13 +23,13 @@ const GLANCE = 12;
  * @param {HTMLElement} root
  * @param {object} how
  * @param {string | null} how.name Of the collection; null for the first.
- * @param {{collections: any[], creatable: boolean, reason?: string | null}} how.holdings
+ * @param {{collections: any[], creatable: boolean, reason?: string | null}} how.listing
  * @param {import("./uploads.js").Uploads} how.uploads
  * @param {() => Promise<void>} how.reload Loads the collections again.
- * @returns {{update: () => void, refresh: (holdings: {collections: any[]}) => Promise<void>, target: () => string | null}}
+ * @returns {{update: () => void, refresh: (listing: {collections: any[]}) => Promise<void>, target: () => string | null}}
  */
-export function showDocuments(root, { name, holdings, uploads, reload }) {
-  let { collections } = holdings;
+export function showDocuments(root, { name, listing, uploads, reload }) {
+  let { collections } = listing;
   let current = collections.find((one) => one.name === name) ?? collections[0];
   const tabs = h("nav", { class: "tabs", "aria-label": "Collections" });
   const facts = h("div", { class: "about" });
@@ -41,7 +41,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
 
   const heading = h("header", { class: "documents-head" });
   const show = () => {
-    redraw(heading, h("h1", { text: "Documents" }), count, h("span", { class: "grow" }), holdings.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => create(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButton(uploads, current.name));
+    redraw(heading, h("h1", { text: "Documents" }), count, h("span", { class: "grow" }), listing.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => create(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButton(uploads, current.name));
     replace(tabs, collections.map((one) => tab(one, one === current)));
     tellFacts();
   };
@@ -88,7 +88,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
     });
   };
 
-  replace(root, h("div", { class: "documents" }, heading, current ? [tabs, facts, jobs, held] : noCollections(holdings, reload)));
+  replace(root, h("div", { class: "documents" }, heading, current ? [tabs, facts, jobs, held] : noCollections(listing, reload)));
   show();
   update();
   if (current) {
@@ -115,10 +115,10 @@ function tab(one, current) {
   );
 }
 
-/** @param {any} collection @param {any} limits @param {boolean} sameNames Whether files have the same content. @param {() => void} remove */
-function about(collection, limits, sameNames, remove) {
+/** @param {any} collection @param {any} limits @param {boolean} sameContent Whether files have the same content. @param {() => void} remove */
+function about(collection, limits, sameContent, remove) {
   if (!collection.readable) return []; // what stands in the place of its documents says so
-  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")}`, sameNames && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")}`, sameContent && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),
@@ -214,7 +214,7 @@ function emptyCollection(collection) {
   return h("div", { class: "empty-drop" }, icon("upload"), h("p", { text: collection.writable ? "No documents yet. Drop files here." : "No documents in this collection." }));
 }
 
-/** @param {{creatable: boolean, reason?: string | null}} holdings @param {() => Promise<void>} reload */
+/** @param {{creatable: boolean, reason?: string | null}} listing @param {() => Promise<void>} reload */
 function noCollections({ creatable, reason }, reload) {
   return h("div", { class: "empty-drop" }, icon("folder"), h("p", { dir: "auto", text: reason ?? "There are no collections yet." }), creatable && h("button", { type: "button", class: "primary", text: "Create a collection", on: { click: () => create(reload) } }));
 }

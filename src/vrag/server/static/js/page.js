@@ -92,8 +92,8 @@ export class Page {
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
-      const holdings = await get("/collections");
-      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name, holdings, uploads: this.uploads, reload: () => this.#reload() });
+      const listing = await get("/collections");
+      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name, listing, uploads: this.uploads, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;

@@ -8,7 +8,7 @@ import { amount, count, moment, seconds, where } from "./wording.js";
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Shown} Shown */
 /**
- * The page around the entries, as they call it.
+ * The part of the page that the entries use.
  * @typedef {object} RunContext
  * @property {string} run Id of the run.
  * @property {(place: Place) => void} look Opens the page viewer.
