@@ -22,7 +22,8 @@ from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.errors import ModelError
 from vrag.server.http.errors import Refusal
-from vrag.server.runs.run_manager import RunManager, RunManagerOptions
+from vrag.server.options import ServerOptions
+from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import RunRequest
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def answering(tmp_path: Path) -> Scripted:
 def hosted(
     answering: Scripted,
     work: Callable[[RunManager], Awaitable[None]],
-    options: RunManagerOptions | None = None,
+    options: ServerOptions | None = None,
 ) -> None:
     """Does some work with a host, which is closed in the end."""
 
@@ -142,7 +143,7 @@ def test_a_client_may_have_so_many_runs_and_all_together_so_many(answering: Scri
         await until(lambda: host.running == 0)
         assert (await host.start(ASKED, client="a")).state is RunState.RUNNING
 
-    hosted(answering, work, RunManagerOptions(runs=3, client_runs=2))
+    hosted(answering, work, ServerOptions(runs=3, client_runs=2))
 
 
 def test_what_cannot_be_asked_for_leaves_no_run_and_no_place_taken(answering: Scripted) -> None:
@@ -157,7 +158,7 @@ def test_what_cannot_be_asked_for_leaves_no_run_and_no_place_taken(answering: Sc
         assert host.running == 0
         assert answering.store.ids() == []
 
-    hosted(answering, work, RunManagerOptions(client_runs=1))
+    hosted(answering, work, ServerOptions(client_runs=1))
 
 
 def test_a_follow_up_knows_what_was_said(answering: Scripted) -> None:

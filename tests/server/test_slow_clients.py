@@ -23,7 +23,8 @@ from starlette.responses import Response, StreamingResponse
 from vrag.server.http import errors
 from vrag.server.http.auth import AuthMiddleware, BrowserSessions
 from vrag.server.http.uvicorn_server import listen, make_server
-from vrag.server.metrics import MetricsMiddleware, ServerMetrics
+from vrag.server.logs import RequestMiddleware
+from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Small:
 
         sessions = BrowserSessions(self.options)
         app.add_middleware(AuthMiddleware, options=self.options, metrics=self.metrics, sessions=sessions)
-        app.add_middleware(MetricsMiddleware, metrics=self.metrics)
+        app.add_middleware(RequestMiddleware, metrics=self.metrics)
         return app
 
     async def _beats(self) -> AsyncGenerator[bytes]:

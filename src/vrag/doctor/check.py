@@ -55,9 +55,6 @@ class CheckStep:
     """The hint for errors that have none."""
 
 
-SLOW_FACTOR = 10
-"""Factor on the time limit of checks that load or ask a model."""
-
 # The name of a result is set by `run_check`.
 ok = partial(Check, "", CheckStatus.OK)
 warning = partial(Check, "", CheckStatus.WARNING)
@@ -104,8 +101,7 @@ def examine_steps(steps: Iterable[CheckStep], seconds: float) -> Iterator[Check]
             check = replace(skipped(f"Skipped, because this failed: {step.after}."), name=step.name)
             unavailable.add(step.name)
         else:
-            limit = seconds * SLOW_FACTOR if step.slow else seconds
-            check = run_check(step.name, step.probe, limit, step.hint)
+            check = run_check(step.name, step.probe, seconds * (10 if step.slow else 1), step.hint)
         if check.status is CheckStatus.FAILED:
             unavailable.add(step.name)
         yield check

@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 MIN_CONTEXT_TOKENS = 12_000
 """Tokens that a run of either agent needs: pictures, memory, and what it writes."""
-MIN_CHUNKS = 2
-"""Least number of pieces of a streamed reply of this length."""
 WEATHER_TOOL = {
     "type": "function",
     "function": {
@@ -48,12 +46,8 @@ WEATHER_TOOL = {
 }
 LIST_SECONDS = 2.0
 """Time limit of the list of models, and of the identity of one."""
-MAX_MODELS = 30
-"""Models of a server that are described."""
-VRAG_OWNER = "vrag"
-"""Owner of the models of `vrag serve`: these are agents, which ask a model themselves."""
-MAX_COMMANDS = 3
-"""Commands that are printed."""
+MAX_MODELS, MAX_COMMANDS = 30, 3
+"""Models of a server that are described, and commands that are printed."""
 
 
 def check_address(base_url: str, seconds: float) -> Check:
@@ -146,10 +140,8 @@ def check_completion(chat: OpenAIChat) -> Check:
     if reply.tokens.prompt is None or reply.tokens.completion is None:
         hint = "Token and cost limits have no effect. Limit the steps and seconds of a run instead."
         return warning(f"{message} Token counts are not reported.", hint, details)
-    if timed.chunks < MIN_CHUNKS:
-        hint = (
-            "Replies are shown only when they are complete. Disable buffering in a proxy before the server."
-        )
+    if timed.chunks < 2:
+        hint = "Replies are shown when they are complete. Disable buffering in a proxy before the server."
         return warning(f"{message} The reply is not streamed: it comes in one piece.", hint, details)
     return ok(message, details=details)
 
@@ -269,8 +261,7 @@ def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check
     """Find the model servers on this machine, and the commands that use their vision models."""
 
     async def find_models() -> list[LocalModel]:
-        found = await asyncio.gather(*map(_find_models, servers))
-        return [model for models in found for model in models]
+        return [model for models in await asyncio.gather(*map(_find_models, servers)) for model in models]
 
     models = asyncio.run(find_models())
     details = {"models": [asdict(model) for model in models]}
@@ -296,8 +287,8 @@ def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check
 async def _find_models(server: LocalServer) -> list[LocalModel]:
     """Return the models of a server; none if it does not answer."""
     listed = await list_models(server.base_url, LIST_SECONDS)
-    names = [str(model["id"]) for model in listed if "id" in model and model.get("owned_by") != VRAG_OWNER]
-    names = names[:MAX_MODELS]
+    others = (model for model in listed if model.get("owned_by") != "vrag")  # its models are agents
+    names = [str(model["id"]) for model in others if "id" in model][:MAX_MODELS]
     requests = (ask_identity(server.base_url, name, None, LIST_SECONDS) for name in names)
     identities = await asyncio.gather(*requests)
     return [_model(server, name, identity) for name, identity in zip(names, identities, strict=True)]

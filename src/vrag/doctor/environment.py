@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.doctor.check import Check, failed, ok, skipped, warning
-from vrag.errors import ServerError
+from vrag.errors import ServerError, SettingsError
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ MIN_DISK_BYTES, LOW_DISK_BYTES = 2e8, 2e9
 """Free space below which the check fails, and below which it warns."""
 COMMON_WORDS = "the total of the page in 2023"
 """Query to a search server, to see whether its hits can be shown."""
-MAX_HITS = 5
-MAX_ITEMS = 100
-"""Items among which a picture to open is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +195,12 @@ def check_disk(directory: Path) -> Check:
     return ok(message, details=details)
 
 
-def check_settings(report: SettingsReport) -> Check:
+def check_settings(report: SettingsReport | SettingsError) -> Check:
     """List the settings that are not the default, and variables that look like settings."""
     from vrag.settings import unknown_variables
 
+    if isinstance(report, SettingsError):
+        raise report
     values = report.settings.model_dump(mode="json")  # keys and passwords are masked in it
     chosen = {name: origin for name, origin in sorted(report.origins.items()) if origin != "default"}
     details = {name: {"value": values[name], "origin": origin} for name, origin in chosen.items()}
@@ -239,7 +238,7 @@ def check_collection(report: SettingsReport, place: str) -> Check:
     tier = f", searched by {now.tier.name}" if now.tier else ""
     size = f"{now.bytes / 1e6:.1f} MB"
     message = f"{now.documents} documents, {now.items} items, {size}{tier}: {now.address}"
-    rows = collection.scan(["id", "image"]).data.slice(0, MAX_ITEMS).to_pylist()
+    rows = collection.scan(["id", "image"]).data.slice(0, 100).to_pylist()
     if first := next((row["id"] for row in rows if row["image"]), None):
         collection.image(first)  # raises if the picture is missing or damaged
     if now.pending or now.problems:
@@ -284,7 +283,7 @@ def check_search_server(settings: Settings, seconds: float) -> Check:
     with SearchClient(
         settings.search_url, token=token, timeout=seconds, retries=0, image_root=root
     ) as client:
-        hits = client.search([Query(COMMON_WORDS)], MAX_HITS)[0]
+        hits = client.search([Query(COMMON_WORDS)], 5)[0]
         try:
             version, corpora = client.version, client.corpora
         except ServerError:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 REPLY_TOKENS = 2048
 """Maximum tokens of a reply of a local model."""
 MAX_PICTURES = 10
-NO_MODEL = "-"
-"""Model name if none is set."""
 _LIMITS = re.compile(r"VRAG_(?:FIRST_TOKEN|TOKEN|CALL|CONNECT)_SECONDS")
 """Settings that the time limit of the doctor replaces."""
 
@@ -49,7 +47,7 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
     If the settings have an error, given instead of them, only the environment is checked.
     """
     steps = [
-        CheckStep("settings", partial(_check_settings, report), hint=SETTINGS_HINT),
+        CheckStep("settings", partial(environment.check_settings, report), hint=SETTINGS_HINT),
         CheckStep("python", environment.check_python),
         CheckStep("packages", environment.check_packages),
         *(
@@ -84,12 +82,6 @@ def _group(name: str, steps: Iterator[CheckStep], hint: str) -> list[CheckStep]:
         raise failure
 
     return [CheckStep(name, fail, hint=hint)]
-
-
-def _check_settings(report: SettingsReport | SettingsError) -> Check:
-    if isinstance(report, SettingsError):
-        raise report
-    return environment.check_settings(report)
 
 
 def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
@@ -135,8 +127,7 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
     # A server is asked once, with short limits, to show what is wrong.
     connect = min(settings.connect_seconds, options.seconds / 2)
     limits = dict.fromkeys(("first_token_seconds", "token_seconds", "call_seconds"), options.seconds)
-    limits = {**limits, "connect_seconds": connect}
-    changes = {"model": settings.model or NO_MODEL, "model_retries": 0, **limits}
+    changes = {"model": settings.model or "-", "model_retries": 0, **limits, "connect_seconds": connect}
     chat = open_chat(settings.model_copy(update=changes))
     family = open_family(settings, probe=False, quiet=True)
     plain = replace(chat_options(settings, family.profile), tools=(), logprobs=False, token_ids=False)

@@ -8,11 +8,12 @@ import shutil
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.doctor.check import Check, CheckStatus, CheckStep, examine_steps, failed, ok, skipped, warning
-from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
+from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun, probe_verl
 from vrag.providers import reachable
 from vrag.rl.trainers.verl import LOOPS
 from vrag.rl.trainers.verl.agent_loops import case_of
@@ -37,11 +38,8 @@ if TYPE_CHECKING:
     from vrag.rl.trainers.verl.options import VerlOptions
 
 
-SHARED_MEMORY_BYTES = 8 * 2**30
-"""Recommended size of /dev/shm, for the objects of Ray and the buffers of NCCL; containers have 64 MiB."""
 MARGIN = 1.5
 """Recommended GPU memory, relative to the minimum, which does not include activations."""
-REACH_SECONDS = 10
 IMPORT_SECONDS = 300
 
 
@@ -55,19 +53,19 @@ def examine_verl(
     """
     run = DryRun(launch)
     steps = [
-        *(CheckStep(package, lambda package=package: _package(package)) for package in PINS),
+        *(CheckStep(package, partial(_package, package)) for package in PINS),
         CheckStep("names", _names, after="verl"),
         CheckStep("engine", _engine, after="torch", slow=True),
-        CheckStep("attention", lambda: _attention(launch)),
-        CheckStep("configuration", run.check_configuration, after="verl", slow=True),
+        CheckStep("attention", partial(_attention, launch)),
+        CheckStep("configuration", partial(probe_verl, run.check_configuration), after="verl", slow=True),
         CheckStep("gpus", _gpus, after="torch"),
-        CheckStep("model", lambda: check_model(run, model), after="configuration"),
-        CheckStep("memory", lambda: check_memory(run), after="configuration"),
+        CheckStep("model", partial(_model, run, model), after="configuration"),
+        CheckStep("memory", partial(_memory, run), after="configuration"),
         CheckStep("shared memory", _shared_memory),
         *([CheckStep("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
-        *(CheckStep(f"data {path.name}", lambda path=path: _data(path)) for path in data),
-        CheckStep("collection", lambda: _collection(options)),
-        CheckStep("judge", lambda: _judge(options)),
+        *(CheckStep(f"data {path.name}", partial(_data, path)) for path in data),
+        CheckStep("collection", partial(_collection, options)),
+        CheckStep("judge", partial(_judge, options)),
     ]
     if not data:
         yield Check("data", CheckStatus.WARNING, "No data was given.", "Add it: --data train.parquet")
@@ -91,12 +89,9 @@ def _package(name: str) -> Check:
 def _names() -> Check:
     """Check that the agent loops, the trainer and the reward manager are registered in verl."""
     if absent := unknown_names():
-        off = os.environ.get("VERL_USE_EXTERNAL_PLUGINS")
-        hint = (
-            f"VERL_USE_EXTERNAL_PLUGINS is {off!r}: unset it."
-            if off
-            else "Install this package in verl's environment: pip install --no-deps -e ."
-        )
+        hint = "Install this package in verl's environment: pip install --no-deps -e ."
+        if off := os.environ.get("VERL_USE_EXTERNAL_PLUGINS"):
+            hint = f"VERL_USE_EXTERNAL_PLUGINS is {off!r}: unset it."
         return failed(f"verl does not know: {', '.join(absent)}.", hint)
     return ok(f"Registered: {', '.join(LOOPS)}, the trainer, the reward manager.")
 
@@ -108,9 +103,7 @@ def _engine() -> Check:
         return failed("Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
     command = [sys.executable, "-c", f"import {found}"]
     try:
-        done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, check=False, timeout=IMPORT_SECONDS
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=IMPORT_SECONDS)  # noqa: S603
     except subprocess.TimeoutExpired:
         message = f"{found} was not imported after {IMPORT_SECONDS} s."
         return failed(message, f"Try it alone: python -c 'import {found}'")
@@ -134,7 +127,7 @@ def _attention(launch: Launch) -> Check:
 def _gpus() -> Check:
     """Count the GPUs that torch sees."""
     torch: Any = importlib.import_module("torch")
-    sizes = gpu_bytes()
+    sizes = _gpu_bytes()
     if not sizes:
         hint = "Training with verl requires GPUs. Small models can be trained on a CPU: vrag train local"
         return failed(f"torch {torch.__version__} sees no GPU.", hint)
@@ -142,14 +135,14 @@ def _gpus() -> Check:
     return ok(message, details={"bytes": sizes})
 
 
-def gpu_bytes() -> list[int]:
+def _gpu_bytes() -> list[int]:
     """Return the memory of each visible GPU, in bytes."""
     torch: Any = importlib.import_module("torch")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [int(torch.cuda.get_device_properties(number).total_memory) for number in range(count)]
 
 
-def check_model(run: DryRun, given: str) -> Check:
+def _model(run: DryRun, given: str) -> Check:
     """Check that the model's folder is complete; a model on the hub is downloaded when training starts."""
     name = given or str(run.config.actor_rollout_ref.model.path)
     folder = Path(name).expanduser()
@@ -170,7 +163,7 @@ def check_model(run: DryRun, given: str) -> Check:
     return ok(f"{name}: {size / 2**30:.1f} GiB of weights.")
 
 
-def check_memory(run: DryRun) -> Check:
+def _memory(run: DryRun) -> Check:
     """Compare the memory of the GPUs with the minimum for the model."""
     name = str(run.config.actor_rollout_ref.model.path)
     counted = count_parameters(name)
@@ -179,30 +172,27 @@ def check_memory(run: DryRun) -> Check:
     least = least_memory(run.config, *counted)
     needed = f"{least.bytes / 2**30:.1f} GiB per GPU are required, plus activations"
     details = {"training": least.training, "rollouts": least.rollouts, "parameters": counted[0]}
-    sizes = gpu_bytes() if installed("torch") else []
+    sizes = _gpu_bytes() if installed("torch") else []
     if not sizes:
         return skipped(f"{needed}; there is no GPU.", details=details)
     message = f"{needed}; the smallest GPU has {min(sizes) / 2**30:.1f} GiB."
     if min(sizes) < least.bytes:
         hint = "Use more GPUs (trainer.n_gpus_per_node), a smaller model, or LoRA: vrag train verl lora_24gb"
         return failed(message, hint, details)
-    status = CheckStatus.OK if min(sizes) >= MARGIN * least.bytes else CheckStatus.WARNING
-    hint = (
-        ""
-        if status is CheckStatus.OK
-        else "If memory runs out: a smaller data.max_response_length, offloading, or more GPUs."
-    )
-    return Check("", status, message, hint, details)
+    if min(sizes) < MARGIN * least.bytes:
+        hint = "If memory runs out: a smaller data.max_response_length, offloading, or more GPUs."
+        return warning(message, hint, details)
+    return ok(message, details=details)
 
 
 def _shared_memory() -> Check:
-    """Check the free space in /dev/shm."""
+    """Check the free space in /dev/shm, for Ray's objects and NCCL's buffers; containers have 64 MiB."""
     place = Path("/dev/shm")  # noqa: S108 - where Ray and NCCL put theirs
     if not place.is_dir():
         return skipped(f"{place} does not exist on this system.")
     free = shutil.disk_usage(place).free
     message = f"{free / 2**30:.1f} GiB are free in {place}."
-    if free < SHARED_MEMORY_BYTES:
+    if free < 8 * 2**30:
         return warning(message, "In a container, increase it: docker run --shm-size=32g")
     return ok(message)
 
@@ -212,10 +202,9 @@ def _ray() -> Check:
     address = os.environ["RAY_ADDRESS"]
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
-        message = f"RAY_ADDRESS is {address}: the cluster is looked up when training starts."
-        return skipped(message)
+        return skipped(f"RAY_ADDRESS is {address}: the cluster is looked up when training starts.")
     try:
-        with socket.create_connection((host, int(port)), timeout=REACH_SECONDS):
+        with socket.create_connection((host, int(port)), timeout=10):
             return ok(f"{address} listens.")
     except OSError as error:
         message = f"The Ray cluster {address} (RAY_ADDRESS) cannot be reached: {error}."

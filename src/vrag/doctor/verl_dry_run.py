@@ -13,8 +13,8 @@ import contextlib
 import importlib
 import math
 import sys
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, skipped, warning
@@ -47,9 +47,7 @@ MODEL_HINT = "Name the folder of a checkpoint: --model PATH"
 def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
     """Take the steps of a run, up to the first call of CUDA.
 
-    Args:
-        launch: The run.
-        seconds: Time limit of a step; ten times as long for those that import or read a lot.
+    `seconds` is the time limit of a step; those that import or read a lot have ten times as long.
     """
     run = DryRun(launch)
     steps = [
@@ -64,23 +62,20 @@ def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
         CheckStep("engine", run.check_engine, after="configuration", slow=True),
         CheckStep("gpus", run.check_gpus, after="network", slow=True),
     ]
-    yield from examine_steps(steps, seconds)
+    yield from examine_steps(
+        [replace(step, probe=partial(probe_verl, step.probe)) for step in steps], seconds
+    )
 
 
-def _step(check: Callable[[DryRun], Check]) -> Callable[[DryRun], Check]:
-    """Turn a method into a step: verl prints to standard error, and its exceptions become failed checks."""
-
-    @wraps(check)
-    def checked(run: DryRun) -> Check:
-        with contextlib.redirect_stdout(sys.stderr):
-            try:
-                return check(run)
-            except VragError:
-                raise
-            except Exception as error:  # noqa: BLE001 - verl raises whatever it likes
-                return failed(_first_line(error))
-
-    return checked
+def probe_verl(check: Callable[[], Check]) -> Check:
+    """Run a check in verl, which prints to standard error; its exceptions become failed checks."""
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            return check()
+        except VragError:
+            raise
+        except Exception as error:  # noqa: BLE001 - verl raises whatever it likes
+            return failed(_first_line(error))
 
 
 class FirstRequest:
@@ -120,7 +115,6 @@ class DryRun:
     rollout: PreparedRollout | None = None
     request: FirstRequest = field(default_factory=FirstRequest)
 
-    @_step
     def check_configuration(self) -> Check:
         """Compose the configuration and validate it, with verl and with the options of vrag."""
         config = self.launch.compose()
@@ -144,7 +138,6 @@ class DryRun:
         )
         return ok(message, details={"settings": list(self.launch.settings)})
 
-    @_step
     def check_model(self) -> Check:
         """Open tokenizer, processor and configuration of the model as verl does."""
         convert = library("verl.utils.config").omega_conf_to_dataclass
@@ -152,11 +145,8 @@ class DryRun:
         processor = self.model.processor
         if processor is None:
             raise TrainingError(f"{self.model.path} has no image processor.", MODEL_HINT)
-        kind = self.model.hf_config.model_type
-        message = f"{self.model.path}: {kind}, {type(processor).__name__}."
-        return ok(message)
+        return ok(f"{self.model.path}: {self.model.hf_config.model_type}, {type(processor).__name__}.")
 
-    @_step
     def check_network(self) -> Check:
         """Build the network without weights and let verl patch it, to see whether its attention can run."""
         torch = library("torch")
@@ -169,7 +159,6 @@ class DryRun:
         used = network.config._attn_implementation  # noqa: SLF001 - transformers has no other name for it
         return ok(f"{type(network).__name__}, {count:,} weights, attention {used}.")
 
-    @_step
     def check_data(self) -> Check:
         """Make the registered trainer and let it open tokenizer and data sets."""
         trainers = library("verl.trainer.ppo.v1")
@@ -179,17 +168,11 @@ class DryRun:
         self.trainer = trainer
         asked, known = self.config.data.train_batch_size, len(trainer.train_dataset)
         if known < asked:
-            raise TrainingError(
-                f"A step needs {asked} questions, but the data has {known}.",
-                _smaller_step(self.config, known),
-            )
-        message = (
-            f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; "
-            f"{trainer.total_training_steps:,} steps of {type(trainer).__name__}."
-        )
-        return ok(message)
+            message = f"A step needs {asked} questions, but the data has {known}."
+            raise TrainingError(message, _smaller_step(self.config, known))
+        steps = f"{trainer.total_training_steps:,} steps of {type(trainer).__name__}"
+        return ok(f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; {steps}.")
 
-    @_step
     def check_loop(self) -> Check:
         """Have verl make the registered agent loop, and prepare a rollout of the first question."""
         place = library("verl.experimental.agent_loop.agent_loop")
@@ -204,13 +187,12 @@ class DryRun:
             dataset_cls=type(self.trainer.train_dataset),
             data_config=place.DictConfigWrap(self.config.data),
         )
-        self.rollout = prepare_rollout(loop, self._sampling(), self.trainer.train_dataset[0])
-        banned = len(self.rollout.template.banned)
-        profile = self.rollout.profile.name
-        message = f"{name}, profile {profile}; {banned} tokens of vision and turns are never sampled."
-        return ok(message)
+        options = self.config.actor_rollout_ref.rollout  # read as verl's worker of agent loops reads them
+        sampling = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.top_k}
+        self.rollout = prepare_rollout(loop, sampling, self.trainer.train_dataset[0])
+        banned, profile = len(self.rollout.template.banned), self.rollout.profile.name
+        return ok(f"{name}, profile {profile}; {banned} tokens of vision and turns are never sampled.")
 
-    @_step
     def check_search(self) -> Check:
         """Search for the first question."""
         assert self.rollout is not None
@@ -218,7 +200,6 @@ class DryRun:
         [hits] = open_searcher(options).search([Query(text=question)], 3)
         return ok(f"{options.searcher or options.search_url}: {len(hits)} hits of at most 3.")
 
-    @_step
     def check_prompt(self) -> Check:
         """Run the agent until it asks the inference server."""
         assert self.rollout is not None
@@ -231,7 +212,6 @@ class DryRun:
         message = f"The first has {length:,} tokens of at most {most:,}: {made.attempt.case.query}"
         return ok(message, details={"sampling": self.request.sampling_params})
 
-    @_step
     def check_reward(self) -> Check:
         """Make the scorer of rollouts and find the registered reward manager."""
         options = options_of(self.config)
@@ -241,7 +221,6 @@ class DryRun:
         judge = options.judge.model if options.judge.kind == "endpoint" else "rules"
         return ok(f"{type(scorer).__name__}, judged by {judge}; {manager.__name__}.")
 
-    @_step
     def check_engine(self) -> Check:
         """Import the module of verl that serves rollouts, and the inference engine with it."""
         name = str(self.config.actor_rollout_ref.rollout.name)
@@ -251,7 +230,6 @@ class DryRun:
         version = getattr(importlib.import_module(name), "__version__", "")
         return ok(f"{name} {version} can be imported by verl.")
 
-    @_step
     def check_gpus(self) -> Check:
         """Take a GPU as each worker does, the first call of CUDA, and make the training engine."""
         torch = library("torch")
@@ -266,11 +244,6 @@ class DryRun:
             hint = f"Use fewer: trainer.n_gpus_per_node={count}; also adapt actor_rollout_ref.rollout."
             return failed(f"{count} GPUs are visible, but {wanted} are configured.", hint)
         return ok(f"{kind} on {count} GPUs: everything is ready to start.")
-
-    def _sampling(self) -> dict[str, Any]:
-        """Return the sampling parameters, as verl's agent loop worker reads them from the configuration."""
-        rollout = self.config.actor_rollout_ref.rollout
-        return {"temperature": rollout.temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
 
 
 def _build_engine(config: Any, model: Any) -> str:  # noqa: ANN401

@@ -36,8 +36,6 @@ SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that no known family resizes, with 28 and with 32 pixels per visual token."""
 RED = re.compile(r"\b(red|crimson|scarlet)\b|红|紅", re.IGNORECASE)
 """Names of the color of the blank pictures."""
-RED_RGB = (214, 28, 28)
-COLOR_QUESTION = "Which color is this? Answer with one word."
 MAX_QUOTE_CHARS, MAX_EXAMPLE_CHARS = 60, 120
 
 _SOURCES = {
@@ -53,12 +51,12 @@ def _ask_colors(policy: Policy, questions: Sequence[Sequence[Size]]) -> list[Rep
     """Ask for the color of red pictures of these sizes, one question after the other."""
     from PIL import Image
 
+    question = "Which color is this? Answer with one word."
+
     async def ask_all() -> list[Reply]:
         try:
-            return [
-                await ask(policy, (Image.new("RGB", size, RED_RGB) for size in sizes), COLOR_QUESTION)
-                for sizes in questions
-            ]
+            pictures = ([Image.new("RGB", size, (214, 28, 28)) for size in sizes] for sizes in questions)
+            return [await ask(policy, images, question) for images in pictures]
         finally:
             await policy.aclose()
 
@@ -126,15 +124,13 @@ def check_picture_cost(policy: Policy, profile: Profile, *, coords: bool = False
     if abs(actual - expected) <= SLACK_TOKENS:
         return ok(message, details=details | {"factor": profile.factor})
     factor = factor_of(known)
-    names = [other.name for other in PROFILES.values() if other.factor == factor]
-    if names:
+    hint = (
+        "No known family has this cost: the server shrinks pictures, or its model is of another kind. "
+        "Budgets of visual tokens will be wrong."
+    )
+    if names := [other.name for other in PROFILES.values() if other.factor == factor]:
         source = "the next check" if coords else "`--coords`"
         hint = f"Matching profiles: {', '.join(names)}; {source} tells which one. Then set VRAG_PROFILE."
-    else:
-        hint = (
-            "No known family has this cost: the server shrinks pictures, or its model is of another kind. "
-            "Budgets of visual tokens will be wrong."
-        )
     return warning(message, hint, details | {"factor": factor})
 
 

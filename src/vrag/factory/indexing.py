@@ -179,8 +179,8 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
             if report.origins[name] == "flag":  # it would have no effect
                 raise EmbedError(
                     f"The collection has no vectors, so {name} ({flag}) has no effect.",
-                    "Leave it out, or create a collection with vectors: name another collection (--collection) "
-                    "and an embedder (--embedder).",
+                    "Leave it out, or create a collection with vectors: name another collection "
+                    "(--collection) and an embedder (--embedder).",
                 )
     elif embedder_record.imported:
         collection.header.check_embedder(None)  # says what to do, before a model is loaded

@@ -25,17 +25,17 @@ from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
 from vrag.server.http.background import ItemThreadPool, wait_for_client
-from vrag.server.http.errors import Responses, responses
+from vrag.server.http.errors import responses
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
-from vrag.server.logs import RequestLines, RunLines
+from vrag.server.logs import RequestMiddleware, RunLines
 from vrag.server.mcp import McpTools, McpTransport
-from vrag.server.metrics import CONTENT_TYPE, MetricsMiddleware, RunCounter, ServerMetrics
+from vrag.server.metrics import CONTENT_TYPE, RunCounter, ServerMetrics
 from vrag.server.openai.errors import ErrorShape
 from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
 from vrag.server.runs.routes import run_routes
-from vrag.server.runs.run_manager import RunManager, RunManagerOptions
+from vrag.server.runs.run_manager import RunManager
 from vrag.server.search import Batcher, search_body, search_routes
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ SHELL_POLICY = (
 """The page may load its own files, use its own server, and nothing else."""
 _STATIC_HEADERS = {"Content-Security-Policy": SHELL_POLICY, "Cache-Control": "no-cache"}
 """A browser asks each time whether its copy is current: after an upgrade none is of the former version."""
-_COUNTERS: Responses = {200: {"content": {"text/plain": {}}, "description": "Counters."}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +78,11 @@ def create_app(
     corpora: Sequence[str] = (),
     service: Service | None = None,
 ) -> FastAPI:
-    """Build an application over a searcher. One event loop for each application.
+    """Build an application over a searcher, for one event loop.
 
-    Args:
-        searcher: Searches in one thread and returns items in some others.
-        options: Limits and access.
-        files: The files of its items; by default only what the searcher returns.
-        naming: Makes the `file_path` of an item.
-        corpora: The names that `search_corpus` may have.
-        service: Agents and collections; None for search alone.
+    The searcher searches in one thread and returns items in some others. `files` are the files of its items,
+    by default only what it returns; `naming` makes the `file_path` of an item; `corpora` are the names that
+    `search_corpus` may have. Without `service`, agents and collections, the application only searches.
     """
     options = options or ServerOptions()
     metrics = ServerMetrics()
@@ -123,8 +118,7 @@ def create_app(
         lifespans += _add_service(app, service, searcher, item_threads, options, metrics)
     app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=options.token is not None)
     add_access_checks(app, options, metrics, sessions)
-    app.add_middleware(MetricsMiddleware, metrics=metrics)
-    app.add_middleware(RequestLines)
+    app.add_middleware(RequestMiddleware, metrics=metrics)
     app.add_middleware(ErrorShape)  # the last added stands first
     return app
 
@@ -138,11 +132,8 @@ def _add_service(
     metrics: ServerMetrics,
 ) -> list[Lifespan]:
     """Add runs, collections, the OpenAI and MCP interfaces and the page; return their lifespans."""
-    runs = RunManager(
-        service.answering,
-        RunManagerOptions(runs=options.runs, client_runs=options.client_runs),
-        (RunCounter(metrics), RunLines(), *service.observers),
-    )
+    observers = (RunCounter(metrics), RunLines(), *service.observers)
+    runs = RunManager(service.answering, options, observers)
     collections = CollectionService(service.collections, options, metrics=metrics)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
     app.include_router(run_routes(runs, metrics))
@@ -204,7 +195,7 @@ def status_routes(
         "/metrics",
         summary="Counters for Prometheus",
         response_class=Response,
-        responses=_COUNTERS | responses(408, 413),
+        responses={200: {"content": {"text/plain": {}}, "description": "Counters."}} | responses(408, 413),
     )
     async def counters() -> Response:
         """Counts and durations of requests, batches and queues."""

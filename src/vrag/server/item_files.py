@@ -30,7 +30,6 @@ _COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _SINGLE_PAGE_SUFFIXES = frozenset(SUFFIXES) - {".tif", ".tiff"}
 """Suffixes of pictures that are one page."""
-_MAX_STEM_BYTES = 200
 _MAX_KNOWN_LINKS = 50_000
 _MAX_KNOWN_ITEMS = 5000
 """Items whose details are remembered. What an id means never changes: it is a hash of content."""
@@ -200,7 +199,7 @@ def _ensure_link(link: Path, target: Path) -> bool:
 
 def _shorten(stem: str) -> str:
     """Cut a name to a length that file systems accept."""
-    return stem.encode("utf-8", "replace")[:_MAX_STEM_BYTES].decode("utf-8", "ignore") or "_"
+    return stem.encode("utf-8", "replace")[:200].decode("utf-8", "ignore") or "_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +253,15 @@ def search_response_json(results: Sequence[Sequence[DetailedHit]]) -> dict[str, 
     By hand, in the form that `vrag.search.schema` describes and tests hold it to: to validate one's own
     output takes longer than to make it.
     """
-    return {
-        "results": [
-            {
-                "score": [shown.hit.score for shown in hits],
-                "indice": [shown.hit.row for shown in hits],
-                "data": [_entry(shown) for shown in hits],
-            }
-            for hits in results
-        ]
-    }
+    lists = (
+        {
+            "score": [shown.hit.score for shown in hits],
+            "indice": [shown.hit.row for shown in hits],
+            "data": [_entry(shown) for shown in hits],
+        }
+        for hits in results
+    )
+    return {"results": list(lists)}
 
 
 def image_file_json(results: Sequence[Sequence[DetailedHit]]) -> list[list[dict[str, Any]]]:

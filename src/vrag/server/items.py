@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, from a search.")]
 MaxPixels = Annotated[
-    int | None,
-    Query(ge=1, le=1_000_000_000, description="Maximum number of pixels; all if absent."),
+    int | None, Query(ge=1, le=1_000_000_000, description="Maximum number of pixels; all if absent.")
 ]
 IfNoneMatch = Annotated[str | None, Header(max_length=1000)]
 _NO_ITEM = "Search again: a document that was changed or deleted takes its items with it."
@@ -53,11 +52,9 @@ _CLIP: Responses = {
     206: {"content": _CLIP_CONTENT, "description": "The requested part."},
 }
 _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
-_CHUNK_BYTES = 256 * 1024
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 JPEG, PNG = "image/jpeg", "image/png"
 _DAMAGED = "Where the server runs: vrag index verify --repair"
-_JPEG_QUALITY = 90
 _ENCODING_VERSION = b"1"
 """Changes when the same picture would be drawn or written otherwise: part of every ETag."""
 
@@ -203,7 +200,7 @@ def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
 
     def chunks(left: int) -> Generator[bytes]:
         with file:
-            while left > 0 and (chunk := file.read(min(_CHUNK_BYTES, left))):
+            while left > 0 and (chunk := file.read(min(256 * 1024, left))):
                 left -= len(chunk)
                 yield chunk
 
@@ -339,7 +336,7 @@ def _encode(image: Image, media_type: str) -> bytes:
     if media_type == PNG:
         image.save(buffer, "PNG", compress_level=1)
     else:
-        image.save(buffer, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+        image.save(buffer, "JPEG", quality=90, subsampling=0)
     return buffer.getvalue()
 
 

@@ -6,6 +6,7 @@ no question and no text of a document. Whatever a name holds, it stays within it
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -19,10 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 from vrag.agent.events import Event, RunFailed, RunStarted, ThoughtDelta
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SettingsError, VragError
-from vrag.server.metrics import CLIENT_LEFT_STATUS, route_template
+from vrag.server.http.errors import internal_error_response, problem_response
+from vrag.server.metrics import CLIENT_LEFT_STATUS, route_template, with_security_headers
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from vrag.server.metrics import ServerMetrics
 
 
 Style: TypeAlias = Literal["auto", "json", "text"]
@@ -54,13 +58,8 @@ _request_id: ContextVar[str] = ContextVar("request", default="")
 def configure_logs(style: Style = "auto", level: str = "info", stream: TextIO | None = None) -> None:
     """Configure this process to write its log as lines, in place of whatever was configured.
 
-    Args:
-        style: `json`, `text`, or `auto`: text on a terminal, else JSON.
-        level: `debug`, `info`, `warning` or `error`, for vrag's own messages. Libraries log from warning on.
-        stream: The destination; standard error by default.
-
-    Raises:
-        SettingsError: If there is no such level.
+    The style `auto` is text on a terminal, else JSON. `level` is for vrag's own messages (`SettingsError` if
+    there is none of the name); libraries log from warning on. The default of `stream` is standard error.
     """
     number = LEVELS.get(level.casefold())
     if number is None:
@@ -75,15 +74,17 @@ def configure_logs(style: Style = "auto", level: str = "info", stream: TextIO | 
     logging.captureWarnings(capture=True)
 
 
-class RequestLines:
-    """Middleware that gives each request an id and logs a line when it is answered. Stands first.
+class RequestMiddleware:
+    """Gives each request an id and security headers, counts it, and logs a line when it is answered.
 
     A client may send the id itself as `X-Request-ID` (letters, digits, `.`, `_`, `-`, 64 at most); it is
-    sent back. Clients are told apart by a hash that means nothing to another process.
+    sent back. Unexpected errors are answered without their details. Clients are told apart by a hash that
+    means nothing to another process.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app = app
+        self._metrics = metrics
         self._salt = secrets.token_bytes(16)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,32 +94,44 @@ class RequestLines:
             return
         ids = [value for name, value in scope["headers"] if name == REQUEST_ID_HEADER]
         usable = len(ids) == 1 and _REQUEST_ID.fullmatch(ids[0])
-        request_id = ids[0].decode() if usable else secrets.token_hex(8)
+        request_id = ids[0] if usable else secrets.token_hex(8).encode()
         started, status = time.perf_counter(), 0
+        state = scope.setdefault("state", {})
 
-        async def send_with_id(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message.get("headers", ()), (REQUEST_ID_HEADER, request_id.encode())]
-                message = {**message, "headers": headers}
+                headers = with_security_headers(message.get("headers", ()))
+                types = [value for name, value in headers if name.lower() == b"content-type"]
+                state["streams"] = any(value.startswith(b"text/event-stream") for value in types)
+                message = {**message, "headers": [(REQUEST_ID_HEADER, request_id), *headers]}
             await send(message)
 
-        token = _request_id.set(request_id)
+        token = _request_id.set(request_id.decode())
         try:
-            await self._app(scope, receive, send_with_id)
+            await self._app(scope, receive, send_with_headers)
+        except Exception as error:  # noqa: BLE001 - logged with its trace
+            response = internal_error_response(error, f"{scope['method']} {scope['path'][:200]!r}")
+            if not status:
+                await response(scope, receive, send_with_headers)
+        except asyncio.CancelledError:  # of requests that outlasted the time to shut down
+            if not status:
+                response = problem_response(503, "The server is shutting down.", "Try again later.")
+                await response(scope, receive, send_with_headers)
         finally:
-            self._log(scope, status or CLIENT_LEFT_STATUS, time.perf_counter() - started)
+            self._record(scope, status or CLIENT_LEFT_STATUS, time.perf_counter() - started)
             _request_id.reset(token)
 
-    def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        route = route_template(scope)
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count an answered request and log its line."""
+        route, state = route_template(scope), scope["state"]
+        self._metrics.answered(route, scope["method"], status, None if state.get("streams") else seconds)
         level = logging.DEBUG if route in _QUIET_ROUTES else logging.INFO
         if not requests.isEnabledFor(level):
             return
         parameters: dict[str, Any] = scope.get("path_params") or {}
         run = str(next(iter(parameters.values()), "")) if route.startswith("/runs/{") else ""
-        state: dict[str, Any] = scope.get("state") or {}
         address: tuple[str, int] = scope.get("client") or ("", 0)
         client = str(state.get("client") or address[0])  # `AuthMiddleware` sees past proxies
         client_hash = hashlib.blake2s(client.encode(), key=self._salt, digest_size=4).hexdigest()

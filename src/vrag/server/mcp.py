@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.routing import Route
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed
@@ -18,7 +18,7 @@ from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.text_format import OFFLINE, QUOTED, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
-from vrag.server.http.errors import Refusal, problem_response
+from vrag.server.http.errors import FrozenModel, Refusal, problem_response
 from vrag.server.items import cropped_picture
 from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.schema import MAX_QUESTION_CHARS, MAX_STEPS, RUN_ID, RunRequest, Thinking
@@ -49,11 +49,7 @@ Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Pixels = Annotated[int, Field(ge=1024, le=MAX_PIXELS)]
 
 
-class _Arguments(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SearchArguments(_Arguments):
+class SearchArguments(FrozenModel):
     """Arguments of `search`."""
 
     query: Annotated[str, StringConstraints(max_length=8192, pattern=NOT_BLANK)] = Field(
@@ -65,14 +61,14 @@ class SearchArguments(_Arguments):
     )
 
 
-class LookArguments(_Arguments):
+class LookArguments(FrozenModel):
     """Arguments of `look`."""
 
     item: ItemId = Field(description="Id of an item, from search.")
     max_pixels: Pixels = Field(default=DEFAULT_PIXELS, description="Maximum number of pixels.")
 
 
-class CropArguments(_Arguments):
+class CropArguments(FrozenModel):
     """Arguments of `crop`."""
 
     item: ItemId = Field(description="Id of an item, from search.")
@@ -84,7 +80,7 @@ class CropArguments(_Arguments):
     max_pixels: Pixels = Field(default=DEFAULT_PIXELS, description="Maximum number of pixels.")
 
 
-class AskArguments(_Arguments):
+class AskArguments(FrozenModel):
     """Arguments of `ask`."""
 
     question: Annotated[str, StringConstraints(max_length=MAX_QUESTION_CHARS, pattern=NOT_BLANK)] = Field(

@@ -1,28 +1,22 @@
-"""Prometheus metrics, one registry for each application, and the middleware around every response."""
+"""Prometheus metrics, one registry for each application, and the security headers of every response."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, RunStarted, UsageReported
-from vrag.server.http.errors import internal_error_response, problem_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
+    from starlette.types import Scope
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 CLIENT_LEFT_STATUS = 499
 """Status of a request whose client left before the response."""
-NO_ROUTE = "none"
-"""Route of a request that reached none: refused before, or for an unknown path."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _QUERIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _RUN_SECONDS = (0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
@@ -144,52 +138,8 @@ def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[
     return [*present, *((name, value) for name, value in wanted if name not in values)]
 
 
-class MetricsMiddleware:
-    """Counts every request, adds security headers, and answers unexpected errors without their details."""
-
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = time.perf_counter()
-        status = 0
-        state = scope.setdefault("state", {})
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = with_security_headers(message.get("headers", ()))
-                state["streams"] = any(
-                    name.lower() == b"content-type" and value.startswith(b"text/event-stream")
-                    for name, value in headers
-                )
-                message = {**message, "headers": headers}
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_with_headers)
-        except Exception as error:  # noqa: BLE001 - logged with its trace
-            response = internal_error_response(error, f"{scope['method']} {scope['path'][:200]!r}")
-            if not status:
-                await response(scope, receive, send_with_headers)
-        except asyncio.CancelledError:  # of requests that outlasted the time to shut down
-            if not status:
-                response = problem_response(503, "The server is shutting down.", "Try again later.")
-                await response(scope, receive, send_with_headers)
-        finally:
-            seconds = None if state.get("streams") else time.perf_counter() - started
-            route = route_template(scope)
-            self._metrics.answered(route, scope["method"], status or CLIENT_LEFT_STATUS, seconds)
-
-
 def route_template(scope: Scope) -> str:
-    """Return the template of the route that handled a request, once it was answered; `none` if none did.
+    """Return the template of the route that handled a request, or `none`, once it was answered.
 
     FastAPI notes its own routes in the scope. Those of Starlette, such as mounted files, are looked up in the
     application's list: `/static/{path}`. The path itself is never used: clients choose it.
@@ -200,4 +150,4 @@ def route_template(scope: Scope) -> str:
             if (getattr(known, "endpoint", None) or getattr(known, "app", None)) is endpoint:
                 route = known
                 break
-    return str(getattr(route, "path_format", NO_ROUTE))
+    return str(getattr(route, "path_format", "none"))

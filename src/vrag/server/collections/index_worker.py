@@ -73,9 +73,7 @@ class IndexWorker:
     `ended` is called with the final state of each upload.
     """
 
-    def __init__(
-        self, open_collection: OpenCollection, ended: Callable[[str], None] = lambda _: None
-    ) -> None:
+    def __init__(self, open_collection: OpenCollection, ended: Callable[[str], None]) -> None:
         assert open_collection.producer is not None
         self.open_collection = open_collection
         self._ended = ended
@@ -90,9 +88,8 @@ class IndexWorker:
         self._pause = 0.0
         self._not_before = 0.0
         self._batches = 0
-        self._thread = threading.Thread(
-            target=self._run, name=f"vrag-index-{open_collection.name}", daemon=True
-        )
+        name = f"vrag-index-{open_collection.name}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -182,22 +179,18 @@ class IndexWorker:
                 task = self._tasks.popleft() if self._tasks else None
             if task is not None:
                 complete_future(*task)
-            else:
-                self._try(self._index if self._is_recovered else self._recover)
-
-    def _try(self, work: Callable[[], None]) -> None:
-        """Do some work; postpone it while another process writes."""
-        try:
-            work()
-            self._pause = 0.0
-        except _Interrupted:
-            pass
-        except CollectionBusy:
-            self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
-            self._not_before = time.monotonic() + self._pause
-        except BaseException:
-            log.exception("The uploads of %s cannot be read.", self.open_collection.name)
-            self._is_recovered = True  # later uploads are indexed nevertheless
+                continue
+            try:
+                (self._index if self._is_recovered else self._recover)()
+                self._pause = 0.0
+            except _Interrupted:
+                pass
+            except CollectionBusy:
+                self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
+                self._not_before = time.monotonic() + self._pause
+            except BaseException:
+                log.exception("The uploads of %s cannot be read.", self.open_collection.name)
+                self._is_recovered = True  # later uploads are indexed nevertheless
 
     def _index(self) -> None:
         """Index the next files in the queue; they stay there if another process writes, or a task waits."""

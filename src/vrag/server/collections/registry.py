@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Protocol
 
@@ -20,7 +20,6 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 DOCUMENT_PATTERN = r"^[0-9a-f]{64}$"
 """Ids of documents: SHA-256 of their bytes."""
 JOB_PATTERN = r"^[0-9a-f]{16}$"
-_MAX_COUNTS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,21 +85,12 @@ class CollectionCounts(NamedTuple):
 def count_collection(collection: Collection) -> CollectionCounts:
     """Count what a collection holds (`CollectionError` if it is gone); cached until its manifest changes."""
     collection.check_present()
-    return _count(_ManifestVersion(id(collection), collection.file_table.version, collection))
+    return _count(collection, collection.file_table.version)
 
 
-@dataclass(frozen=True, slots=True)
-class _ManifestVersion:
-    """A version of the manifest of an open collection; one made again in its place is another one."""
-
-    opened: int
-    version: int
-    collection: Collection = field(compare=False)
-
-
-@lru_cache(_MAX_COUNTS)
-def _count(version: _ManifestVersion) -> CollectionCounts:
-    rows = version.collection.file_table.read(["id", "status", "rows"]).data.to_pylist()
+@lru_cache(64)
+def _count(collection: Collection, _version: int) -> CollectionCounts:  # a collection is equal to itself only
+    rows = collection.file_table.read(["id", "status", "rows"]).data.to_pylist()
     served = {row["id"]: row["rows"] for row in rows if DocumentStatus(row["status"]).served}
     return CollectionCounts(len(served), sum(served.values()))
 

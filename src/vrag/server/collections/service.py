@@ -45,15 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
-_UPLOAD_THREADS = 4
-"""Threads that store uploads: they wait for disks, not processors."""
 _PART_COLUMNS = ("id", "kind", "ordinal", "width", "height", "clip_start", "clip_end")
-_SEE_COLLECTIONS = "GET /collections lists the collections."
-_NAMED = (
-    "It was named when the server was started: only collections created through the server can be deleted."
-)
-_UNREADABLE = "It cannot be read at the moment: the server's log has the reason."
-_GONE = "Its folder does not exist any more: it was moved or deleted, or its disk is not mounted."
+_NAMED = "It was named when the server started: only collections created through the server can be deleted."
 
 
 class CollectionService:
@@ -73,7 +66,7 @@ class CollectionService:
         self._options = options
         self._limits = limits or UploadLimits()
         self._ended: Callable[[str], None] = metrics.upload_ended if metrics else lambda _: None
-        self._threads = Threads(_UPLOAD_THREADS, "vrag-uploads")
+        self._threads = Threads(4, "vrag-uploads")  # they wait for disks, not processors
         self._workers: dict[str, IndexWorker] = {}
         self._lock = threading.Lock()
 
@@ -170,11 +163,8 @@ class CollectionService:
         """Delete a collection that was made by `create`, with all that is in it; others are refused (409)."""
         open_collection = self._find_collection(name)
         if not open_collection.removable:
-            raise Refusal(
-                409,
-                f"The collection {name} cannot be deleted through the server.",
-                open_collection.reason or _NAMED,
-            )
+            message = f"The collection {name} cannot be deleted through the server."
+            raise Refusal(409, message, open_collection.reason or _NAMED)
         await self._change(partial(self._drop, open_collection))
 
     def jobs(self, name: str) -> Jobs:
@@ -240,9 +230,8 @@ class CollectionService:
             dropped.result(self._limits.stop_seconds)
         except TimeoutError:
             if dropped.cancel():
-                raise CollectionBusy(
-                    "A document is being indexed at the moment.", "Try again in a minute."
-                ) from None
+                message = "A document is being indexed at the moment."
+                raise CollectionBusy(message, "Try again in a minute.") from None
             dropped.result()
         with self._lock:
             if self._workers.get(open_collection.name) is worker:
@@ -251,13 +240,12 @@ class CollectionService:
     def _start_worker(self, open_collection: OpenCollection) -> IndexWorker:
         """Return the worker of a collection; a new one if a new collection has the name of a deleted one."""
         with self._lock:
-            known = self._workers.get(open_collection.name)
-            if known is not None and known.open_collection.collection is open_collection.collection:
-                return known
-            if known is not None:
-                known.stop()
-            self._workers[open_collection.name] = IndexWorker(open_collection, self._ended)
-            return self._workers[open_collection.name]
+            worker = self._workers.get(open_collection.name)
+            if worker is None or worker.open_collection.collection is not open_collection.collection:
+                if worker is not None:
+                    worker.stop()
+                worker = self._workers[open_collection.name] = IndexWorker(open_collection, self._ended)
+            return worker
 
     def _check_present(self) -> None:
         if self._collections.absent:
@@ -268,14 +256,13 @@ class CollectionService:
         for open_collection in self._collections.open_collections:
             if open_collection.name == name:
                 return open_collection
-        raise Refusal(404, "There is no such collection.", _SEE_COLLECTIONS)
+        raise Refusal(404, "There is no such collection.", "GET /collections lists the collections.")
 
     def _writable(self, name: str) -> OpenCollection:
         open_collection = self._find_collection(name)
         if not open_collection.writable:
-            raise Refusal(
-                409, f"The collection {name} does not accept documents here.", open_collection.reason
-            )
+            message = f"The collection {name} does not accept documents here."
+            raise Refusal(409, message, open_collection.reason)
         return open_collection
 
 
@@ -286,7 +273,9 @@ def _info(open_collection: OpenCollection) -> CollectionInfo:
     except CollectionError as error:
         log.warning("The collection %s cannot be read: %s", open_collection.name, error)
         counts = CollectionCounts()
-        fault = _UNREADABLE if open_collection.collection.directory.is_dir() else _GONE
+        fault = "Its folder does not exist any more: it was moved or deleted, or its disk is not mounted."
+        if open_collection.collection.directory.is_dir():
+            fault = "It cannot be read at the moment: the server's log has the reason."
     mark = open_collection.collection.header.embedder
     return CollectionInfo(
         name=open_collection.name,
@@ -302,14 +291,12 @@ def _info(open_collection: OpenCollection) -> CollectionInfo:
 
 def _pages(open_collection: OpenCollection, id: str) -> DocumentPages | None:
     """A document with its items; None where the collection serves none of this id."""
-    columns = ["name", "status"]
-    files = open_collection.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
+    collection = open_collection.collection
+    files = collection.file_table.read(["name", "status"], f"id = {literal(id)}").data.to_pylist()
     served = sorted(row["name"] for row in files if DocumentStatus(row["status"]).served)
     if not served:
         return None
-    rows = open_collection.collection.item_table.read(
-        _PART_COLUMNS, f"document = {literal(id)}"
-    ).data.to_pylist()
+    rows = collection.item_table.read(_PART_COLUMNS, f"document = {literal(id)}").data.to_pylist()
     parts = [
         DocumentPart(start=row.pop("clip_start"), end=row.pop("clip_end"), **row)
         for row in sorted(rows, key=lambda row: row["ordinal"])

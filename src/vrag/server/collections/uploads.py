@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from vrag.atomic_io import sync
 from vrag.index.manifest import is_unchanged
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.http.errors import Refusal
@@ -41,7 +42,6 @@ REMOVED_SUFFIX = ".gone"
 _PART_SUFFIX = ".part"
 _STALE_SECONDS = 600.0
 _WRITE_BYTES = 1024 * 1024
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TIME_STEPS_NS = (1, 1000, 1_000_000, 2_000_000_000)
 """Resolutions of file times in various file systems."""
 
@@ -251,10 +251,15 @@ class IncomingUpload:
         a file has changed, and two files of one size may well be written within one tick of the clock.
         """
         with self._lock, _disk_errors():
-            _date_after(self._path, self.target)
+            with suppress(FileNotFoundError):
+                before = self.target.stat().st_mtime_ns
+                for step in _TIME_STEPS_NS:
+                    if self._path.stat().st_mtime_ns <= before:
+                        os.utime(self._path, ns=(before + step, before + step))
             self._path.replace(self.target)
             self._over = True
-            _sync(self._folder)
+            with suppress(OSError):  # where the system cannot write the names of a folder to the disk
+                sync(self._folder)
         return StoredUpload(self.target, self._hash.hexdigest(), self._size)
 
     def discard(self) -> None:
@@ -279,22 +284,10 @@ def _disk_errors() -> Generator[None]:
         hint = "GET /collections lists the collections."
         raise Refusal(404, "The collection no longer exists.", hint) from error
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise _disk_full() from error
         log.exception("An upload cannot be stored.")
         raise Refusal(503, "The file cannot be stored.", "The server's log has the reason.") from error
-
-
-def _date_after(path: Path, other: Path) -> None:
-    """Date a file after another one, if that exists."""
-    try:
-        before = other.stat().st_mtime_ns
-    except FileNotFoundError:
-        return
-    for step in _TIME_STEPS_NS:
-        if path.stat().st_mtime_ns > before:
-            return
-        os.utime(path, ns=(before + step, before + step))
 
 
 def _disk_full() -> Refusal:
@@ -304,13 +297,3 @@ def _disk_full() -> Refusal:
 def _check_head(suffix: str, head: bytes) -> None:
     if fault := fault_of_head(suffix, head):
         raise Refusal(415, fault, "Send the file unchanged, under its own name.")
-
-
-def _sync(folder: Path) -> None:
-    """Write the names in a folder to the disk, where the system supports it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -48,13 +48,8 @@ by the machine itself, the others are literal addresses. Browsers mark requests 
 `Sec-Fetch-Site`, but send it to trustworthy addresses alone, of which 0.0.0.0 is none: see `_is_program`.
 """
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, not bound
-_NO_BROWSER = "Send the request from a program, without the headers Origin and Sec-Fetch-Site."
-_OTHER_SITE = "Pages of other sites may not use this server."
-_PUBLIC_PATHS = frozenset({"/", "/favicon.ico", "/healthz", "/session"})
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]*)?")
 """A Host header as browsers send it: no user, no path."""
-_CORS_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 _CORS_REQUEST_HEADERS = (
     "authorization", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id",
 )  # fmt: skip
@@ -72,7 +67,8 @@ def is_public(path: str) -> bool:
     >>> is_public("/static/app.js"), is_public("/static/../runs"), is_public("/runs")
     (True, False, False)
     """
-    return path in _PUBLIC_PATHS or (path.startswith("/static/") and ".." not in path)
+    public = path in {"/", "/favicon.ico", "/healthz", "/session"}
+    return public or (path.startswith("/static/") and ".." not in path)
 
 
 def add_access_checks(
@@ -84,7 +80,7 @@ def add_access_checks(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=sorted(options.origins),
-            allow_methods=_CORS_METHODS,
+            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
             allow_headers=_CORS_REQUEST_HEADERS,
             expose_headers=_CORS_RESPONSE_HEADERS,
         )
@@ -144,7 +140,8 @@ class SiteMiddleware:
             return
         sites = set(headers.getlist("sec-fetch-site"))
         if sites - {"none", "same-origin"} or any(_netloc(origin) != host.casefold() for origin in origins):
-            raise Refusal(403, _OTHER_SITE, _NO_BROWSER, reason="site")
+            hint = "Send the request from a program, without the headers Origin and Sec-Fetch-Site."
+            raise Refusal(403, "Pages of other sites may not use this server.", hint, reason="site")
 
 
 class AuthMiddleware:
@@ -199,7 +196,7 @@ class AuthMiddleware:
         takes_cookie = token is None and not state.get("named_origin")
         session = self._sessions.find(scope) if takes_cookie else None
         own_page = "origin" in headers or "same-origin" in headers.getlist("sec-fetch-site")
-        if session is not None and scope["method"] not in _SAFE_METHODS and not own_page:
+        if session is not None and scope["method"] not in {"GET", "HEAD", "OPTIONS"} and not own_page:
             hint = "With a cookie, send Origin as well; programs send a token."
             raise Refusal(403, "The request does not show which page sent it.", hint, reason="site")
         known = not needed or session is not None or token is not None

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -41,12 +41,7 @@ MEANINGS = {
     504: "The request timed out.",
     507: "The server's disk is full.",
 }
-_HEADERS = {
-    401: {"WWW-Authenticate": "Bearer"},
-    429: {"Retry-After": "1"},
-    503: {"Retry-After": "1"},
-}
-_MAX_NAME_CHARS = 60
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
 _SEE_LOG = "The server's log has details under the id {}."
 _SEE_ROUTES = "GET /openapi.json describes every route."
 _ID_HINTS = {
@@ -62,7 +57,6 @@ _BODY_EXAMPLES = {
     "runs": 'Send a JSON object such as {"question": "What was the revenue in 2023?"}.',
     "collections": 'Send a JSON object such as {"name": "reports"}.',
 }
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _ROUTING_KEYS = frozenset({"type", "path", "root_path", "headers", "query_string"})
 """Keys of a scope that routes match, without what was noted about the route that was found."""
 _OTHER_TYPE = frozenset({"string_type", "list_type", "none_required"})
@@ -108,6 +102,12 @@ class Refusal(VragError):
 
 class ClientLeft(Exception):
     """The client closed its connection: nobody waits for the response."""
+
+
+class FrozenModel(BaseModel):
+    """Base of the requests and responses that have no other fields than those named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def responses(*statuses: int) -> Responses:
@@ -196,11 +196,9 @@ def _validation_response(request: Request, error: Exception) -> Response:
         names = []  # it is a position
     messages = [fault_message(fault)]
     if names and not specific:  # the value has none of the types that the field may have
-        alternatives = [
-            fault_message(other)
-            for other in faults
-            if (other["loc"][0], len(other["loc"])) == (fault["loc"][0], len(fault["loc"]))
-        ]
+        place = fault["loc"][0], len(fault["loc"])
+        same_place = (other for other in faults if (other["loc"][0], len(other["loc"])) == place)
+        alternatives = list(map(fault_message, same_place))
         messages = [alternatives[0], *(text.removeprefix("Input should be ") for text in alternatives[1:])]
     message = " or ".join(dict.fromkeys(messages))
     section = request.scope["path"].split("/")[1]
@@ -212,7 +210,7 @@ def _validation_response(request: Request, error: Exception) -> Response:
     hint = (field.description if field else None) or _SEE_ROUTES
     if name == "id":
         hint = _ID_HINTS.get(section, _SEE_ROUTES)
-    return problem_response(422, f"{name[:_MAX_NAME_CHARS]}{indices}: {message}.", hint)
+    return problem_response(422, f"{name[:60]}{indices}: {message}.", hint)
 
 
 def _http_response(request: Request, error: Exception) -> Response:
@@ -230,13 +228,10 @@ def _http_response(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if "Allow" in headers:  # each of FastAPI's routes knows of its own method alone
         scope = {name: value for name, value in request.scope.items() if name in _ROUTING_KEYS}
-        methods = [
-            method
-            for method in _METHODS
-            if any(
-                route.matches({**scope, "method": method})[0] is Match.FULL for route in request.app.routes
-            )
-        ]
+        methods: list[str] = []
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
+            matches = (route.matches({**scope, "method": method})[0] for route in request.app.routes)
+            methods += [method] if Match.FULL in matches else []
         headers["Allow"] = ", ".join(methods) or headers["Allow"]
     return problem_response(error.status_code, str(error.detail), hint, headers=headers)
 

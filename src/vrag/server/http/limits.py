@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope
 
 
-_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
-_MAX_HOPS = 32
 _MAX_VALUES = 500_000
 """Values of a JSON body, by its commas and brackets. Pictures have none of either; of millions of values each
 takes a hundred bytes and a microsecond to read, and more to say what is wrong with it."""
@@ -95,11 +93,11 @@ def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
     scheme: str = scope.get("scheme", "http")
     if address in proxies:
         scheme = (forwarded_values(b"x-forwarded-proto") or [scheme])[-1].casefold()
-        for hop in reversed(forwarded_values(b"x-forwarded-for")[-_MAX_HOPS:]):
+        for hop in reversed(forwarded_values(b"x-forwarded-for")[-32:]):
             address = normalized(hop)
             if address not in proxies:
                 break
-    forwarded = any(name in _FORWARDED for name, _ in scope["headers"])
+    forwarded = {b"forwarded", b"x-forwarded-for", b"x-real-ip"}.intersection(dict(scope["headers"]))
     return Peer(network_of(address), scheme, same_machine=is_loopback(address) and not forwarded)
 
 

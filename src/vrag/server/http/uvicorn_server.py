@@ -42,7 +42,6 @@ log = logging.getLogger("vrag.server")
 Stopping: TypeAlias = Callable[[], Awaitable[None]]
 """Finishes the work that goes on without a connection."""
 
-_BACKLOG = 2048
 _OTHER_FILES = 512
 """Open files besides connections: of collections, runs and models."""
 _MAX_HEAD_BYTES = 256 * 1024
@@ -54,7 +53,6 @@ _MIN_PROGRESS_BYTES = 16 * 1024
 _MAX_UNSENT_BYTES = 2 * _MIN_PROGRESS_BYTES
 """Bytes that the system takes before they are sent. It takes more again when half of them are, and else might
 hold megabytes whose progress cannot be seen here."""
-_POLL_SECONDS = 0.05
 _STREAM_END_SECONDS = 1.0
 """Time for streams to send their last event after their run has ended."""
 _FORCED_EXIT_SECONDS = 2.0
@@ -89,7 +87,7 @@ def listen(host: str, port: int) -> socket.socket:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            listening.listen(_BACKLOG)
+            listening.listen(2048)
         except BaseException:
             listening.close()
             raise
@@ -322,7 +320,7 @@ class GracefulServer(uvicorn.Server):
         while not (  # noqa: ASYNC110 - uvicorn shows signals in an attribute
             done() or self.force_exit or time.monotonic() > end
         ):
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(0.05)
 
     def _streams(self) -> list[GuardedProtocol]:
         return [c for c in self.server_state.connections if isinstance(c, GuardedProtocol) and c.streams]
@@ -338,13 +336,8 @@ def make_server(
 ) -> uvicorn.Server:
     """Make the server of an application; its `run` serves at a socket until `should_exit` is set.
 
-    Args:
-        app: The application.
-        options: Limits of connections, and how long to wait for runs at the end.
-        ready: Called when the server answers.
-        stopping: Awaited first when the server is to stop, while it still answers, to finish work that needs
-            no connection. Given up after `options.drain_seconds`.
-        metrics: Counts refused connections.
+    `ready` is called when the server answers. `stopping` is awaited first when it is to stop, while it still
+    answers, and given up after `options.drain_seconds`. `metrics` counts refused connections.
     """
     limits = {"options": options, "metrics": metrics, "peers": Counter[str]()}
     config = uvicorn.Config(
@@ -403,8 +396,4 @@ def raise_file_limit(wanted: int) -> None:
     if soft != unlimited and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
-        log.warning(
-            "The system allows %d open files, the server needs %d. Raise ulimit -n to accept more clients.",
-            allowed,
-            wanted,
-        )
+        log.warning("Only %d open files are allowed, of %d needed: raise ulimit -n.", allowed, wanted)

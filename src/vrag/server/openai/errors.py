@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vrag.server.http.errors import Refusal
+from vrag.server.http.errors import FrozenModel, Refusal
 
-PREFIX = "/v1/"
-"""Paths of this interface."""
 _INVALID_TYPE = "invalid_request_error"
 _TYPES: dict[int, tuple[str, str | None]] = {
     401: ("authentication_error", "invalid_api_key"),
@@ -25,14 +23,6 @@ _TYPES: dict[int, tuple[str, str | None]] = {
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
 """Type and code of an error by its status."""
-_MAX_PROBLEM_BYTES = 64 * 1024
-"""Length of a problem; a longer response is not one."""
-
-
-class FrozenModel(BaseModel):
-    """A part of a response."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ErrorDetail(FrozenModel):
@@ -91,7 +81,7 @@ class ErrorShape:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; hold back the response of a problem until it is whole."""
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
             return
         start: Message | None = None
@@ -119,7 +109,8 @@ def _is_problem(start: Message) -> bool:
     headers = MutableHeaders(raw=list(start.get("headers", ())))
     length = headers.get("content-length", "0")
     is_json = headers.get("content-type", "").startswith("application/json")
-    return start["status"] >= 400 and is_json and length.isdigit() and int(length) <= _MAX_PROBLEM_BYTES
+    is_short = length.isdigit() and int(length) <= 64 * 1024  # a longer response is no problem
+    return start["status"] >= 400 and is_json and is_short
 
 
 def _convert(status: int, body: bytes) -> tuple[int, bytes]:

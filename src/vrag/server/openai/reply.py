@@ -26,8 +26,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, citations, is_whole
 from vrag.render.markup import inline
 from vrag.render.text_format import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line, where
-from vrag.server.http.errors import Refusal
-from vrag.server.openai.errors import FrozenModel
+from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.runs.run_manager import broken_off
 
 _SOURCES = "\n\n**Sources**\n\n"

@@ -9,20 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.question import PreviousTurn
 from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
-from vrag.server.http.errors import fault_message, located_fault
-from vrag.server.openai.errors import FrozenModel, InvalidRequest
+from vrag.server.http.errors import FrozenModel, fault_message, located_fault
+from vrag.server.openai.errors import InvalidRequest
 from vrag.server.openai.reply import plain_answer
 from vrag.server.runs.schema import Capabilities, RunOptions, RunRequest, at_most
 
 OFFLINE = "offline"
 """Name of the policy without a model in this interface."""
-_MAX_NAME_CHARS = 100
-"""Characters of an unknown name that are repeated."""
 _IGNORED_ROLES = frozenset({"system", "developer"})
 """Roles whose messages are accepted and not obeyed: an agent follows its own instruction."""
 _MAX_TURNS, _MAX_PARTS = 10_000, 1000
 """Messages of a conversation, and parts of a message."""
-_NO_FETCHING = "This server fetches nothing: send the picture itself, as data:image/png;base64,…"
 
 
 class ModelCard(FrozenModel):
@@ -133,13 +130,8 @@ def find_model(name: str, offer: Capabilities) -> NamedAgent:
     """Look up a model name. Raises `InvalidRequest` if there is no model of that name (404)."""
     found = _model_names(offer).get(name)
     if found is None:
-        raise InvalidRequest(
-            f"The model {name[:_MAX_NAME_CHARS]!r} does not exist.",
-            "GET /v1/models lists those that do.",
-            param="model",
-            code="model_not_found",
-            status=404,
-        )
+        message, hint = f"The model {name[:100]!r} does not exist.", "GET /v1/models lists those that do."
+        raise InvalidRequest(message, hint, param="model", code="model_not_found", status=404)
     return found
 
 
@@ -163,7 +155,8 @@ def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuesti
     *earlier, last = conversation
     images = [part.url for part in last.parts if isinstance(part, ChatImage)]
     if any(url[:5].casefold() != "data:" for url in images):
-        raise InvalidRequest("A picture is not a data URL.", _NO_FETCHING, param="messages")
+        hint = "This server fetches nothing: send the picture itself, as data:image/png;base64,…"
+        raise InvalidRequest("A picture is not a data URL.", hint, param="messages")
     fields = {
         **request.vrag.model_dump(),
         "question": _text(last),
@@ -192,10 +185,7 @@ def _check_unsupported(request: CompletionRequest) -> None:
             request.response_format not in (None, {"type": "text"}),
             "Answers are text; no other format is supported.",
         ),
-        "logprobs": (
-            bool(request.logprobs),
-            "An answer comes from several model calls: it has no log-probabilities.",
-        ),
+        "logprobs": (bool(request.logprobs), "An answer of several model calls has no log-probabilities."),
         "modalities": (request.modalities not in (None, ["text"]), "Answers are text."),
     }
     for name, (is_set, reason) in unsupported.items():

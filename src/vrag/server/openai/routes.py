@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-_DONE = b"data: [DONE]\n\n"
-_NO_RETRY = {"x-should-retry": "false"}
-"""OpenAI's clients repeat failed requests by themselves: that would be paid for again."""
 _ANSWERS: Responses = {
     200: {
         "model": Completion,
@@ -161,7 +158,8 @@ async def _complete_response(runs: RunManager, answer: StartedAnswer, request: R
     try:
         reply = build_reply(answer.run, outline, answer.url)
     except Refusal as refusal:
-        return error_response(refusal, _NO_RETRY)
+        # OpenAI's clients repeat failed requests by themselves: that would be paid for again.
+        return error_response(refusal, {"x-should-retry": "false"})
     message = CompletionMessage(
         content=reply.content,
         annotations=reply.annotations,
@@ -225,7 +223,7 @@ async def chunk_frames(
     finally:
         if outline is None or outline.end is None:
             await runs.stop(answer.run)
-    yield _DONE
+    yield b"data: [DONE]\n\n"
 
 
 def _frame(content: Chunk | ErrorBody) -> bytes:

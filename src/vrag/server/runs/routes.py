@@ -35,10 +35,6 @@ EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
 """An exported run that is opened at the server's address may be drawn, and nothing else."""
 RunPath = Annotated[str, Path(pattern=RUN_ID, description="Id of a run.")]
 _OPTIONAL_RUN_ID = f"{RUN_ID}|^$"
-_MAX_LISTED = 200
-_MAX_EXPORTS = 2
-"""Documents that are made at one time: each keeps a processor busy, and a thread that others need."""
-_EVENT_ID = re.compile(r"[0-9]{1,9}")
 
 
 def _document(description: str, *types: str) -> Responses:
@@ -48,7 +44,7 @@ def _document(description: str, *types: str) -> Responses:
 def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: C901 - one per route
     """Build `/options`, `/runs` and what belongs to a run, `/reports`."""
     router = APIRouter(tags=["runs"])
-    exporting = asyncio.Semaphore(_MAX_EXPORTS)
+    exporting = asyncio.Semaphore(2)  # each keeps a processor busy, and a thread that others need
 
     @router.get("/options", summary="What can be requested", responses=responses(408, 413, 503, 504))
     async def options() -> Capabilities:
@@ -66,7 +62,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
 
     @router.get("/runs", summary="Runs, the newest first", responses=responses(408, 413, 503, 504))
     async def list_runs(
-        limit: Annotated[int, Query(ge=1, le=_MAX_LISTED, description="Maximum number.")] = 50,
+        limit: Annotated[int, Query(ge=1, le=200, description="Maximum number.")] = 50,
         before: Annotated[
             str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a run: only older ones.")
         ] = "",
@@ -109,7 +105,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         The drawing of a graph precedes it. `end` is the last event.
         """
         await runs.detail(id)
-        if _EVENT_ID.fullmatch(last_event_id):
+        if re.fullmatch("[0-9]{1,9}", last_event_id):
             after = int(last_event_id)
         frames = _event_frames(runs, metrics, id, after)
         return StreamingResponse(frames, 200, STREAM_HEADERS, "text/event-stream")

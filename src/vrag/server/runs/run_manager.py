@@ -21,6 +21,7 @@ from vrag.agent.runs.run_store import RunLog, RunState, StoredRun
 from vrag.errors import RunError, SettingsError, VragError
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
+from vrag.server.options import ServerOptions
 from vrag.server.runs.history import RunHistory, unanswered
 from vrag.server.runs.schema import (
     AgentProvider,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
+_THREADS = 4
+"""Threads that read stored runs and open agents."""
 _TAIL_SECONDS = 0.5
 """Interval at which the file of a run is read that another process writes."""
 _START_SECONDS = 10.0
@@ -110,18 +113,6 @@ class LiveRun:
         self._changed = asyncio.Event()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunManagerOptions:
-    """Limits of runs."""
-
-    runs: int = 256
-    """Runs at one time."""
-    client_runs: int = 8
-    """Runs of one client at one time."""
-    threads: int = 4
-    """Threads that read stored runs and open agents."""
-
-
 class RunManager:
     """Starts runs, lets clients follow them, and stops them. One event loop for each manager.
 
@@ -131,13 +122,13 @@ class RunManager:
     def __init__(
         self,
         provider: AgentProvider,
-        options: RunManagerOptions | None = None,
+        options: ServerOptions | None = None,
         observers: Sequence[Callable[[Event], None]] = (),
     ) -> None:
         self._history = RunHistory(provider.store)
-        self._options = options or RunManagerOptions()
+        self._options = options or ServerOptions()
         self._observers = tuple(observers)
-        self._threads = Threads(self._options.threads, "vrag-runs")
+        self._threads = Threads(_THREADS, "vrag-runs")
         self._provider = provider
         self._live: dict[str, LiveRun] = {}
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StringConstraints,
     model_validator,
 )
 
-from vrag.agent.events import AnswerGiven, RunFailed, StopReason
+from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.agent.runs.run_store import RunState, RunStore
+from vrag.server.http.errors import FrozenModel
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
@@ -70,11 +69,7 @@ def _picture(text: str) -> str:
     return text
 
 
-class _ClosedModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _RequestModel(_ClosedModel):
+class _RequestModel(FrozenModel):
     """A request. With a million wrong fields it is refused at once: to report each takes time."""
 
     @model_validator(mode="before")
@@ -127,7 +122,7 @@ class RunRequest(RunOptions):
         return tuple(base64.b64decode(text) for text in self.images)
 
 
-class RunSummary(_ClosedModel):
+class RunSummary(FrozenModel):
     """A run as a list entry."""
 
     id: str
@@ -186,20 +181,17 @@ class RunDetail(RunSummary):
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
         """Summarize a run with its evidence."""
-        summary = dict(RunSummary.of(id, outline, state))
-        match outline.end:
-            case AnswerGiven() as end:
-                cited = citations(end.evidence, outline.started.settings, answered=end.text is not None)
-                return cls(
-                    **summary, evidence=cited.rests, looked_at=cited.besides, unsupported=end.unsupported
-                )
-            case RunFailed(message=message):
-                return cls(**summary, failure=message)
-            case _:
-                return cls(**summary)
+        cited = citations(outline.evidence, outline.started.settings, answered=outline.answer is not None)
+        return cls(
+            **dict(RunSummary.of(id, outline, state)),
+            evidence=cited.rests,
+            looked_at=cited.besides,
+            unsupported=outline.unsupported,
+            failure=outline.failure,
+        )
 
 
-class RunList(_ClosedModel):
+class RunList(FrozenModel):
     """Runs, the newest first."""
 
     runs: tuple[RunSummary, ...]
@@ -214,7 +206,7 @@ class ReportRequest(_RequestModel):
     format: Literal["html", "markdown"] = "html"
 
 
-class AgentChoice(_ClosedModel):
+class AgentChoice(FrozenModel):
     """An available agent."""
 
     name: AgentName
@@ -223,14 +215,14 @@ class AgentChoice(_ClosedModel):
     hits: int = Field(description="Default number of hits per search.")
 
 
-class ModelChoice(_ClosedModel):
+class ModelChoice(FrozenModel):
     """An available model."""
 
     name: str = Field(description="Empty for the offline policy.")
     title: str
 
 
-class CollectionChoice(_ClosedModel):
+class CollectionChoice(FrozenModel):
     """A searchable collection."""
 
     name: str
@@ -240,7 +232,7 @@ class CollectionChoice(_ClosedModel):
     embedder: str | None
 
 
-class Defaults(_ClosedModel):
+class Defaults(FrozenModel):
     """Defaults of a request."""
 
     agent: AgentName
@@ -251,7 +243,7 @@ class Defaults(_ClosedModel):
     thinking: Thinking = "auto"
 
 
-class CapabilityLimits(_ClosedModel):
+class CapabilityLimits(FrozenModel):
     """Limits of a request."""
 
     question_chars: int = MAX_QUESTION_CHARS
@@ -263,7 +255,7 @@ class CapabilityLimits(_ClosedModel):
     top_k: int = MAX_HITS
 
 
-class Capabilities(_ClosedModel):
+class Capabilities(FrozenModel):
     """The agents, models, collections and limits that a server offers."""
 
     agents: tuple[AgentChoice, ...]

@@ -29,9 +29,6 @@ STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 BEAT = format_sse_event(comment="beat")
 """A comment, so that nothing in between takes the connection for dead."""
 RETRY = format_sse_event(retry=1000)
-_BEAT_SECONDS = 15.0
-_MAX_DRAWINGS = 512
-"""Drawings that are cached: all who follow a run are sent the same, and so are those who open it again."""
 
 
 def event_frame(event: Event) -> bytes:
@@ -60,7 +57,7 @@ class _GraphVersion:
     graph: Graph = field(compare=False)
 
 
-@lru_cache(_MAX_DRAWINGS)
+@lru_cache(512)  # all who follow a run are sent the same, and so are those who open it again
 def _drawing_frame(version: _GraphVersion) -> bytes:
     return format_sse_event(event="drawing", data_str=to_json(drawing_json(version.graph)).decode())
 
@@ -76,7 +73,7 @@ def drawing_json(graph: Graph) -> dict[str, Any]:
 
 
 async def with_beats(
-    events: AsyncGenerator[Event, None], seconds: float = _BEAT_SECONDS
+    events: AsyncGenerator[Event, None], seconds: float = 15.0
 ) -> AsyncGenerator[Event | None, None]:
     """Yield the same events, and None whenever nothing came for so many seconds."""
     async with aclosing(events):
