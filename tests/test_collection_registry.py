@@ -17,8 +17,7 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.runs.run_result import RunResult
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, SearchError, SettingsError
-from vrag.factory.collection_registry import CollectionRegistry
-from vrag.factory.managed_collections import MARK
+from vrag.factory.collection_registry import MARK, CollectionRegistry
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local

@@ -120,7 +120,7 @@ def served(place: Path, options: ServerOptions | None = None, *, port: int = 0) 
     service = Service(answers, shelf)
     try:
         with serving(
-            shelf, options, port=port, files=shelf, corpora=shelf.corpora, service=service
+            shelf, options, port=port, files=shelf, corpora=lambda: shelf.names, service=service
         ) as address:
             yield Desk(address, answers, place)
     finally:

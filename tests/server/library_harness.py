@@ -240,7 +240,7 @@ def library(
 
 def app_of(shelf: CollectionRegistry, library: CollectionService, options: ServerOptions) -> FastAPI:
     """Search, items and the library of a shelf."""
-    app = create_app(shelf, options, files=shelf, corpora=shelf.corpora)
+    app = create_app(shelf, options, files=shelf, corpora=lambda: shelf.names)
     desks = ItemThreadPool(options, ServerMetrics())
     app.include_router(collection_routes(library, desks, options))
     inner = app.router.lifespan_context

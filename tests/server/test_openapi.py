@@ -50,7 +50,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401
     desk = stored(tmp_path_factory.mktemp("desk"))
     options = ServerOptions(hosts=frozenset({"testserver"}))
     files = CollectionFiles([desk.collection])
-    app = create_app(Engine(desk.collection), options, files=files, corpora=("collection",))
+    app = create_app(Engine(desk.collection), options, files=files, corpora=lambda: ("collection",))
     return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 

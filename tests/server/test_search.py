@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def post(body: object) -> httpx.Response:
-    app = create_app(tiny_corpus(), corpora=("ferries", "notes"))
+    app = create_app(tiny_corpus(), corpora=lambda: ("ferries", "notes"))
     return ask(app, "POST", "/search", json=body)
 
 
@@ -76,7 +76,7 @@ class TestNewerShape:
     def test_filters_reach_the_searcher(self) -> None:
         searcher = tiny_corpus()
         body = {"queries": "ferry", "documents": ["d"], "kinds": ["page"], "search_corpus": ["notes"]}
-        ask(create_app(searcher, corpora=("ferries", "notes")), "POST", "/search", json=body)
+        ask(create_app(searcher, corpora=lambda: ("ferries", "notes")), "POST", "/search", json=body)
         (query,) = searcher.queries
         assert query.documents == {"d"}
         assert query.kinds == {ItemKind.PAGE}

@@ -28,11 +28,8 @@ from vrag.chat.http_clients import ConcurrencyLimit, Connections, base_of, check
 from vrag.chat.messages import RENAMED, ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.errors import ModelError
 
-_LIST_TIMEOUT_SECONDS = 10.0
-_MIN_REPORTED_SECONDS = 1.0
-"""Shorter pauses that a server asks for are not mentioned in errors."""
 _MAX_LISTED_MODELS = 8
-"""In an error message."""
+"""Models that an error message lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +99,13 @@ class OpenAIChat:
         return self._without
 
     async def aclose(self) -> None:
-        """Closes the connections of the running event loop, once its calls have ended."""
+        """Close the connections of the running event loop, once its calls have ended."""
         await self._connections.aclose()
 
     async def stream(
         self, messages: Sequence[ChatMessage], options: ChatOptions | None = None
     ) -> AsyncGenerator[ChatDelta | ChatRetry | ChatReply, None]:
-        """Writes the next reply: deltas, then the complete reply as the last part; see `ChatModel.stream`.
+        """Write the next reply: deltas, then the complete reply as the last part; see `ChatModel.stream`.
 
         Raises `ContextTooLong` if the conversation is longer than the model can take and `ModelError` if no
         reply can be had.
@@ -147,7 +144,7 @@ class OpenAIChat:
             await asyncio.sleep(pause)
 
     async def _try_call(self, call: Call) -> AsyncGenerator[ChatDelta | ChatReply, None]:
-        """One attempt. Its place is free again before the complete reply is yielded."""
+        """Make one attempt. Its place is free again before the complete reply is yielded."""
         reply = None
         queued = time.monotonic()
         async with self._limit.place(), self._connections.client() as client:
@@ -163,12 +160,12 @@ class OpenAIChat:
             yield reply
 
     async def models(self) -> tuple[ServedModel, ...]:
-        """Lists the models of the server, by its own names.
+        """List the models of the server, by its own names.
 
         Raises `ModelError` if the server does not list them.
         """
         try:
-            async with asyncio.timeout(_LIST_TIMEOUT_SECONDS), self._connections.client() as client:
+            async with asyncio.timeout(10), self._connections.client() as client:
                 status, body = await read_body(client, "GET", f"{self.base_url}/models")
         except (TimeoutError, httpx.HTTPError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
@@ -183,11 +180,8 @@ class OpenAIChat:
         try:
             entries: Any = json.loads(body)["data"]
             models = [(entry["id"], entry.get("max_model_len")) for entry in entries]
-            return tuple(
-                ServedModel(name, length if type(length) is int else None)
-                for name, length in models
-                if isinstance(name, str)
-            )
+            named = ((name, length) for name, length in models if isinstance(name, str))
+            return tuple(ServedModel(name, length if type(length) is int else None) for name, length in named)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(
                 f"{self.base_url}/models did not answer with a list of models.",
@@ -195,7 +189,7 @@ class OpenAIChat:
             ) from error
 
     def _pause(self, failure: RetryableError, failures: int, call: Call) -> float | None:
-        """Seconds before the next attempt; None if there is none."""
+        """Return the seconds before the next attempt; None if there is none."""
         retries = self._retries
         if failures > min(retries.times, failure.times) or failure.asked > retries.longest_pause:
             return None
@@ -204,7 +198,7 @@ class OpenAIChat:
         return pause if pause < call.seconds_left else None
 
     async def _model_names(self) -> str:
-        """A sentence that lists the server's models; empty if it does not list them."""
+        """Return a sentence that lists the server's models; empty if it does not list them."""
         try:
             names = [model.name for model in await self.models()]
         except ModelError:
@@ -227,9 +221,9 @@ class OpenAIChat:
 
 
 def _final_error(failure: RetryableError) -> ModelError:
-    """The error of the last attempt, with the pause that the server asks for."""
-    error, seconds = failure.error, failure.asked
-    if seconds < _MIN_REPORTED_SECONDS:
+    """Return the error of the last attempt, with the pause that the server asks for."""
+    error = failure.error
+    if failure.asked < 1:
         return error
-    hint = f"The server asks to wait for {seconds:,.0f} s before the next call. {error.hint}"
+    hint = f"The server asks to wait for {failure.asked:,.0f} s before the next call. {error.hint}"
     return ModelError(error.message, hint.strip())

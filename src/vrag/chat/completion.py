@@ -43,9 +43,6 @@ _MAX_LINE_BYTES = 8 * 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
 _USAGE_TIMEOUT_SECONDS = 5.0
 """Time limit for the usage after the last token."""
-_DRAIN_TIMEOUT_SECONDS = 0.2
-"""Time limit for the end of the response after the stream has ended, to keep the connection."""
-_REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
 _UNFINISHED = frozenset({"abort", "aborted", "error", "cancelled"})
 """Finish reasons of incomplete replies: vLLM, SGLang."""
 
@@ -111,14 +108,12 @@ class Call:
         return (self._deadline or 0.0) - time.monotonic()
 
     async def attempt(self, client: httpx.AsyncClient) -> AsyncGenerator[ChatDelta | ChatReply, None]:
-        """Makes the call. Fields that the server refuses are left out if possible.
+        """Make the call. Fields that the server refuses are left out if possible.
 
         Once the model has given a finish reason, any failure costs no more than the usage.
 
-        Raises:
-            RetryableError: If the failure is temporary.
-            RequestRefused: If the server refuses the request.
-            ModelError: If it failed otherwise.
+        Raises `RetryableError` if the failure is temporary, `RequestRefused` if the server refuses it, and
+        `ModelError` if it failed otherwise.
         """
         self._builder, self._in_one, self._complete = ReplyBuilder(self.max_characters), False, False
         response = await self._send(client)
@@ -140,7 +135,7 @@ class Call:
         yield self._reply()
 
     async def _send(self, client: httpx.AsyncClient) -> httpx.Response:
-        """The response that contains a reply, with its body unread."""
+        """Return the response that contains a reply, with its body unread."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         while True:
             self._waited = 0.0
@@ -156,7 +151,7 @@ class Call:
             error_response = await self._read_error(response)
             failure = failure_of(error_response, self.server)
             dispensable = frozenset[str]()
-            if error_response.status in _REFUSALS and not isinstance(failure, ContextTooLong):
+            if error_response.status in {400, 422} and not isinstance(failure, ContextTooLong):
                 dispensable = can_do_without(body, error_response.message) - self.without
             if dispensable:
                 self.without |= dispensable
@@ -177,7 +172,7 @@ class Call:
         return ErrorResponse.of(response.status_code, bytes(body[:_MAX_ERROR_BYTES]), self.key, asked)
 
     async def _chunks(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
-        """The data of the stream's events, up to its end."""
+        """Yield the data of the stream's events, up to its end."""
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.headers.get("content-encoding", "identity") != "identity":
             raise ModelError(f"{self.server} compressed its answer although the request forbids it.")
@@ -209,7 +204,7 @@ class Call:
             self._complete = bool(framed) or response.http_version == "HTTP/2"
 
     async def _wait_for(self, step: Awaitable[T]) -> T:
-        """The next step of the server, within its time limit.
+        """Wait for the next step of the server, within its time limit.
 
         Raises `RetryableError` if it takes too long or the connection fails, `ModelError` if the time of the
         whole call is over.
@@ -227,7 +222,7 @@ class Call:
             self._waited += time.monotonic() - started
 
     def _time_limit(self) -> tuple[float, RetryableError | ModelError]:
-        """The time limit of the next step in seconds, and the error if it passes."""
+        """Return the time limit of the next step in seconds, and the error if it passes."""
         if self._builder.finish is not None:
             late = RetryableError(ModelError("The server did not send the usage."))
             return _USAGE_TIMEOUT_SECONDS - self._waited, late
@@ -239,9 +234,8 @@ class Call:
         if self.seconds_left < limit - self._waited:
             message = f"The call of {self.server} took longer than {self.timeouts.call_seconds:g} s."
             return self.seconds_left, ModelError(message, "Raise VRAG_CALL_SECONDS.")
-        error = ModelError(
-            f"{self.server} {problem} for {limit:g} s.", f"Raise {setting} if it is only slow."
-        )
+        hint = f"Raise {setting} if it is only slow."
+        error = ModelError(f"{self.server} {problem} for {limit:g} s.", hint)
         return limit - self._waited, RetryableError(error, times=1)
 
     def _connection_error(self, error: Exception) -> RetryableError | ModelError:
@@ -262,7 +256,7 @@ class Call:
         return RetryableError(ModelError(message))
 
     def _stream_error(self, failure: Exception) -> Exception:
-        """The error for a stream that cannot be read further."""
+        """Return the error for a stream that cannot be read further."""
         match failure:
             case StreamedError():
                 error_response = ErrorResponse.in_stream(failure.body, self.key)
@@ -286,7 +280,7 @@ class Call:
         return RetryableError(ModelError(message, "Check the base URL."), times=1)
 
     def _reply(self) -> ChatReply:
-        """The complete reply. Raises `RetryableError` if it is incomplete."""
+        """Return the complete reply. Raises `RetryableError` if it is incomplete."""
         finish = self._builder.finish
         if finish is None and not self._builder.recognized:
             raise self._format_error()
@@ -299,13 +293,13 @@ class Call:
 
 
 def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """The body as it arrives; the reader must close it."""
+    """Yield the body as it arrives; the reader must close it."""
     return cast("AsyncGenerator[bytes, None]", response.aiter_raw())
 
 
 async def _drain(raw: AsyncGenerator[bytes, None]) -> None:
-    """Reads the rest after the end of the stream; a connection where that fails is not kept."""
+    """Read the rest after the end of the stream; a connection where that fails is not kept."""
     with suppress(TimeoutError, httpx.HTTPError, OSError):
-        async with asyncio.timeout(_DRAIN_TIMEOUT_SECONDS):
+        async with asyncio.timeout(0.2):
             async for _ in raw:
                 pass

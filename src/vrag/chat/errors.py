@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, cast
 
+from vrag.chat.messages import json_object
 from vrag.errors import ContextTooLong, ModelError
 
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
@@ -193,9 +194,7 @@ def _hint(status: int, message: str) -> str:
 def _problem(body: bytes) -> dict[str, Any]:
     """The JSON object that describes the error; empty if there is none."""
     try:
-        parsed: Any = json.loads(body)
+        fields = json_object(json.loads(body))
     except (ValueError, RecursionError):
         return {}
-    fields = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
-    inner: Any = fields.get("error")
-    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else fields
+    return json_object(fields.get("error")) or fields

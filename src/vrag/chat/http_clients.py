@@ -21,14 +21,11 @@ import httpx
 from vrag.errors import SettingsError
 from vrag.providers import reachable
 
-_ENDPOINT = "/chat/completions"
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
 """Characters that no host name has; a library may encode them rather than refuse them."""
 _MAX_CALLS_PER_CLIENT = 8
 """An HTTP client looks at all its connections with each call, so a hundred of them would keep the event loop
 busy with little else."""
-_MAX_SPREAD_SECONDS = 1.0
-"""Calls that waited for the end of a pause start within this time."""
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
@@ -74,7 +71,7 @@ class Connections:
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
-        """A client of the running loop, held open for one call."""
+        """Open a client of the running loop for one call."""
         loop = asyncio.get_running_loop()
         with self._lock:
             for closed in [known for known in self._pools if known.is_closed()]:
@@ -102,7 +99,7 @@ class Connections:
                 await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the clients of the running loop, once its calls have ended."""
+        """Close the clients of the running loop, once its calls have ended."""
         loop = asyncio.get_running_loop()
         with self._lock:
             pool = self._pools.get(loop)
@@ -129,13 +126,13 @@ class ConcurrencyLimit:
         self._pause_ends = 0.0
 
     def pause(self, seconds: float) -> None:
-        """Lets no further call start for so long; running calls go on."""
+        """Let no further call start for so long; running calls go on."""
         with self._lock:
             self._pause_ends = max(self._pause_ends, time.monotonic() + seconds)
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None, None]:
-        """Waits for a place, first come, first served, and holds it."""
+        """Wait for a place, first come, first served, and hold it."""
         while True:
             await self._acquire()
             with self._lock:
@@ -143,7 +140,7 @@ class ConcurrencyLimit:
             if wait <= 0:
                 break
             self._release()
-            await asyncio.sleep(wait + random.uniform(0, min(wait, _MAX_SPREAD_SECONDS)))
+            await asyncio.sleep(wait + random.uniform(0, min(wait, 1.0)))  # not all at the same moment
         try:
             yield
         finally:
@@ -168,7 +165,7 @@ class ConcurrencyLimit:
             raise
 
     def _release(self) -> None:
-        """Gives the place to the call that has waited longest, in whatever thread."""
+        """Give the place to the call that has waited longest, in whatever thread."""
         with self._lock:
             while self._waiting:
                 future = self._waiting.popleft()
@@ -186,7 +183,7 @@ def _grant(future: asyncio.Future[None]) -> None:
 async def read_body(
     client: httpx.AsyncClient, method: str, url: str, body: object = None
 ) -> tuple[int, bytes]:
-    """Sends a request and returns status and body of the response.
+    """Send a request and return status and body of the response.
 
     Raises `httpx.HTTPError` if there is no response, or it is longer than 4 MiB.
     """
@@ -200,14 +197,14 @@ async def read_body(
 
 
 def base_of(url: str) -> str:
-    """The address that paths like `/chat/completions` are added to.
+    """Return the address that paths like `/chat/completions` are added to.
 
     >>> base_of("http://localhost:8002/v1/chat/completions/")
     'http://localhost:8002/v1'
 
     Raises `SettingsError` if it is not the address of a server, or contains a user name or a password.
     """
-    text = reachable(url.strip()).rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
+    text = reachable(url.strip()).rstrip("/").removesuffix("/chat/completions").rstrip("/")
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
@@ -224,10 +221,9 @@ def base_of(url: str) -> str:
 
 
 def checked_key(key: str | None, variable: str) -> str | None:
-    """The key without surrounding white space; None if it is empty.
+    """Return the key without surrounding white space; None if it is empty.
 
-    Raises:
-        SettingsError: If it cannot be sent in a header. The message does not repeat it.
+    Raises `SettingsError`, whose message does not repeat it, if it cannot be sent in a header.
     """
     stripped = (key or "").strip()
     if not stripped.isascii() or not all(c.isprintable() and c != " " for c in stripped):

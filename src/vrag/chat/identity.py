@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from vrag.chat.http_clients import is_loopback, read_body
+from vrag.chat.messages import json_object
 
 _ARCHITECTURES = {
     "qwen2_vl": "qwen2-vl",
@@ -99,12 +100,12 @@ async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> Mod
             sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(entry.get("type")))
             return ModelIdentity("LM Studio", _text(entry.get("arch")), sees=sees) if entry else None
         case "llamacpp":
-            props = _fields(await _json(client, "GET", f"{origin}/props"))
-            vision = _fields(props.get("modalities")).get("vision")
+            props = json_object(await _json(client, "GET", f"{origin}/props"))
+            vision = json_object(props.get("modalities")).get("vision")
             sees = vision if isinstance(vision, bool) else None
             return ModelIdentity("llama.cpp", weights=_text(props.get("model_path")), sees=sees)
         case _ if isinstance(listed.get("architecture"), dict):
-            takes = _fields(listed["architecture"]).get("input_modalities")
+            takes = json_object(listed["architecture"]).get("input_modalities")
             sees = "image" in takes if isinstance(takes, list) else None
             return ModelIdentity("OpenRouter", weights=_text(listed.get("hugging_face_id")), sees=sees)
         case _ if urlsplit(base_url).path == "/v1" and urlsplit(base_url).scheme == "http":
@@ -123,8 +124,8 @@ def read_listed(answer: object, model: str) -> Mapping[str, Any]:
 
 
 def _entries(answer: object) -> list[dict[str, Any]]:
-    listed = _fields(answer).get("data")
-    return [_fields(entry) for entry in cast("list[object]", listed)] if isinstance(listed, list) else []
+    listed = json_object(answer).get("data")
+    return [json_object(entry) for entry in cast("list[object]", listed)] if isinstance(listed, list) else []
 
 
 def _of_root(listed: Mapping[str, Any], program: str, model: str) -> ModelIdentity | None:
@@ -134,8 +135,8 @@ def _of_root(listed: Mapping[str, Any], program: str, model: str) -> ModelIdenti
 
 
 def _of_ollama(answer: object) -> ModelIdentity | None:
-    shown = _fields(answer)
-    details, info = _fields(shown.get("details")), _fields(shown.get("model_info"))
+    shown = json_object(answer)
+    details, info = json_object(shown.get("details")), json_object(shown.get("model_info"))
     architecture = info.get("general.architecture") or details.get("family")
     if not isinstance(architecture, str):
         return None
@@ -146,10 +147,6 @@ def _of_ollama(answer: object) -> ModelIdentity | None:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _fields(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 async def _json(client: httpx.AsyncClient, method: str, url: str, body: object = None) -> object:

@@ -275,6 +275,11 @@ def _output_fields(options: ChatOptions) -> dict[str, Any]:
     return fields
 
 
+def json_object(value: object) -> dict[str, Any]:
+    """Return a JSON object; empty if the value is none."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def _message(message: ChatMessage) -> dict[str, Any]:
     """A single text is sent as a string, which the templates of some models need."""
     match message.parts:

@@ -7,16 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from vrag.chat.messages import ChatDelta, ChatReply, Sampled, Tokens, ToolCall
+from vrag.chat.messages import ChatDelta, ChatReply, Sampled, Tokens, ToolCall, json_object
 
-_MAX_TOOL_CALLS = 64
-_MAX_TOKENS = 2**31
-"""Larger counts and ids are ignored."""
-_TAIL_CHUNKS = 64
-"""Chunks at the end of a reply that are searched for its last tag."""
 _CLOSING_TAG = re.compile(r"</(?!think>)[a-z_]{1,40}>\s{0,40}\Z")
-_MAX_NAME_CHARACTERS = 200
-"""Length of a name from a server or model."""
 
 
 class LineTooLong(Exception):
@@ -108,12 +101,9 @@ class ReplyBuilder:
     _request: str = ""
 
     def add(self, data: bytes) -> list[ChatDelta]:
-        """Adds a chunk and returns its deltas.
+        """Add a chunk and return its deltas.
 
-        Raises:
-            MalformedChunk: If it is not a JSON object.
-            StreamedError: If it is an error.
-            ReplyTooLong: If the reply has become longer than allowed.
+        Raises `MalformedChunk` if it is no JSON object, `StreamedError` if it is an error, or `ReplyTooLong`.
         """
         try:
             parsed: object = json.loads(data)
@@ -121,10 +111,10 @@ class ReplyBuilder:
             raise MalformedChunk from error
         if not isinstance(parsed, dict):
             raise MalformedChunk
-        chunk = cast("dict[str, Any]", parsed)
+        chunk = json_object(cast("object", parsed))
         if chunk.get("error") or chunk.get("object") == "error":
             raise StreamedError(data)
-        self._usage = _object(chunk.get("usage")) or self._usage
+        self._usage = json_object(chunk.get("usage")) or self._usage
         self._model = _name(chunk.get("model")) or self._model
         self._request = _name(chunk.get("id")) or self._request
         self._prompt_ids = tuple(_ids(chunk.get("prompt_token_ids")) or ()) or self._prompt_ids
@@ -135,11 +125,11 @@ class ReplyBuilder:
         if (given := choice.get("token_ids")) is not None and self._ids is not None:
             ids = _ids(given)
             self._ids = None if ids is None else self._ids + ids
-        content = _object(choice.get("logprobs")).get("content")
+        content = json_object(choice.get("logprobs")).get("content")
         if content is not None and self._logprobs is not None:
             logprobs = _logprobs(content)
             self._logprobs = None if logprobs is None else self._logprobs + logprobs
-        deltas = self._add_delta(_object(choice.get("delta")) or _object(choice.get("message")))
+        deltas = self._add_delta(json_object(choice.get("delta")) or json_object(choice.get("message")))
         self.finish = _name(choice.get("finish_reason")) or self.finish
         return deltas
 
@@ -151,14 +141,14 @@ class ReplyBuilder:
         """
         if self._calls:
             return _is_json_object(self._calls[max(self._calls)].arguments)
-        if _CLOSING_TAG.search("".join(self._text[-_TAIL_CHUNKS:])):
+        if _CLOSING_TAG.search("".join(self._text[-64:])):
             return True
         return _is_json_object("".join(self._text))
 
     def reply(self) -> ChatReply:
-        """The reply, as far as it has arrived."""
+        """Return the reply, as far as it has arrived."""
         ids, logprobs = tuple(self._ids or ()), tuple(self._logprobs or ())
-        details = _object(self._usage.get("prompt_tokens_details"))
+        details = json_object(self._usage.get("prompt_tokens_details"))
         return ChatReply(
             text="".join(self._text),
             thought="".join(self._thought),
@@ -193,17 +183,17 @@ class ReplyBuilder:
         return [delta for delta in (ChatDelta(thought, thought=True), ChatDelta(text)) if delta.text]
 
     def _add_tool_call(self, piece: dict[str, Any]) -> int:
-        """Adds a piece of a tool call and returns its length in characters.
+        """Add a piece of a tool call and return its length in characters.
 
         It belongs to the call of its index, else to a new one if it has an id, else to the last one.
         """
-        function = _object(piece.get("function"))
+        function = json_object(piece.get("function"))
         last = max(self._calls, default=-1)
         index = _count(piece.get("index"))
         if index is None:
             index = last + 1 if _name(piece.get("id")) or last < 0 else last
         call = self._calls.setdefault(index, _PartialToolCall())
-        if len(self._calls) > _MAX_TOOL_CALLS:
+        if len(self._calls) > 64:
             raise ReplyTooLong
         call.id = call.id or _name(piece.get("id"))
         call.name = call.name or _name(function.get("name"))
@@ -220,16 +210,12 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def _list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    return [entry for entry in map(_object, _list(value)) if entry]
+    return [entry for entry in map(json_object, _list(value)) if entry]
 
 
 def _text(value: object) -> str:
@@ -242,12 +228,12 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    name = _text(value)[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else ""
+    name = _text(value)[:200] if isinstance(value, str) else ""
     return "".join(filter(str.isprintable, name))
 
 
 def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value < _MAX_TOKENS else None
+    return value if type(value) is int and 0 <= value < 2**31 else None
 
 
 def _ids(value: object) -> list[int] | None:
@@ -258,6 +244,6 @@ def _ids(value: object) -> list[int] | None:
 
 def _logprobs(value: object) -> list[float] | None:
     """None if one of them is not the logarithm of a probability; vLLM writes -9999 for minus infinity."""
-    values: list[object] = [_object(entry).get("logprob") for entry in _list(value)]
+    values: list[object] = [json_object(entry).get("logprob") for entry in _list(value)]
     valid = [float(number) for number in values if isinstance(number, int | float) and -1e9 < number <= 0]
     return valid if isinstance(value, list) and len(valid) == len(values) else None

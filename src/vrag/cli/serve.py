@@ -194,7 +194,7 @@ class WebServer:
             self.options,
             files=registry,
             naming=naming,
-            corpora=registry.corpora,
+            corpora=lambda: registry.names,
             service=service,
         )
 

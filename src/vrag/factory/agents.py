@@ -43,11 +43,8 @@ def open_agent(
 
     It is limited to the documents with these ids and to this one of several collections; None for all.
 
-    Raises:
-        SettingsError: If the settings contradict each other.
-        ActionError: If a custom tool cannot be loaded.
-        ModelError: If the checkpoint of a local model cannot be opened.
-        MissingExtra: If that needs the extra `models`.
+    Raises `SettingsError` if the settings contradict each other, `ActionError` if a custom tool cannot be
+    loaded, and `ModelError` or `MissingExtra` if the checkpoint of a local model cannot be opened.
     """
     family = open_family(settings)
     profile = _apply_wording(settings, family.profile)
@@ -196,10 +193,8 @@ def _check_model_named(settings: Settings) -> None:
 def open_policy(settings: Settings, environment: Environment) -> Policy:
     """Build the policy: a served model, a local checkpoint, or the offline policy.
 
-    Raises:
-        SettingsError: If there is a model without a server, or a server without a model.
-        ModelError: If the checkpoint cannot be opened.
-        MissingExtra: If that needs the extra `models`.
+    Raises `SettingsError` if there is a model without a server, or a server without a model, and `ModelError`
+    or `MissingExtra` if the checkpoint cannot be opened.
     """
     profile = environment.profile
     if settings.model.startswith(LOCAL):

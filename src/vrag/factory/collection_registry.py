@@ -4,22 +4,30 @@ A server opens the collections that its settings name. Clients can create more: 
 as the first one, have the same options and embedder, and hold the file `served.json`, which names the first
 one and by which they are found at the next start. Other collections in that folder are left alone.
 Collections that were named when the server started are never deleted.
+
+A new collection is created under a hidden name and then renamed, and a deleted one is renamed to a hidden
+name first: if the process is killed in between, no incomplete collection has a visible name, and a later
+start deletes the hidden one.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import re
+import secrets
 import shutil
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, overload
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from vrag.atomic_io import write_file
 from vrag.embed.registry import DeferredEmbedder
-from vrag.errors import FingerprintMismatch, SettingsError, VragError
+from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
-from vrag.factory.managed_collections import create_managed, find_managed, hide
 from vrag.factory.search import SearchParts, open_client
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
@@ -29,7 +37,7 @@ from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Collection as CollectionOf
     from pathlib import Path
 
@@ -44,6 +52,14 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Hit, Item, Query
+
+log = logging.getLogger("vrag.server")
+MARK = "served.json"
+"""File in a collection that a server created: `{"beside": <directory name of the first collection>}`."""
+_HIDDEN = ".vrag-served-"
+"""Prefix of collections that are being created or deleted."""
+_STALE_SECONDS = 600.0
+"""Age from which such a directory was left by a killed server; a younger one may be in use."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +79,10 @@ class CollectionRegistry:
     may be found and can then not be shown (`SearchError`, `CollectionError`).
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        parts: SearchParts | None,
-        state: _RegistryState | None,
-        client: Searcher | None,
-    ) -> None:
+    def __init__(self, settings: Settings, parts: SearchParts | None, client: Searcher | None) -> None:
         self.settings = settings
         self._parts = parts
-        self._state = state
+        self._state: _RegistryState | None = None
         self._client = client
         self._changing = threading.Lock()
         self._embedders: dict[str, Embedder] = {}
@@ -87,17 +97,15 @@ class CollectionRegistry:
         Raises `CollectionError` if there is none and `EmbedError` if a model cannot be loaded.
         """
         if settings.search_url:
-            return cls(settings, None, None, open_client(settings))
+            return cls(settings, None, open_client(settings))
         opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
         pinned = {name: opened[address] for name, address in unique_names(opened).items()}
-        created: dict[str, Collection] = {}
-        if not settings.qdrant:
-            taken = {name.rsplit("/", 1)[-1] for name in pinned}
-            found = find_managed(next(iter(pinned.values())), pinned.values())
-            created = {name: collection for name, collection in found.items() if name not in taken}
+        taken = {name.rsplit("/", 1)[-1] for name in pinned}
+        found = {} if settings.qdrant else _find_managed(next(iter(pinned.values())), pinned.values())
+        created = {name: collection for name, collection in found.items() if name not in taken}
         collections = pinned | created
         parts = SearchParts.open(settings, collections, embedder)
-        registry = cls(settings, parts, None, None)
+        registry = cls(settings, parts, None)
         engines = {name: parts.engine(collection) for name, collection in collections.items()}
         open_collections = (
             registry._open(name, each, removable=name in created) for name, each in collections.items()
@@ -123,11 +131,6 @@ class CollectionRegistry:
         return tuple(open_collection.name for open_collection in self.open_collections)
 
     @property
-    def corpora(self) -> Sequence[str]:
-        """`names`, as a live sequence."""
-        return _Names(self)
-
-    @property
     def collection(self) -> Collection:
         """The first of the collections: runs are recorded there.
 
@@ -145,8 +148,7 @@ class CollectionRegistry:
 
     def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
         """Return the files of these items, as an `ItemFiles`; items that do not exist are left out."""
-        files = self._state.files if self._state else SearcherFiles(self.searcher)
-        return files.details(ids)
+        return (self._state.files if self._state else SearcherFiles(self.searcher)).details(ids)
 
     @property
     def version(self) -> str:
@@ -182,7 +184,7 @@ class CollectionRegistry:
             state = self._open_state
             first = state.open_collections[0]
             self._check_new(name, first)
-            collection = create_managed(first.collection, name)
+            collection = _create_managed(first.collection, name)
             open_collection = self._open(name, collection, removable=True)
             assert self._parts is not None
             engines = {**state.engines, name: self._parts.engine(collection)}
@@ -192,10 +194,8 @@ class CollectionRegistry:
     def drop(self, name: str) -> None:
         """Close and delete a collection that a client created.
 
-        Raises:
-            SettingsError: If there is no such collection, or no client created it.
-            CollectionBusy: If another process is writing to it.
-            CollectionError: If the disk fails.
+        Raises `SettingsError` if no client created such a collection, `CollectionBusy` if another process is
+        writing to it, and `CollectionError` if the disk fails.
         """
         with self._changing:
             state = self._open_state
@@ -209,7 +209,7 @@ class CollectionRegistry:
             others = tuple(each for each in state.open_collections if each is not open_collection)
             self._state = self._new_state(engines, others)
             try:
-                gone = hide(open_collection.collection)
+                gone = _hide(open_collection.collection)
             except VragError:
                 self._state = state
                 raise
@@ -252,11 +252,8 @@ class CollectionRegistry:
             collection.header.check_options(collection.header.options)
         except FingerprintMismatch as error:
             return error.message
-        return (
-            ""
-            if os.access(collection.directory, os.W_OK | os.X_OK)
-            else "The server has no permission to write to it."
-        )
+        writable = os.access(collection.directory, os.W_OK | os.X_OK)
+        return "" if writable else "The server has no permission to write to it."
 
     def _open_embedder(self, collection: Collection) -> Embedder | None:
         """Return the embedder of a collection: one object for all that have the same."""
@@ -289,21 +286,90 @@ class CollectionRegistry:
             raise SettingsError(f"The name {name} is taken.", "Choose another name.")
 
 
-@dataclass(frozen=True)
-class _Names(Sequence[str]):
-    """A live sequence of the names of a registry's collections."""
+def _create_managed(first: Collection, name: str) -> Collection:
+    """Create a collection next to another one, with the same options and embedder, atomically.
 
-    registry: CollectionRegistry = field(repr=False)
+    Raises `CollectionError` if the name is taken, or the disk fails.
+    """
+    place = first.directory.parent / name
+    scratch = _hidden(place)
+    try:
+        Collection.create(scratch, first.header.options, embedder=first.header.embedder)
+        write_file(scratch / MARK, json.dumps({"beside": first.directory.name}).encode())
+        scratch.rename(place)  # fails if the place is taken
+    except OSError as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        reason = error.strerror or error
+        raise CollectionError(f"The collection {place} cannot be created: {reason}.") from error
+    return Collection.open(place)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return self.registry.names[index]
 
-    def __len__(self) -> int:
-        return len(self.registry.names)
+def _hide(collection: Collection) -> Path:
+    """Rename a collection to a hidden name while nobody writes to it; return its new place.
+
+    Raises `CollectionBusy` if another process is writing to it and `CollectionError` if the disk fails.
+    """
+    place = collection.directory
+    gone = _hidden(place)
+    try:
+        with collection.lock():
+            place.rename(gone)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CollectionError(f"The collection {place} cannot be deleted: {reason}.") from error
+    return gone
+
+
+def _find_managed(first: Collection, known: Iterable[Collection]) -> dict[str, Collection]:
+    """Return the collections that a server created, by name; delete incomplete ones.
+
+    A collection that cannot be opened, or whose embedder differs from that of the first, is logged and stays
+    where it is. Those in `known` are open already.
+    """
+    if not isinstance(first.location, LocalLocation):
+        return {}
+    open_already = {collection.address for collection in known}
+    found: dict[str, Collection] = {}
+    try:
+        places = sorted(first.directory.parent.iterdir())
+    except OSError as error:
+        log.warning("The folder of the server's collections cannot be read: %s.", error.strerror)
+        return {}
+    for place in places:
+        if place.name.startswith(_HIDDEN):
+            with suppress(OSError):
+                if time.time() - place.stat().st_mtime > _STALE_SECONDS:
+                    shutil.rmtree(place, ignore_errors=True)
+            continue
+        if os.fspath(place) not in open_already and (collection := _open_managed(first, place)):
+            found[place.name] = collection
+    return found
+
+
+def _hidden(place: Path) -> Path:
+    return place.with_name(f"{_HIDDEN}{secrets.token_hex(8)}")
+
+
+def _open_managed(first: Collection, place: Path) -> Collection | None:
+    """Open a collection that the server of `first` created; None for others, and for those to be left out."""
+    if not re.fullmatch(NAME_PATTERN, place.name) or place.is_symlink():
+        return None
+    try:
+        mark: object = json.loads((place / MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if mark != {"beside": first.directory.name}:
+        return None
+    try:
+        collection = Collection.open(place)
+    except VragError as error:
+        log.warning("The collection %s is left out: %s", place.name, error)
+        return None
+    embedder, expected = collection.header.embedder, first.header.embedder
+    if embedder is None or (expected is not None and embedder.fingerprint == expected.fingerprint):
+        return collection
+    log.warning("The collection %s is left out: its vectors come from another embedder.", collection.address)
+    return None
 
 
 def _producer_of(embedder: Embedder | None, batch: int, workers: int) -> Producer:

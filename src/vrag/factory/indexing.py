@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("vrag")
 
 CORPUS_SETTINGS = (
-    "dpi",
-    "ocr",
-    "page_seconds",
-    "max_pixels",
-    "passage_chars",
-    "clip_seconds",
-    "office_seconds",
+    *("dpi", "ocr", "page_seconds", "max_pixels", "passage_chars", "clip_seconds", "office_seconds"),
     "workers",
 )
 EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visual_tokens": "--visual-tokens"}
@@ -76,21 +70,14 @@ def index_documents(
     on_added: Callable[[AddReport], None] | None = None,
     skip_if_busy: bool = False,
 ) -> IndexedDocuments:
-    """Index what is new or changed under some paths.
+    """Index what is new or changed under some paths: files, and folders at any depth.
 
-    Args:
-        report: The settings.
-        paths: Files and folders, searched at any depth.
-        embedder: The embedder of the collection, if it has been loaded already.
-        progress: Receives the progress, at most ten times per second.
-        on_added: Receives the report of what was added, before anything is raised for its documents.
-        skip_if_busy: Use what is indexed already when another process is writing to the collection.
+    `embedder` is that of the collection, if it has been loaded already. `progress` is called ten times per
+    second at most, `on_added` before anything is raised for the documents. With `skip_if_busy`, the indexed
+    documents are used when another process is writing (else `CollectionBusy`).
 
-    Raises:
-        CorpusError: If none of the documents could be read.
-        CollectionBusy: If another process is writing, unless `skip_if_busy`.
-        CollectionError: If the collection cannot be opened, created or written.
-        EmbedError: If its embedder cannot be loaded.
+    Raises `CorpusError` if none of the documents could be read, `CollectionError` if the collection cannot be
+    opened, created or written, and `EmbedError` if its embedder cannot be loaded.
     """
     from vrag.index.build import add
 

@@ -21,7 +21,6 @@ RAW_FILES = "https://raw.githubusercontent.com"
 """Address of raw files on GitHub."""
 _MAX_BYTES = 1_000_000
 """Maximum size of an instruction file and of a fetched file."""
-_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,7 @@ def _download(url: str) -> bytes:
 
     chunks = bytearray()
     try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT_SECONDS, follow_redirects=True) as response:
+        with httpx.stream("GET", url, timeout=30, follow_redirects=True) as response:
             response.raise_for_status()
             for chunk in response.iter_bytes():
                 chunks += chunk

@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
+
+from cachetools import TTLCache
 
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, ModelKind, profile_named, profile_of, read_model_name
@@ -48,14 +49,12 @@ IDENTITY_SECONDS = 5.0
 """Time limit for asking a server about a model."""
 _decided: dict[tuple[str, str], ModelFamily] = {}
 """Families determined in this process by servers or measurements, by address and model."""
-UNDECIDED_SECONDS = 300.0
-"""Time for which an undecided model is not asked about again."""
-_undecided_families: dict[tuple[object, ...], tuple[float, ModelFamily]] = {}
-"""Undecided families by everything they depend on, with the time of the attempt."""
+_undecided_families: TTLCache[tuple[object, ...], ModelFamily] = TTLCache(1024, ttl=300)
+"""Undecided families by everything they depend on; these models are asked about again after five minutes."""
 _locks: dict[tuple[str, str], threading.Lock] = {}
 """Locks by address and model: a server that hangs does not block others."""
 _registry = threading.Lock()
-"""Guards `_locks`; never held during a call over the network."""
+"""Guards `_locks` and `_undecided_families`; never held during a call over the network."""
 _CHOOSE = "it cannot see pages. Choose a vision-language model such as qwen3-vl."
 
 
@@ -184,15 +183,11 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
     If the name does not decide, the server is asked, and then the model is measured once; the result is
     cached.
 
-    Args:
-        settings: The settings of the model and its server.
-        probe: Whether the model may be measured; None for the value of the settings.
-        quiet: Leave the notice to the caller instead of logging it.
+    `probe` says whether the model may be measured; None stands for the value of the settings. With `quiet`
+    the notice is left to the caller instead of being logged.
 
-    Raises:
-        SettingsError: If the profile does not exist, the server's address is invalid, or its key is missing
-            or withheld.
-        ModelError: If the family of the checkpoint is unknown.
+    Raises `SettingsError` if the profile does not exist, the server's address is invalid, or its key is
+    missing or withheld, and `ModelError` if the family of the checkpoint is unknown.
     """
     if settings.profile != "auto":
         return ModelFamily(profile_named(settings.profile), FamilySource.SETTING)
@@ -222,12 +217,14 @@ def _detect_family(settings: Settings, probe: bool) -> ModelFamily:
         if decided := _decided.get(subject):
             return decided
         attempt = (*subject, probe, settings.probe, settings.key("model_key"))
-        attempted, family = _undecided_families.get(attempt, (-UNDECIDED_SECONDS, None))
-        if family is not None and time.monotonic() - attempted < UNDECIDED_SECONDS:
+        with _registry:
+            family = _undecided_families.get(attempt)
+        if family is not None:
             return family
         family = _ask_server(settings, name, probe)
         if family.source is FamilySource.NOTHING:
-            _undecided_families[attempt] = time.monotonic(), family
+            with _registry:
+                _undecided_families[attempt] = family
         else:
             _decided[subject] = family
         return family
@@ -285,9 +282,7 @@ def _measure(
             "The family of the model %s is unknown: sending it %d to %d short test questions about the "
             "positions of rectangles, once. Set VRAG_PROFILE to name the family, or VRAG_PROBE=false to skip "
             "them.",
-            settings.model,
-            MIN_QUESTIONS,
-            MAX_QUESTIONS,
+            *(settings.model, MIN_QUESTIONS, MAX_QUESTIONS),
         )
         once = settings.model_copy(update={"model_retries": 0})
         options = replace(chat_options(once, suggested), tools=(), logprobs=False, token_ids=False)

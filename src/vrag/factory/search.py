@@ -116,9 +116,8 @@ class SearchParts:
                 f"{subject} cannot be searched through Qdrant.",
                 "Leave out VRAG_QDRANT, or name another collection.",
             )
-        lexical = (
-            Engine(collections[0], rankings=(Ranking.LEXICAL,)) if self.settings.ranking == "auto" else None
-        )
+        is_auto = self.settings.ranking == "auto"
+        lexical = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if is_auto else None
         store = QdrantStore.at(self.settings.qdrant)
         return QdrantSearcher(store, collections[0], self.embedder, lexical=lexical)
 

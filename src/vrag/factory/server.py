@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
 
 OFFLINE = "Offline: quotes, does not read"
-_AGENT_CACHE_SIZE = 64
-"""Size of the agent cache: building an agent reads settings and finds custom tools."""
 _AGENTS = tuple(
     AgentChoice(name=name, title=f"{kind.title}: {kind.description}", steps=kind.steps, hits=kind.hits)
     for name in get_args(AgentName)
@@ -97,7 +95,7 @@ class Agents:
 
     @cached_property
     def _open(self) -> Callable[[AgentSelection, str | None], Agent]:
-        @lru_cache(_AGENT_CACHE_SIZE)
+        @lru_cache(64)  # building an agent reads settings and finds custom tools
         def open_(choice: AgentSelection, collection: str | None) -> Agent:
             changes: dict[str, Any] = {
                 "agent": choice.agent,
@@ -128,9 +126,8 @@ class Agents:
         known: set[str] = set()
         for open_collection in self.registry.open_collections:
             if collection in {None, open_collection.name}:
-                known.update(
-                    open_collection.collection.file_table.read(["id"], wanted).data["id"].to_pylist()
-                )
+                rows = open_collection.collection.file_table.read(["id"], wanted).data
+                known.update(rows["id"].to_pylist())
         if self.registry.open_collections and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",

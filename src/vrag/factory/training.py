@@ -49,15 +49,11 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
 def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> IdentifiedJudge:
     """Return the judge of answers: the model that the settings name, or rules.
 
-    Args:
-        settings: The settings of the judge.
-        exact: Accept an answer by rules only if it equals the reference word for word: a small vocabulary has
-            words that differ in one letter.
-        beside: The folder of the judged runs, where the verdicts of a model are cached unless the settings
-            name another place.
+    With `exact`, rules accept an answer only if it equals the reference word for word: a small vocabulary has
+    words that differ in one letter. `beside` is the folder of the judged runs, where the verdicts of a model
+    are cached unless the settings name another place.
 
-    Raises:
-        SettingsError: If the judge model has no server, or its key is withheld.
+    Raises `SettingsError` if the judge model has no server, or its key is withheld.
     """
     if not settings.judge_model:
         return RulesJudge(least=1.0) if exact else RulesJudge()

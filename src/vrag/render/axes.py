@@ -26,14 +26,9 @@ class Axis:
 
 
 def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide: bool = True) -> Axis:
-    """An axis from low to high with round ticks.
+    """Make an axis with round ticks, `most` at the most.
 
-    Args:
-        low: Smallest value.
-        high: Largest value.
-        most: Maximum number of ticks.
-        whole: Label only whole numbers.
-        wide: Begin and end at a tick; otherwise at the values themselves.
+    With `whole` only whole numbers are labelled; with `wide` the axis begins and ends at a tick.
 
     >>> axis_of(0, 0.93).labels, axis_of(1, 300, wide=False).labels
     (('0', '0.2', '0.4', '0.6', '0.8', '1.0'), ('100', '200', '300'))
@@ -49,11 +44,9 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
         step = max(1.0, float(math.ceil(step)) if step < 10 else step)
     first, last = low / step, high / step
     near = 1e-6
-    begin, end = (
-        (math.floor(first + near), math.ceil(last - near))
-        if wide
-        else (math.ceil(first - near), math.floor(last + near))
-    )
+    begin, end = math.ceil(first - near), math.floor(last + near)
+    if wide:
+        begin, end = math.floor(first + near), math.ceil(last - near)
     ticks = tuple(number * step for number in range(begin, end + 1))
     if wide:
         low, high = ticks[0], ticks[-1]
@@ -70,10 +63,10 @@ def short(value: float) -> str:
     """
     size = abs(value)
     if size >= 1e5:
-        units = (
-            (factor, unit) for factor, unit in ((1e3, "k"), (1e6, "M"), (1e9, "B")) if size < factor * 1e3
-        )
-        return next((f"{value / factor:.3g}{unit}" for factor, unit in units), _power(value))
+        for factor, unit in ((1e3, "k"), (1e6, "M"), (1e9, "B")):
+            if size < factor * 1e3:
+                return f"{value / factor:.3g}{unit}"
+        return _power(value)
     if size >= 100:
         return f"{value:,.0f}"
     if _NOTHING < size < 1e-3:

@@ -47,14 +47,9 @@ class Download:
 
 
 def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download:
-    """A run as one file: its page with every step, a report of its question, or its events.
+    """Write a run as one file: its page with every step, a report of its question, or its events.
 
-    Args:
-        stored: The run.
-        format: Format of the file.
-
-    Raises:
-        ValueError: If the format does not exist.
+    Raises `ValueError` if the format does not exist.
     """
     from vrag.render.report import report_of
     from vrag.render.run_page import page_of
@@ -84,15 +79,9 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download
 def report_document(
     runs: Sequence[StoredRun], title: str = "", format: Format | str = Format.HTML
 ) -> Download:
-    """Runs as one report in one file.
+    """Write runs as one report in one file; see `report_of`.
 
-    Args:
-        runs: In the order of the report.
-        title: Title; see `report_of`.
-        format: `html` or `markdown`.
-
-    Raises:
-        ValueError: If there are no runs, or a report cannot have this format.
+    Raises `ValueError` if there are no runs, or the format is neither HTML nor Markdown.
     """
     from vrag.render.report import report_of
 

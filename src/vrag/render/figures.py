@@ -60,11 +60,9 @@ class ImageStore:
 
     @classmethod
     def of(cls, hashes: Iterable[str], read: Callable[[str], bytes | None]) -> ImageStore:
-        """Reads images.
+        """Read the images with these SHA-256 hashes; values that are no hash are never read.
 
-        Args:
-            hashes: SHA-256 of their files; values that are no hash are never read.
-            read: Returns the file of a hash, or None if there is none.
+        `read` returns the file of a hash, or None if there is none.
         """
         stored_images: dict[str, StoredImage] = {}
         missing: dict[str, str] = {}
@@ -258,14 +256,10 @@ def describe_image(shown: ImageShown) -> str:
 
 
 def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:
-    """Converts a box of a page to an image of a part of that page, in fractions of the image.
+    """Convert a box of a page to an image of a part of it, `outer`, both in fractions of the page.
 
-    Args:
-        box: In fractions of the page.
-        outer: The part of the page that the image shows, likewise.
-
-    Returns:
-        The part of the box inside the image; None if there is none, or the box is the whole image.
+    Returns the part of the box inside the image, in fractions of the image; None if there is none, or it is
+    the whole image.
 
     >>> placed((0.5, 0.5, 0.75, 1.0), (0.5, 0.0, 1.0, 1.0))
     (0.0, 0.5, 0.5, 1.0)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from vrag.render.figures import ImageStore, StoredImage
     from vrag.render.run_view import RunView
 
-SWEEPS = 12
-"""Passes of ordering, down and up in turn; twice as many left as many crossings in 200 graphs of 30 nodes."""
 _KIND_NAMES = {
     NodeKind.ROOT: "Question",
     NodeKind.SEARCH: "Search",
@@ -160,9 +158,12 @@ def _layers(
 
 
 def _ordered(layers: list[list[_Spot]], above: _Neighbours, below: _Neighbours) -> list[list[_Spot]]:
-    """The layers in the order with the fewest crossings of those tried."""
+    """Return the layers in the order with the fewest crossings of those tried, down and up in turn.
+
+    Twice as many passes left as many crossings in 200 graphs of 30 nodes.
+    """
     best, fewest = layers, _crossings(layers, below)
-    for sweep in range(SWEEPS):
+    for sweep in range(12):
         if fewest == 0:
             break
         layers = _swept(layers, above) if sweep % 2 == 0 else _swept(layers[::-1], below)[::-1]
@@ -307,12 +308,7 @@ def kind_name(node: Node) -> str:
 
 
 def drawing_of(graph: Graph, thumbs: Mapping[str, int]) -> GraphDrawing:
-    """The drawing of a graph. Equal graphs give equal drawings.
-
-    Args:
-        graph: The graph of a run.
-        thumbs: Number of images to leave room for, by node.
-    """
+    """Draw a graph; equal graphs give equal drawings. `thumbs` are the images to leave room for, by node."""
     inside = WIDTH - 2 * PADDING
     texts: dict[str, tuple[list[str], list[str]]] = {}
     sizes: dict[str, tuple[float, float]] = {}

@@ -57,15 +57,9 @@ _NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """An SVG element.
+    """Make an SVG element of text, which is escaped, and elements; attributes lose one `_` at their end.
 
-    Args:
-        tag: Its name.
-        children: Text, which is escaped, and elements.
-        attributes: By name, without one `_` at the end.
-
-    Raises:
-        ValueError: If the tag or an attribute is not among those that charts need.
+    Raises `ValueError` if the tag or an attribute is not among those that charts need.
 
     >>> print(element("text", "a < b", class_="x", y=1.5))
     <text class="x" y="1.5">a &lt; b</text>
@@ -134,27 +128,11 @@ def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for
         undefined=StrictUndefined,
         finalize=_finalize,
     )
-    texts = (
-        amount,
-        count,
-        extent,
-        list_places,
-        moment,
-        place,
-        seconds,
-        when,
-        where,
-        inline,
-        link,
-        paragraph,
-        quoted,
-    )
-    loaded.globals |= {function.__name__: function for function in (*texts, package_text, stylesheet)}
-    loaded.globals |= {
-        "icon": base64.b64encode(ICON.encode()).decode(),
-        "page_policy": POLICY,
-        "version": __version__,
-    }
+    texts = (amount, count, extent, list_places, moment, place, seconds, when, where)
+    marked = (inline, link, paragraph, quoted, package_text, stylesheet)
+    loaded.globals |= {function.__name__: function for function in (*texts, *marked)}
+    icon = base64.b64encode(ICON.encode()).decode()
+    loaded.globals |= {"icon": icon, "page_policy": POLICY, "version": __version__}
     return loaded
 
 

@@ -160,17 +160,9 @@ class Report:
         unfinished: Sequence[str] = (),
         created: float | None = None,
     ) -> Report:
-        """The report of runs.
+        """Make the report of runs, in their order (`ValueError` without any); for the rest see `report_of`.
 
-        Args:
-            runs: In the order of the report.
-            read: Returns the JPEG file of a hash, or None if there is none.
-            title: As in `report_of`.
-            unfinished: As there.
-            created: As there.
-
-        Raises:
-            ValueError: If there are no runs.
+        `read` returns the JPEG file of a hash, or None if there is none.
         """
         if not runs:
             raise ValueError("a report needs a run")
@@ -195,11 +187,10 @@ class Report:
         return render_page("report.html.jinja", report=self, figures=figures, table=table)
 
     def markdown(self, pictures: str = "") -> MarkdownReport:
-        """Markdown with the files of its images.
+        """Write Markdown with the files of its images.
 
-        Args:
-            pictures: Folder of these files, relative to the Markdown file; if empty, the images are in the
-                text itself, as data at its end, and there are no files.
+        `pictures` is the folder of these files, relative to the Markdown file; if empty, the images are in
+        the text itself, as data at its end, and there are no files.
         """
         files: dict[str, bytes] = {}
         embedded: dict[str, StoredImage] = {}

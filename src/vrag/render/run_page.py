@@ -79,14 +79,10 @@ def page_of(run: StoredRun) -> RunPage:
 
 
 def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunPage:
-    """The page of the events of a run, which need not have an end.
+    """Make the page of the events of a run, which need not have an end.
 
-    Args:
-        events: Beginning with the start of the run.
-        read: Returns the JPEG file of a hash, or None if there is none.
-
-    Raises:
-        RunError: If the events do not begin with the start of a run.
+    `read` returns the JPEG file of a hash, or None if there is none. Raises `RunError` if the events do not
+    begin with the start of a run.
     """
     return _page(RunView.of(events), read)
 
@@ -167,9 +163,8 @@ def image_groups(step: StepView, figures: Figures) -> Iterator[ImageGroup]:
         source = figures.source_of(first, request.image if request else None) if first.crop else None
         if source is not None:
             caption = f"cut from {source.label}"
-            shown.insert(
-                0, figures.figure(source, f"{name}-source", [first.box], caption=caption, class_="page")
-            )
+            page = figures.figure(source, f"{name}-source", [first.box], caption=caption, class_="page")
+            shown.insert(0, page)
         yield ImageGroup(shown)
 
 
@@ -211,10 +206,8 @@ class CostTable:
             (step, usage, [_cost_cell(name, cells[index]) for name, cells in columns.items()])
             for index, (step, usage) in enumerate(calls)
         ]
-        totals = [
-            _cost_cell(name, sum(cell for cell in cells if cell is not None))
-            for name, cells in columns.items()
-        ]
+        sums = {name: sum(cell for cell in cells if cell is not None) for name, cells in columns.items()}
+        totals = [_cost_cell(name, total) for name, total in sums.items()]
         has_parts = any(usage.memory_tokens or usage.fresh_tokens for _, usage in calls)
         return cls(tuple(columns), tuple(rows), totals, has_parts)
 
@@ -226,10 +219,8 @@ class CostTable:
         most = max(*(usage.visual_tokens for _, usage, _ in self.rows), 1)
         earlier = max(usage.visual_tokens - usage.memory_tokens - usage.fresh_tokens, 0)
         parts = {"memory": usage.memory_tokens, "fresh": usage.fresh_tokens, "earlier": earlier}
-        return [
-            (name, f"{amount(tokens)} {name}", 100 * min(max(tokens / most, 0), 1))
-            for name, tokens in parts.items()
-        ]
+        percents = {name: 100 * min(max(tokens / most, 0), 1) for name, tokens in parts.items()}
+        return [(name, f"{amount(tokens)} {name}", percents[name]) for name, tokens in parts.items()]
 
 
 def _cost_cell(column: str, value: float | None) -> str:

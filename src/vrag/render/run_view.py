@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from vrag.render.text_format import OutcomeText
 
 E = TypeVar("E", bound=EventBase)
+_TITLES: dict[type[EventBase], tuple[str, str]] = {
+    RunFailed: ("Failed", "fault"),
+    SearchRequested: ("Search", "search"),
+    CropRequested: ("Closer look", "crop"),
+    MemoryUpdated: ("Summarise and remember", "memory"),
+    InvalidAction: ("Refused", "fault"),
+}
+"""Titles and kinds of steps, by the first event of one of these types."""
 
 
 @dataclass(frozen=True)
@@ -52,43 +60,28 @@ class StepView:
         return next((event for event in self.events if isinstance(event, kind)), None)
 
     @property
-    def title(self) -> tuple[str, str]:  # noqa: PLR0911 - one flat case per event
+    def title(self) -> tuple[str, str]:
         """Its title and kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`."""
         for event in self.events:
-            match event:
-                case RunFailed():
-                    return "Failed", "fault"
-                case AnswerGiven(text=str()):
-                    return "Answer", "answer"
-                case SearchRequested():
-                    return "Search", "search"
-                case CropRequested():
-                    return "Closer look", "crop"
-                case ActionRequested(name=name):
-                    return name, "tool"
-                case MemoryUpdated():
-                    return "Summarise and remember", "memory"
-                case InvalidAction():
-                    return "Refused", "fault"
-                case _:
-                    pass
+            if isinstance(event, ActionRequested):
+                return event.name, "tool"
+            if isinstance(event, AnswerGiven) and event.text is not None:
+                return "Answer", "answer"
+            if type(event) in _TITLES:
+                return _TITLES[type(event)]
         return "No action", "open"
 
     @property
     def thought(self) -> str:
         """The thought; of an interrupted step, as far as it was written."""
-        complete = self.first(ThoughtGiven)
-        if complete is not None:
+        if (complete := self.first(ThoughtGiven)) is not None:
             return complete.text
         partial = ""
         for event in self.events:
-            match event:
-                case ThoughtDelta(text=text):
-                    partial += text
-                case ModelRetried():
-                    partial = ""
-                case _:
-                    pass
+            if isinstance(event, ThoughtDelta):
+                partial += event.text
+            elif isinstance(event, ModelRetried):
+                partial = ""
         return partial
 
     @property

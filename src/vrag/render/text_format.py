@@ -61,7 +61,6 @@ QUOTED = "Quoted from the documents by the offline policy, not read by a model."
 UNQUOTED = "The offline policy found no words to quote as the answer: it cannot look, count or calculate."
 """Its abstentions: the answer may still be in the documents."""
 A_MODEL = "A model could: name one with --model."
-_MAX_LINE_CHARACTERS = 300
 
 
 def printable(text: str) -> str:
@@ -198,12 +197,7 @@ def text_width(text: str) -> float:
 
 
 def wrapped(text: str, ems: float, lines: int) -> list[str]:
-    """Text broken into lines; the last one ends in an ellipsis if the text does not fit.
-
-    Args:
-        text: Any text; runs of white space count as one space.
-        ems: Width of a line.
-        lines: Maximum number of lines.
+    """Break text into `lines` at most, `ems` wide; an ellipsis ends the last one if the text does not fit.
 
     >>> wrapped("one two three four", 5.0, 2)
     ['one two', 'three…']
@@ -263,12 +257,7 @@ class OutcomeText(NamedTuple):
 
 
 def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
-    """The outcome of a run in words, or its state if it has not ended.
-
-    Args:
-        result: The run so far.
-        under_way: Whether a process still adds events.
-    """
+    """Describe the outcome of a run; without an end its state, `under_way` or interrupted."""
     reason, offline = result.stop_reason, result.started.settings.policy == OFFLINE
     name, mood = STOPS[reason] if reason else RUNNING if under_way else INTERRUPTED
     note = ""
@@ -321,4 +310,4 @@ def one_line(text: str) -> str:
     'two lines\ufffd[31m'
     """
     line = " ".join(printable(text).split())
-    return line if len(line) <= _MAX_LINE_CHARACTERS else f"{line[: _MAX_LINE_CHARACTERS - 1]}…"
+    return line if len(line) <= 300 else f"{line[:299]}…"

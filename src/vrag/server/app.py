@@ -25,7 +25,7 @@ from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
 from vrag.server.http.background import ItemThreadPool, wait_for_client
-from vrag.server.http.errors import responses
+from vrag.server.http.errors import Responses, responses
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
 from vrag.server.logs import RequestMiddleware, RunLines
@@ -36,10 +36,10 @@ from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
 from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager
-from vrag.server.search import Batcher, search_body, search_routes
+from vrag.server.search import Batcher, Corpora, search_body, search_routes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable
 
     from vrag.agent.events import Event
     from vrag.search.searcher import Searcher
@@ -57,6 +57,7 @@ SHELL_POLICY = (
 """The page may load its own files, use its own server, and nothing else."""
 _STATIC_HEADERS = {"Content-Security-Policy": SHELL_POLICY, "Cache-Control": "no-cache"}
 """A browser asks each time whether its copy is current: after an upgrade none is of the former version."""
+_COUNTERS: Responses = {200: {"content": {"text/plain": {}}, "description": "Counters."}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,14 @@ def create_app(
     *,
     files: ItemFiles | None = None,
     naming: Naming = plain_name,
-    corpora: Sequence[str] = (),
+    corpora: Corpora = tuple,
     service: Service | None = None,
 ) -> FastAPI:
     """Build an application over a searcher, for one event loop.
 
     The searcher searches in one thread and returns items in some others. `files` are the files of its items,
-    by default only what it returns; `naming` makes the `file_path` of an item; `corpora` are the names that
-    `search_corpus` may have. Without `service`, agents and collections, the application only searches.
+    by default only what it returns; `naming` makes the `file_path` of an item; `corpora` returns the names
+    that `search_corpus` may have now. Without `service`, agents and collections, it only searches.
     """
     options = options or ServerOptions()
     metrics = ServerMetrics()
@@ -157,11 +158,11 @@ def _add_service(
 
 
 def _openapi_schema(
-    generate: Callable[[], dict[str, Any]], corpora: Sequence[str], *, with_token: bool
+    generate: Callable[[], dict[str, Any]], corpora: Corpora, *, with_token: bool
 ) -> dict[str, Any]:
     """Generate the OpenAPI document, with the names of collections and the routes that need a token."""
     schema = generate()
-    schema["paths"]["/search"]["post"] |= search_body(corpora)
+    schema["paths"]["/search"]["post"] |= search_body(corpora())
     if with_token:
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         for path, operations in schema["paths"].items():
@@ -178,7 +179,7 @@ class Health(BaseModel):
 
 def status_routes(
     searcher: Searcher,
-    corpora: Sequence[str],
+    corpora: Corpora,
     item_threads: ItemThreadPool,
     metrics: ServerMetrics,
     options: ServerOptions,
@@ -195,7 +196,7 @@ def status_routes(
         "/metrics",
         summary="Counters for Prometheus",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {}}, "description": "Counters."}} | responses(408, 413),
+        responses=_COUNTERS | responses(408, 413),
     )
     async def counters() -> Response:
         """Counts and durations of requests, batches and queues."""
@@ -208,7 +209,7 @@ def status_routes(
         """The version of the searchable content, and the names of the collections."""
         work = item_threads.run(lambda: searcher.version)
         current = await wait_for_client(request, work, options.item_seconds)
-        return ServerInfo(version=current, corpora=list(corpora))
+        return ServerInfo(version=current, corpora=list(corpora()))
 
     return router
 

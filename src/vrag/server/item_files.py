@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
+
+from cachetools import LRUCache
 
 from vrag.corpus.formats.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
@@ -30,9 +31,6 @@ _COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _SINGLE_PAGE_SUFFIXES = frozenset(SUFFIXES) - {".tif", ".tiff"}
 """Suffixes of pictures that are one page."""
-_MAX_KNOWN_LINKS = 50_000
-_MAX_KNOWN_ITEMS = 5000
-"""Items whose details are remembered. What an id means never changes: it is a hash of content."""
 _ENTRY_TYPES = {ItemKind.PAGE: "image", ItemKind.CLIP: "video", ItemKind.PASSAGE: "text"}
 
 
@@ -162,7 +160,7 @@ def linked(folder: Path) -> Naming:
     The folder of the links may be deleted at any time. Each document has a folder of its own in it, since
     documents of one name have pages of one name.
     """
-    known: dict[str, str] = {}
+    known: LRUCache[str, str] = LRUCache(50_000)
 
     def name(hit: Hit, details: ItemDetails) -> str:
         path = known.get(hit.item)
@@ -173,8 +171,6 @@ def linked(folder: Path) -> Naming:
             if target is not None:
                 link = folder / hit.document[:16] / path
                 path = os.fspath(link if _ensure_link(link, target) else target)
-            if len(known) >= _MAX_KNOWN_LINKS:
-                known.clear()
             known[hit.item] = path
         return path
 
@@ -218,25 +214,18 @@ class DetailedSearcher:
         self._searcher = searcher
         self._files = files
         self._naming = naming
-        self._known: OrderedDict[str, ItemDetails] = OrderedDict()
+        self._known: LRUCache[str, ItemDetails] = LRUCache(5000)
+        """Details stay: an id is a hash of content."""
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[DetailedHit]]:
         """Search as `Searcher.search`. Items that were deleted since they were found are left out."""
         results = self._searcher.search(queries, top_k)
-        details: dict[str, ItemDetails] = {}
-        missing: list[str] = []
-        for item in dict.fromkeys(hit.item for hits in results for hit in hits):
-            if item in self._known:
-                self._known.move_to_end(item)
-                details[item] = self._known[item]
-            else:
-                missing.append(item)
-        if missing:  # those not met lately are read together
+        found = dict.fromkeys(hit.item for hits in results for hit in hits)
+        details = {item: self._known[item] for item in found if item in self._known}
+        if missing := [item for item in found if item not in details]:  # these are read together
             new = self._files.details(missing)
             details |= new
             self._known.update(new)
-        while len(self._known) > _MAX_KNOWN_ITEMS:
-            self._known.popitem(last=False)
         return [
             [
                 DetailedHit(hit, details[hit.item], self._naming(hit, details[hit.item]))

@@ -36,13 +36,15 @@ from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.item_files import DetailedHit, DetailedSearcher, image_file_json, search_response_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
     from vrag.types import Query as SearchQuery
 
 DetailedHits: TypeAlias = "list[list[DetailedHit]]"
+Corpora: TypeAlias = "Callable[[], Sequence[str]]"
+"""Returns the names of collections that a search may name now."""
 
 
 @dataclass(slots=True, eq=False)
@@ -178,8 +180,8 @@ class Batcher:
         return [list(islice(left, len(piece.queries))) for piece in pieces]
 
 
-def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[str]) -> APIRouter:
-    """Build `POST /search` and `GET /search`; `corpora` are the names that `search_corpus` may have."""
+def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) -> APIRouter:
+    """Build `POST /search` and `GET /search`."""
     router = APIRouter(tags=["search"])
     refused = responses(408, 413, 502, 503, 504)
 
@@ -188,9 +190,10 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
         if number * request.top_k > options.hits:
             message = f"{number} queries times top_k {request.top_k} is more than {options.hits:,} hits."
             raise Refusal(422, message, "Ask for less at a time.")
-        unknown = sorted((request.corpora or frozenset[str]()).difference(corpora))
+        names = corpora()
+        unknown = sorted((request.corpora or frozenset[str]()).difference(names))
         if unknown:
-            known = f"There are: {', '.join(corpora)}." if corpora else "This server has one, without a name."
+            known = f"There are: {', '.join(names)}." if names else "This server has one, without a name."
             raise Refusal(422, f"There is no collection named {unknown[0][:100]!r}.", known)
         work = batcher.search(request.as_queries(), request.top_k)
         return await wait_for_client(http_request, work, options.search_seconds)
@@ -198,7 +201,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
     @router.post(
         "/search",
         summary="Search",
-        openapi_extra=search_body(corpora),
+        openapi_extra=search_body(corpora()),
         response_model=None,
         responses={200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "The hits."}}
         | refused,

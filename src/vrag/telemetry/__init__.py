@@ -15,7 +15,6 @@ from vrag.telemetry.spans import Spans
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
     from vrag.agent.events import Event
@@ -26,7 +25,6 @@ log = logging.getLogger("vrag.telemetry")
 CLOSING_SECONDS = 5.0
 """Time to send the rest when the process ends, which an unreachable collector must not delay further."""
 _PREFIX = "OTEL_EXPORTER_OTLP_"
-_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
 
@@ -74,7 +72,7 @@ def observer_from_environment() -> Telemetry | None:
     if not wanted:
         return None
     try:
-        content = os.environ.get(_CONTENT, "").strip().casefold()
+        content = os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").strip().casefold()
         telemetry = _open(wanted, content=content in {"true", "1", "span_only", "span_and_event"})
     except ImportError:
         log.warning("Traces cannot be sent: a package is missing. Run: pip install 'vrag-agent[otel]'")
@@ -101,6 +99,7 @@ def _exporters(environ: Mapping[str, str]) -> list[str]:
 
 
 def _open(names: list[str], *, content: bool) -> Telemetry | None:
+    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 
@@ -117,16 +116,10 @@ def _open(names: list[str], *, content: bool) -> Telemetry | None:
         exporters.append(ConsoleSpanExporter(out=sys.stderr))
     if not exporters:
         return None
-    provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+    resource = Resource.create({SERVICE_VERSION: __version__})  # the environment outweighs our values
+    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: "vrag"}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for exporter in exporters:
         provider.add_span_processor(BatchSpanProcessor(exporter))
     return Telemetry(provider, content=content)
-
-
-def _resource() -> Resource:
-    """Describe this process; the environment outweighs our values."""
-    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
-
-    given = Resource.create({SERVICE_VERSION: __version__})
-    unnamed = str(given.attributes.get(SERVICE_NAME, "")).startswith("unknown_service")
-    return given.merge(Resource({SERVICE_NAME: "vrag"})) if unnamed else given

@@ -16,12 +16,12 @@ import hmac
 import re
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from cachetools import LRUCache
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import Headers
@@ -277,8 +277,8 @@ class BrowserSessions:
         self._options = options
         self._now = now
         self._token = None if options.token is None else digest_of(options.token.encode())
-        self._ends: OrderedDict[bytes, float] = OrderedDict()
-        """By the digest of each id, so that memory holds no ids; least recently used first."""
+        self._ends: LRUCache[bytes, float] = LRUCache(options.sessions)
+        """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
 
     @property
@@ -294,8 +294,6 @@ class BrowserSessions:
         """Begin a session; return its id of 256 random bits."""
         id = secrets.token_urlsafe(32)
         self._ends[digest_of(id.encode())] = self._now() + self._options.session_seconds
-        if len(self._ends) > self._options.sessions:
-            self._ends.popitem(last=False)
         return id
 
     def find(self, scope: Scope) -> bytes | None:

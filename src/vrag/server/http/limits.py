@@ -14,10 +14,12 @@ import hashlib
 import ipaddress
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions, is_loopback
@@ -133,7 +135,7 @@ class ClientRegistry:
     def __init__(self, options: ServerOptions, now: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._now = now
-        self._paces: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        self._paces: LRUCache[tuple[str, str], tuple[float, float]] = LRUCache(options.clients)
         """Requests left in the bucket of a client and kind, and when that was counted."""
         self._open: Counter[tuple[str, Kind]] = Counter()
         """Has entries only for what is open, and so no more than there are connections."""
@@ -185,12 +187,10 @@ class ClientRegistry:
         """Return the seconds until one more is allowed; if 0, take `take` from the client's token bucket."""
         key = (kind, client)
         now = self._now()
-        left, since = self._paces.pop(key, (float(per_minute), now))
+        left, since = self._paces.get(key, (float(per_minute), now))
         left = min(float(per_minute), left + (now - since) * per_minute / 60)
         wait = 0.0 if left >= 1 else (1 - left) * 60 / per_minute
         self._paces[key] = (left if wait else left - take, now)
-        if len(self._paces) > self._options.clients:
-            self._paces.popitem(last=False)
         return wait
 
 
