@@ -28,7 +28,6 @@ ANSWERED, FAILED, ABSTAINED = 0, 1, 3
 """Exit statuses."""
 NODE_FIELDS = ("id", "kind", "parents", "query", "summary")
 IMAGE_FIELDS = ("item", "document", "page", "label", "box", "seconds")
-USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "visual_tokens", "pixels")
 
 
 def ask(
@@ -109,9 +108,8 @@ def answer_question(
         raise
     if previous_run is not None and not paths:
         session.scope = _find_unchanged_documents(previous_run, session)
-    full_question = (
-        previous_run.follow_up(question, images) if previous_run else Question(question, images=images)
-    )
+    new_question = Question(question, images=images)
+    full_question = previous_run.follow_up(question, images) if previous_run else new_question
     run = _run(session, full_question, quiet=as_json)
 
     def render() -> None:
@@ -138,8 +136,7 @@ def _split_words(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
         raise typer.BadParameter(f"{others[0]!r} does not exist. Put the question in quotes.")
     if not question.strip():
         raise typer.BadParameter("The question is empty.")
-    missing = [path for path in docs if not exists(path)]
-    if missing:
+    if missing := [path for path in docs if not exists(path)]:
         raise typer.BadParameter(f"{str(missing[0])!r} does not exist.")
     return question, [*docs, *paths]
 
@@ -237,8 +234,9 @@ def _evidence(evidence: Evidence, run: StoredRun) -> dict[str, Any]:
 
 
 def _usage(usage: RunUsage | UsageReported) -> dict[str, Any]:
+    tokens = ("prompt_tokens", "completion_tokens", "cached_tokens", "visual_tokens", "pixels")
     return {
-        **_fields(usage, USAGE_FIELDS),
+        **_fields(usage, tokens),
         "seconds": round(usage.seconds, 4),
         "model_seconds": round(usage.model_seconds, 4),
         "cost": usage.cost,

@@ -16,10 +16,7 @@ from vrag.samples import corpus_dir, questions_path
 from vrag.settings import SettingsReport, load_settings
 
 EXAMPLES = (
-    "report-saltby-passengers",
-    "report-speed-limit",
-    "deck-first-crossing",
-    "board-kayak",
+    *("report-saltby-passengers", "report-speed-limit", "deck-first-crossing", "board-kayak"),
     "zh-last-boat",
 )
 """Ids of the questions that the page offers."""
@@ -91,24 +88,16 @@ def samples_collection() -> Path:
     A collection of another version of vrag is renamed, and the samples are indexed again. Nothing is
     deleted, since the user may have added documents.
     """
+    from vrag.errors import CollectionError
+    from vrag.index.location import CollectionHeader
+
     place = Path(load_settings().settings.collection).with_name("samples")
-    if not _is_current(place):
+    try:
+        if header := CollectionHeader.read(place):
+            header.check_options(header.options)
+    except CollectionError:
         names = (place.with_name(f"samples-{number}") for number in count(1))
         renamed = next(name for name in names if not name.exists())
         place.rename(renamed)
         warn(f"Another version of vrag indexed the sample documents. Its collection is now {renamed}.")
     return place
-
-
-def _is_current(place: Path) -> bool:
-    """Return whether this version of vrag can add documents to the collection, if there is one."""
-    from vrag.errors import CollectionError
-    from vrag.index.location import CollectionHeader
-
-    try:
-        header = CollectionHeader.read(place)
-        if header is not None:
-            header.check_options(header.options)
-    except CollectionError:
-        return False
-    return True

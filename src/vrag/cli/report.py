@@ -146,23 +146,14 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
     document = report_of(done.runs, title=title, unfinished=done.unfinished)
     facts = save_report(document, out, format, inline=inline)
     if as_json:
-        runs = [
-            {
-                "run": run.run_id,
-                "question": run.question,
-                "answer": run.answer,
-                "stop_reason": run.stop_reason,
-            }
-            for run in (stored.result for stored in done.runs)
-        ]
+        names = {"run": "run_id", "question": "question", "answer": "answer", "stop_reason": "stop_reason"}
+        runs = [{key: getattr(run.result, name) for key, name in names.items()} for run in done.runs]
         about = {"title": document.title, "sources": len(document.sources.listed)}
         print_json(facts | about | {"runs": runs, "left": done.unfinished})
         return
     if out != STDOUT:
-        echo(
-            (f"{document.summary[:1].upper()}{document.summary[1:]}. ", "bold"),
-            f"{document.sources.summary} cited.",
-        )
+        summary = f"{document.summary[:1].upper()}{document.summary[1:]}. "
+        echo((summary, "bold"), f"{document.sources.summary} cited.")
     print_saved(facts, document.image_store.missing.values())
 
 

@@ -17,36 +17,27 @@ from vrag.errors import SettingsError, VragError
 from vrag.settings import unknown_variables
 
 COMMANDS = {
-    "ask": ("ask", "Ask a question about documents."),
-    "demo": (
-        "demo",
-        "Try vrag on sample documents: a report, slides, a scan, a picture, a guide in Chinese.",
-    ),
-    "report": (
-        "report",
-        "Ask several questions and write one document: each answer with pictures and sources.",
-    ),
-    "search": ("search", "Search the collection and list the hits, best first."),
-    "match": ("search", "Mark where a page matches a query, with a multi-vector embedder."),
-    "serve": ("serve", "Serve questions, documents and search over HTTP, with a web page."),
-    "mcp": ("serve", "Serve MCP tools over standard input and output."),
-    "doctor": (
-        "doctor",
-        "Check the installation, the collection, the search server and the model; say how to fix problems.",
-    ),
-    "index": ("index", "Add documents to a collection, and maintain it."),
-    "corpus": ("corpus", "Export documents as files: pages as pictures, videos as clips."),
-    "runs": ("runs", "List, show, replay and export recorded runs."),
-    "eval": ("eval", "Measure search and answers on questions with known answers."),
-    "data": ("data", "Make, convert and count questions with known answers."),
-    "train": ("train", "Train a model to search, look and answer."),
-    "config": ("config", "Show the settings in force; download instructions."),
+    "ask": "Ask a question about documents.",
+    "demo": "Try vrag on sample documents: a report, slides, a scan, a picture, a guide in Chinese.",
+    "report": "Ask several questions and write one document: each answer with pictures and sources.",
+    "search": "Search the collection and list the hits, best first.",
+    "match": "Mark where a page matches a query, with a multi-vector embedder.",
+    "serve": "Serve questions, documents and search over HTTP, with a web page.",
+    "mcp": "Serve MCP tools over standard input and output.",
+    "doctor": "Check the installation, the collection, the search server and the model; say how to fix "
+    "problems.",
+    "index": "Add documents to a collection, and maintain it.",
+    "corpus": "Export documents as files: pages as pictures, videos as clips.",
+    "runs": "List, show, replay and export recorded runs.",
+    "eval": "Measure search and answers on questions with known answers.",
+    "data": "Make, convert and count questions with known answers.",
+    "train": "Train a model to search, look and answer.",
+    "config": "Show the settings in force; download instructions.",
 }
-"""Modules of the commands and groups, and the first lines of their help texts."""
-USER_ERRNOS = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
-    *(errno.EACCES, errno.EPERM, errno.EIO),
-}
+"""First lines of the help texts of commands and groups."""
+MODULES = {"match": "search", "mcp": "serve"}
+"""Modules of the commands that have none of their own."""
+USER_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """Errors of the operating system that a user can act on; any other is a bug of vrag."""
 
 
@@ -65,11 +56,11 @@ def create_app(name: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    for command, (module, summary) in COMMANDS.items():
+    for command, summary in COMMANDS.items():
         if name not in {command, None}:
             app.command(command, help=summary)(lambda: None)
             continue
-        loaded = importlib.import_module(f"vrag.cli.{module}")
+        loaded = importlib.import_module(f"vrag.cli.{MODULES.get(command, command)}")
         group = getattr(loaded, "app", None)
         if group is None:
             app.command(command)(getattr(loaded, command))

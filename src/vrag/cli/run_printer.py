@@ -9,15 +9,7 @@ from rich.tree import Tree
 
 from vrag.agent import events as e
 from vrag.agent.budget import Limits
-from vrag.agent.events import (
-    Event,
-    GraphChanged,
-    MemoryUpdated,
-    ModelCalled,
-    RunSettings,
-    SearchReturned,
-    StopReason,
-)
+from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.runs.run_result import RunResult, citations
@@ -67,9 +59,8 @@ class RunPrinter:
                 dropped = plain(", ".join(event.dropped), MAX_TEXT_CHARS)
                 echo("   ", ("shorter ", "yellow"), f"Too long for the model; asked again without {dropped}.")
             case e.ModelRetried():
-                echo(
-                    "   ", ("retry   ", "yellow"), plain(event.reason), f" Retrying in {event.seconds:.1f} s."
-                )
+                pause = f" Retrying in {event.seconds:.1f} s."
+                echo("   ", ("retry   ", "yellow"), plain(event.reason), pause)
             case _:
                 self._print_action(event)
 
@@ -80,9 +71,8 @@ class RunPrinter:
                 self._step = max(self._step, event.step)
                 echo((f"{event.step}. ", "bold"), (plain(event.text, MAX_TEXT_CHARS), "dim"))
             case e.SearchRequested():
-                self._print_line(
-                    event.step, "search  ", (plain(event.query, MAX_TEXT_CHARS), "cyan"), event.node
-                )
+                query = (plain(event.query, MAX_TEXT_CHARS), "cyan")
+                self._print_line(event.step, "search  ", query, event.node)
             case e.CropRequested():
                 sides = ", ".join(f"{side:g}" for side in event.box)
                 image = plain(event.label or f"image {event.image or 'shown last'}", MAX_TEXT_CHARS)
@@ -115,7 +105,7 @@ class RunPrinter:
         lead = (f"{step}. ", "bold") if first else ("   ", "")
         echo(lead, verb, text, detail, f" → {plain(node)}" if node else "")
 
-    def _print_summaries(self, event: GraphChanged) -> None:
+    def _print_summaries(self, event: e.GraphChanged) -> None:
         """Print the findings of nodes that have just been summarised."""
         for node in event.graph.nodes:
             if node.summary and node.id not in self._summarised:

@@ -59,8 +59,8 @@ def examine_verl(
         CheckStep("attention", partial(_attention, launch)),
         CheckStep("configuration", partial(probe_verl, run.check_configuration), after="verl", slow=True),
         CheckStep("gpus", _gpus, after="torch"),
-        CheckStep("model", partial(_model, run, model), after="configuration"),
-        CheckStep("memory", partial(_memory, run), after="configuration"),
+        CheckStep("model", partial(check_model, run, model), after="configuration"),
+        CheckStep("memory", partial(check_memory, run), after="configuration"),
         CheckStep("shared memory", _shared_memory),
         *([CheckStep("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
         *(CheckStep(f"data {path.name}", partial(_data, path)) for path in data),
@@ -127,7 +127,7 @@ def _attention(launch: Launch) -> Check:
 def _gpus() -> Check:
     """Count the GPUs that torch sees."""
     torch: Any = importlib.import_module("torch")
-    sizes = _gpu_bytes()
+    sizes = gpu_bytes()
     if not sizes:
         hint = "Training with verl requires GPUs. Small models can be trained on a CPU: vrag train local"
         return failed(f"torch {torch.__version__} sees no GPU.", hint)
@@ -135,14 +135,14 @@ def _gpus() -> Check:
     return ok(message, details={"bytes": sizes})
 
 
-def _gpu_bytes() -> list[int]:
+def gpu_bytes() -> list[int]:
     """Return the memory of each visible GPU, in bytes."""
     torch: Any = importlib.import_module("torch")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [int(torch.cuda.get_device_properties(number).total_memory) for number in range(count)]
 
 
-def _model(run: DryRun, given: str) -> Check:
+def check_model(run: DryRun, given: str) -> Check:
     """Check that the model's folder is complete; a model on the hub is downloaded when training starts."""
     name = given or str(run.config.actor_rollout_ref.model.path)
     folder = Path(name).expanduser()
@@ -163,7 +163,7 @@ def _model(run: DryRun, given: str) -> Check:
     return ok(f"{name}: {size / 2**30:.1f} GiB of weights.")
 
 
-def _memory(run: DryRun) -> Check:
+def check_memory(run: DryRun) -> Check:
     """Compare the memory of the GPUs with the minimum for the model."""
     name = str(run.config.actor_rollout_ref.model.path)
     counted = count_parameters(name)
@@ -172,7 +172,7 @@ def _memory(run: DryRun) -> Check:
     least = least_memory(run.config, *counted)
     needed = f"{least.bytes / 2**30:.1f} GiB per GPU are required, plus activations"
     details = {"training": least.training, "rollouts": least.rollouts, "parameters": counted[0]}
-    sizes = _gpu_bytes() if installed("torch") else []
+    sizes = gpu_bytes() if installed("torch") else []
     if not sizes:
         return skipped(f"{needed}; there is no GPU.", details=details)
     message = f"{needed}; the smallest GPU has {min(sizes) / 2**30:.1f} GiB."

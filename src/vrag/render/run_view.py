@@ -7,22 +7,8 @@ from functools import cached_property, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.agent.events import (
-    ActionRequested,
-    AnswerGiven,
-    CropRequested,
-    EventBase,
-    ImageShown,
-    InvalidAction,
-    MemoryUpdated,
-    ModelRetried,
-    RunFailed,
-    RunStarted,
-    SearchRequested,
-    ThoughtDelta,
-    ThoughtGiven,
-    UsageReported,
-)
+from vrag.agent import events as e
+from vrag.agent.events import ImageShown, RunStarted, UsageReported
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore
@@ -36,13 +22,13 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import StoredRun
     from vrag.render.text_format import OutcomeText
 
-E = TypeVar("E", bound=EventBase)
-_TITLES: dict[type[EventBase], tuple[str, str]] = {
-    RunFailed: ("Failed", "fault"),
-    SearchRequested: ("Search", "search"),
-    CropRequested: ("Closer look", "crop"),
-    MemoryUpdated: ("Summarise and remember", "memory"),
-    InvalidAction: ("Refused", "fault"),
+E = TypeVar("E", bound=e.EventBase)
+_TITLES: dict[type[e.EventBase], tuple[str, str]] = {
+    e.RunFailed: ("Failed", "fault"),
+    e.SearchRequested: ("Search", "search"),
+    e.CropRequested: ("Closer look", "crop"),
+    e.MemoryUpdated: ("Summarise and remember", "memory"),
+    e.InvalidAction: ("Refused", "fault"),
 }
 """Titles and kinds of steps, by the first event of one of these types."""
 
@@ -63,9 +49,9 @@ class StepView:
     def title(self) -> tuple[str, str]:
         """Its title and kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`."""
         for event in self.events:
-            if isinstance(event, ActionRequested):
+            if isinstance(event, e.ActionRequested):
                 return event.name, "tool"
-            if isinstance(event, AnswerGiven) and event.text is not None:
+            if isinstance(event, e.AnswerGiven) and event.text is not None:
                 return "Answer", "answer"
             if type(event) in _TITLES:
                 return _TITLES[type(event)]
@@ -74,13 +60,13 @@ class StepView:
     @property
     def thought(self) -> str:
         """The thought; of an interrupted step, as far as it was written."""
-        if (complete := self.first(ThoughtGiven)) is not None:
+        if (complete := self.first(e.ThoughtGiven)) is not None:
             return complete.text
         partial = ""
         for event in self.events:
-            if isinstance(event, ThoughtDelta):
+            if isinstance(event, e.ThoughtDelta):
                 partial += event.text
-            elif isinstance(event, ModelRetried):
+            elif isinstance(event, e.ModelRetried):
                 partial = ""
         return partial
 
@@ -200,7 +186,7 @@ def cost_figures(runs: Sequence[RunView]) -> dict[str, str]:
     usage = reduce(RunUsage.plus, usages, RunUsage())
     figures = {
         "steps": amount(sum(len(run.step_views) for run in runs)),
-        "searches": amount(sum(len(run.all(SearchRequested)) for run in runs)),
+        "searches": amount(sum(len(run.all(e.SearchRequested)) for run in runs)),
     }
     if usage.prompt_tokens is not None:
         figures["tokens"] = amount(usage.prompt_tokens + (usage.completion_tokens or 0))

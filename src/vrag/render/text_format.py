@@ -8,19 +8,8 @@ import time
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.agent.events import (
-    ActionRequested,
-    ContextShortened,
-    CropRequested,
-    ImageShown,
-    InvalidAction,
-    ModelRetried,
-    PassageShown,
-    RunFailed,
-    SearchRequested,
-    SearchReturned,
-    StopReason,
-)
+from vrag.agent import events as e
+from vrag.agent.events import StopReason
 from vrag.agent.runs.run_result import is_whole
 from vrag.types import ItemKind
 
@@ -261,7 +250,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     reason, offline = result.stop_reason, result.started.settings.policy == OFFLINE
     name, mood = STOPS[reason] if reason else RUNNING if under_way else INTERRUPTED
     note = ""
-    if isinstance(result.end, RunFailed):
+    if isinstance(result.end, e.RunFailed):
         text, note = result.end.message, f"The run ended with a {result.end.boundary}."
     elif result.end is None:
         state = "is still running" if under_way else "was interrupted when its process ended"
@@ -280,24 +269,24 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
 def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
     """An event of a run as a line of progress; empty for those without one, such as thoughts."""
     match event:
-        case SearchRequested():
+        case e.SearchRequested():
             return f"Searching: {one_line(event.query)}"
-        case SearchReturned(hits=()):
+        case e.SearchReturned(hits=()):
             return "Nothing was found."
-        case CropRequested():
+        case e.CropRequested():
             return "Looking closer."
-        case ImageShown():
+        case e.ImageShown():
             at = "" if event.seconds is None else f", {moment(event.seconds)}"
             return f"Looking at {one_line(event.document)}, page {event.page}{at}"
-        case PassageShown():
+        case e.PassageShown():
             return f"Reading {one_line(event.document)}, passage {event.page}"
-        case ActionRequested():
+        case e.ActionRequested():
             return f"{one_line(event.name)}: {one_line(event.text)}"
-        case InvalidAction():
+        case e.InvalidAction():
             return f"Not carried out: {one_line(event.reason)}"
-        case ContextShortened():
+        case e.ContextShortened():
             return f"Too long for the model; asked again without {one_line(', '.join(event.dropped))}"
-        case ModelRetried():
+        case e.ModelRetried():
             return f"Asking the model again: {one_line(event.reason)}"
         case _:
             return ""

@@ -16,25 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag import __version__
-from vrag.agent.events import (
-    ActionRequested,
-    ActionReturned,
-    AnswerGiven,
-    CropRequested,
-    Event,
-    ImageShown,
-    InvalidAction,
-    ModelCalled,
-    ModelRetried,
-    PassageShown,
-    RunFailed,
-    RunStarted,
-    SearchRequested,
-    SearchReturned,
-    StopReason,
-    ThoughtDelta,
-    UsageReported,
-)
+from vrag.agent import events as e
+from vrag.agent.events import Event
 from vrag.agent.runs.run_result import RunUsage
 
 if TYPE_CHECKING:
@@ -127,7 +110,7 @@ class Spans:
 
     def __call__(self, event: Event) -> None:
         """Record one event."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, e.RunStarted):
             self._runs[event.run_id] = _RunSpans(self._tracer, event, content=self._content)
             if len(self._runs) > _MAX_OPEN_RUNS:
                 self._runs.popitem(last=False)[1].interrupt()
@@ -142,7 +125,7 @@ class Spans:
             self._runs.popitem()[1].interrupt()
 
 
-def _usage_attributes(usage: RunUsage | UsageReported) -> Attributes:
+def _usage_attributes(usage: RunUsage | e.UsageReported) -> Attributes:
     values = {
         GenAi.INPUT_TOKENS: usage.prompt_tokens,
         GenAi.OUTPUT_TOKENS: usage.completion_tokens,
@@ -156,7 +139,7 @@ def _usage_attributes(usage: RunUsage | UsageReported) -> Attributes:
 class _RunSpans:
     """The open spans of one run."""
 
-    def __init__(self, tracer: Tracer, started: RunStarted, *, content: bool) -> None:
+    def __init__(self, tracer: Tracer, started: e.RunStarted, *, content: bool) -> None:
         from opentelemetry.trace import SpanKind
 
         settings = started.settings
@@ -197,21 +180,21 @@ class _RunSpans:
             kind = self._kinds.CLIENT if self._served else None
             about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: event.step}
             self._chat = _CallSpan(self._span("chat", self._model, self._last, about, kind))
-        if self._tool is not None and isinstance(event, ThoughtDelta | ModelRetried | ModelCalled):
+        if self._tool is not None and isinstance(event, e.ThoughtDelta | e.ModelRetried | e.ModelCalled):
             self._tool.close(self._last, None)  # RAG searches before it asks
             self._tool = None
         match event:
-            case ModelCalled() | ModelRetried() | UsageReported():
+            case e.ModelCalled() | e.ModelRetried() | e.UsageReported():
                 self._called(event)
-            case SearchRequested() | CropRequested() | ActionRequested():
+            case e.SearchRequested() | e.CropRequested() | e.ActionRequested():
                 self._begin_tool(event)
-            case InvalidAction():  # an error of the action, or of the reply where there is none
+            case e.InvalidAction():  # an error of the action, or of the reply where there is none
                 reason = event.reason if self._content else ""
                 if self._tool is not None:
                     self._tool.fault = ("invalid_action", reason)
                 elif self._chat is not None:
                     self._chat.refused(event.ts, reason)
-            case AnswerGiven() | RunFailed():
+            case e.AnswerGiven() | e.RunFailed():
                 self._end(event)
                 return True
             case _ if self._tool is not None:
@@ -227,18 +210,18 @@ class _RunSpans:
         self._root.set_attribute(VragAttributes.INTERRUPTED, True)
         _finish(self._root, self._last, self._totals, "interrupted")
 
-    def _called(self, event: ModelCalled | ModelRetried | UsageReported) -> None:
+    def _called(self, event: e.ModelCalled | e.ModelRetried | e.UsageReported) -> None:
         """Record an event of a call, which is complete with its usage."""
         call = self._chat
         match event:
-            case ModelCalled():
+            case e.ModelCalled():
                 if call is not None:
                     call.replied(event, content=self._content)
-            case ModelRetried():
+            case e.ModelRetried():
                 self._retries += 1
                 if call is not None:
                     call.retried(event, content=self._content)
-            case UsageReported():
+            case e.UsageReported():
                 self._usage = self._usage.plus(event)
                 if self._tool is not None:
                     self._tool.until = event.ts
@@ -246,25 +229,25 @@ class _RunSpans:
                     _finish(call.span, call.until or event.ts, _usage_attributes(event))
                 self._chat = None
 
-    def _begin_tool(self, event: SearchRequested | CropRequested | ActionRequested) -> None:
+    def _begin_tool(self, event: e.SearchRequested | e.CropRequested | e.ActionRequested) -> None:
         arguments: dict[str, Any]
         match event:
-            case SearchRequested():
+            case e.SearchRequested():
                 name, kind, arguments = "search", "datastore", {"query": event.query}
-            case CropRequested():
+            case e.CropRequested():
                 name, kind = "crop", "function"
                 arguments = {"image": event.image, "label": event.label, "box": event.box}
-            case ActionRequested():
+            case e.ActionRequested():
                 name, kind, arguments = event.name, "extension", {"text": event.text}
         about: Attributes = {GenAi.TOOL_NAME: name, GenAi.TOOL_TYPE: kind, VragAttributes.STEP: event.step}
         if self._content:
             about[GenAi.TOOL_ARGUMENTS] = _json(arguments)
         self._tool = _ToolSpan(self._span("execute_tool", name, event.ts, about, None))
 
-    def _end(self, event: AnswerGiven | RunFailed) -> None:
+    def _end(self, event: e.AnswerGiven | e.RunFailed) -> None:
         about = self._totals | {VragAttributes.STOP_REASON: event.stop_reason.value}
-        if isinstance(event, RunFailed):
-            self._close(event.ts, event.boundary, in_tool=event.stop_reason is StopReason.SEARCH_ERROR)
+        if isinstance(event, e.RunFailed):
+            self._close(event.ts, event.boundary, in_tool=event.stop_reason is e.StopReason.SEARCH_ERROR)
             _finish(self._root, event.ts, about, event.boundary, event.message if self._content else "")
             return
         broken = self._chat is not None or (self._tool is not None and self._tool.until is None)
@@ -309,7 +292,7 @@ class _CallSpan:
     until: float | None = None
     """Time at which the reply was complete."""
 
-    def replied(self, event: ModelCalled, *, content: bool) -> None:
+    def replied(self, event: e.ModelCalled, *, content: bool) -> None:
         self.until = event.ts
         about: Attributes = {GenAi.FINISH_REASONS: [event.finish.value]}
         for name, (attribute, kind) in _SAMPLING.items():
@@ -319,7 +302,7 @@ class _CallSpan:
             about[GenAi.OUTPUT_MESSAGES] = _message("assistant", event.reply, event.finish.value)
         self.span.set_attributes(about)
 
-    def retried(self, event: ModelRetried, *, content: bool) -> None:
+    def retried(self, event: e.ModelRetried, *, content: bool) -> None:
         about: dict[str, str | float] = {VragAttributes.RETRY_PAUSE: event.seconds}
         if content:
             about[VragAttributes.REASON] = event.reason
@@ -348,18 +331,18 @@ class _ToolSpan:
     def take(self, event: Event, *, content: bool) -> None:
         """Record an event of its results."""
         match event:
-            case SearchReturned():
+            case e.SearchReturned():
                 self.span.set_attributes(
                     {VragAttributes.HITS: len(event.hits), VragAttributes.DAMAGED: len(event.damaged)}
                 )
                 if content:
                     hits = [{"id": hit.item, "score": hit.score} for hit in event.hits]
                     self.span.set_attribute(GenAi.TOOL_RESULT, _json(hits))
-            case ActionReturned():
+            case e.ActionReturned():
                 self.span.set_attribute(VragAttributes.DAMAGED, len(event.damaged))
                 if content:
                     self.span.set_attribute(GenAi.TOOL_RESULT, _json(event.texts))
-            case ImageShown() | PassageShown():
+            case e.ImageShown() | e.PassageShown():
                 self.shown += 1
             case _:
                 pass

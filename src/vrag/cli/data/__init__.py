@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, repeat
 from pathlib import Path
-from typing import NamedTuple
 
 import typer
 
@@ -26,7 +25,6 @@ from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
 from vrag.synthesis import synthesize as make
 from vrag.types import Case
 
-PROGRESS_EVERY_CASES = 1_000
 KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
 
 app = typer.Typer(help="Make, convert and count questions with known answers.", no_args_is_help=True)
@@ -98,20 +96,11 @@ def synthesize(
         rows = ((kind, n, n * pages, train[kind], other[kind]) for kind, n in kinds.items())
         columns = ["template", "documents", "pages", "training questions", "held out"]
         print_table(columns, (map(str, row) for row in rows))
-        echo(
-            f"Questions: {plain(str(folder / 'train.json'))}; those of other documents are in held_out.json."
-        )
+        train_file = plain(str(folder / "train.json"))
+        echo(f"Questions: {train_file}; those of other documents are in held_out.json.")
         echo(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
 
     print_result(facts, render, as_json=as_json)
-
-
-class _Input(NamedTuple):
-    """A file to convert."""
-
-    kind: str
-    rows: Iterable[tuple[str, Case]]
-    """Its cases, each with the data source."""
 
 
 @app.command()
@@ -155,14 +144,14 @@ def convert(
     boxes = Counter[str](boxes=0)
     note = f"Nothing was written: {target} is unchanged."
     with note_on_interrupt(note), progress_line(quiet=as_json) as show:
-        rows = _count_boxes(with_distinct_ids(chain.from_iterable(each.rows for each in inputs)), boxes, show)
+        rows = _count_boxes(with_distinct_ids(chain.from_iterable(rows for _, rows in inputs)), boxes, show)
         if target.suffix.lower() == ".json":
             count = write_cases(target, (case for _, case in rows))
         else:
             model = profile_named(profile or USUAL_PROFILE)
             instruction = worded(model.instruction, model.prompt, actions="", profile=model)
             count = write_parquet(target, rows, ParquetOptions(split=split, instruction=instruction))
-    read_as = ", ".join(dict.fromkeys(each.kind for each in inputs))
+    read_as = ", ".join(dict.fromkeys(kind for kind, _ in inputs))
     if as_json:
         print_json({"file": str(target), "cases": count, "read_as": read_as, "boxes": boxes["boxes"]})
         return
@@ -186,8 +175,13 @@ def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
         )
 
 
-def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], split: str) -> list[_Input]:
-    """Open all files; an option is given once for all, or once for each."""
+def _open_inputs(
+    files: list[Path], kinds: list[str], data_sources: list[str], split: str
+) -> list[tuple[str, Iterable[tuple[str, Case]]]]:
+    """Open files; return the kind of each, and its cases with their data source.
+
+    An option is given once for all files, or once for each.
+    """
 
     def for_each_file(values: list[str], option: str) -> list[str | None]:
         if len(values) not in {0, 1, len(files)}:
@@ -197,12 +191,12 @@ def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], s
             )
         return [*values] if len(values) == len(files) else [values[0] if values else None] * len(files)
 
-    inputs: list[_Input] = []
+    inputs: list[tuple[str, Iterable[tuple[str, Case]]]] = []
     options = for_each_file(kinds, "--from"), for_each_file(data_sources, "--data-source")
     for file, kind, data_source in zip(files, *options, strict=True):
         source, cases = open_cases(file, kind)
         origin = data_source or source.data_source(split)
-        inputs.append(_Input(source.name, zip(repeat(origin), cases)))
+        inputs.append((source.name, zip(repeat(origin), cases)))
     return inputs
 
 
@@ -212,7 +206,7 @@ def _count_boxes(
     """Pass cases on, count their gold boxes, and show the progress."""
     for number, (data_source, case) in enumerate(cases, 1):
         boxes["boxes"] += len(case.regions)
-        if number % PROGRESS_EVERY_CASES == 0:
+        if number % 1000 == 0:
             show(f"{number:,} cases")
         yield data_source, case
 
@@ -235,9 +229,8 @@ def stats(
     if as_json:
         facts = {name: asdict(each) for name, each in counted.items()}
         for record in facts.values():
-            record["answer_words"] = dict(
-                zip(("least", "median", "most"), record["answer_words"], strict=True)
-            )
+            numbers = zip(("least", "median", "most"), record["answer_words"], strict=True)
+            record["answer_words"] = dict(numbers)
         print_json({"files": facts, "overlaps": overlaps})
         return
     names = {file: Path(file).name for file in counted}

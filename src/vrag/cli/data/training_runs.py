@@ -54,8 +54,6 @@ SamplesArgument = Annotated[
 ]
 LearnerOption = Annotated[str, typer.Option("--profile", help="Family of the model to train.")]
 LEARNER = "qwen2.5-vl"
-LINE_EVERY_CASES = 10
-"""Cases between two lines of progress if standard error is not a terminal."""
 
 
 def demonstrate(
@@ -227,9 +225,8 @@ def sample(
         )
         print_table(["expert", "calls", "retries", "faults", "prompt tokens", "reply tokens", "cost"], rows)
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in done.outcomes.items())
-        echo(
-            f"{done.over} of {done.cases} cases are finished, {done.before} of them from before: {outcomes}."
-        )
+        finished = f"{done.over} of {done.cases} cases are finished, {done.before} of them from before"
+        echo(f"{finished}: {outcomes}.")
         echo(("Next", "bold"), f": vrag data select {shlex.quote(str(out))}")
 
     print_result(facts, render, as_json=as_json)
@@ -247,7 +244,7 @@ def _sampling_progress() -> Generator[Callable[[SamplingProgress], None]]:
         cost = sum(usage.cost or 0.0 for usage in now.experts.values())
         state = f"{now.over}/{now.cases} cases · {outcomes}{f' · cost {cost:.2f}' if cost else ''}"
         bar.update(task, completed=now.over, total=now.cases, state=state)
-        if not err.is_terminal and (now.over % LINE_EVERY_CASES == 0 or now.over == now.cases):
+        if not err.is_terminal and (now.over % 10 == 0 or now.over == now.cases):
             err.print(state)
 
     with note_on_interrupt(RESUME_NOTE), bar:

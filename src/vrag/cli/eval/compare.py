@@ -9,17 +9,8 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.eval.report import (
-    MEASURES,
-    RUNS,
-    PicturesOption,
-    page_image_of,
-    parse_pictures,
-    print_files,
-    reopen_session,
-    store_of,
-    write_page,
-)
+from vrag.cli.eval import report as run_report
+from vrag.cli.eval.report import MEASURES, PicturesOption
 from vrag.cli.terminal.console import echo, plain, print_json, print_table, warn
 from vrag.errors import RunError
 from vrag.evaluation.comparison import Comparison
@@ -58,7 +49,7 @@ def compare(
 
       vrag eval compare offline vimrag --measure turns --measure visual_tokens
     """
-    thumbnails = parse_pictures(pictures)
+    thumbnails = run_report.parse_pictures(pictures)
     first, second = read_evaluation(a), read_evaluation(b)
     condition_differences = differences(first.conditions, second.conditions)
     for difference in condition_differences:
@@ -87,7 +78,7 @@ def compare(
         print_json(facts | comparison.as_dict())
         return
     _print_comparison(comparison)
-    print_files(files, omitted)
+    run_report.print_files(files, omitted)
 
 
 def _write(
@@ -104,6 +95,7 @@ def _write(
     except OSError as error:
         raise RunError(f"{out} cannot be written: {error.strerror}.", "Choose another folder.") from error
     first, second = (each.conditions for each in both)
+    session = run_report.reopen_session(first) or run_report.reopen_session(second)
     page = comparison_page(
         comparison,
         both[0].records,
@@ -111,17 +103,17 @@ def _write(
         title=f"{title_of(first.benchmarks)}: {comparison.a} and {comparison.b}",
         facts=(facts_of(first), facts_of(second)),
         notes=condition_differences,
-        stores=(store_of(folders[0]), store_of(folders[1])),
-        page_image=page_image_of(reopen_session(first) or reopen_session(second)),
+        stores=(run_report.store_of(folders[0]), run_report.store_of(folders[1])),
+        page_image=run_report.page_image_of(session),
         thumbnails=thumbnails,
         runs=(_link_to_runs(out, folders[0]), _link_to_runs(out, folders[1])),
     )
-    return write_page(page, out, "comparison"), page.thumbnails.left
+    return run_report.write_page(page, out, "comparison"), page.thumbnails.left
 
 
 def _link_to_runs(out: Path, folder: Path) -> str:
     """Return the relative path from a page to the runs of an evaluation; empty if they are gone."""
-    runs = (folder / RUNS).resolve()
+    runs = (folder / run_report.RUNS).resolve()
     return Path(os.path.relpath(runs, out.resolve())).as_posix() if runs.is_dir() else ""
 
 

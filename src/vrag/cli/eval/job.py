@@ -181,17 +181,17 @@ class BenchmarkJob:
                 seconds=self.seconds,
                 retry_failed=self.retry_failed,
             )
-            retrieval = self._measure_retrieval(session)
+            retrieval = evaluate_retrieval(  # how well a search for the question itself finds the gold pages
+                self.questions.cases,
+                session.searcher,
+                session.documents,
+                locate=WordLocator(session.searcher),
+            )
             self.rollouts.run(self._record_runs(agent, judge, extractor, session, retrieval, show))
             records = [record for attempt in attempts if (record := self.records.get(attempt.key))]
             identity = "" if extractor is None else extractor.identity
             found = self._conditions(conditions, judge.identity, identity, session, retrieval)
             return write_evaluation(self.out, found, records)
-
-    def _measure_retrieval(self, session: Session) -> RetrievalReport:
-        """Measure how well a search for the question itself finds the gold pages, for the records."""
-        locate = WordLocator(session.searcher)
-        return evaluate_retrieval(self.questions.cases, session.searcher, session.documents, locate=locate)
 
     async def _record_runs(
         self,

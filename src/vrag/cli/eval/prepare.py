@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 
@@ -97,13 +97,12 @@ def prepare(
       vrag eval prepare slidevqa:test=SlideVQA vidoseek=ViDoSeek mmlongbench=MMLongBench-Doc --out merged
     """
     sources = [_parse_source(word) for word in benchmarks]
-    folders: list[Path] = []
+    inputs: list[tuple[Benchmark, Path, str | None]] = []
     with note_on_interrupt("Finished downloads are kept. Run the same command again to continue."):
-        for source in sources:
-            folders.append(source.folder or fetch(source.benchmark))
-            if source.folder is None and not as_json:
-                echo(f"Downloaded {source.benchmark.hub.repo}: {plain(str(folders[-1]))}")
-    inputs = [(each.benchmark, folder, each.split) for each, folder in zip(sources, folders, strict=True)]
+        for benchmark, folder, split in sources:
+            inputs.append((benchmark, folder or fetch(benchmark), split))
+            if folder is None and not as_json:
+                echo(f"Downloaded {benchmark.hub.repo}: {plain(str(inputs[-1][1]))}")
     number = 0
     note = f"{out} is incomplete. Run the same command again to make it."
     with note_on_interrupt(note), progress_line(quiet=as_json) as show:
@@ -115,9 +114,8 @@ def prepare(
 
         prepared = prepare_benchmarks(inputs, out, limit=limit, tell=report)
     if as_json:
-        print_json(
-            {"folder": str(out), "benchmarks": [part.model_dump(mode="json") for part in prepared.parts]}
-        )
+        parts = [part.model_dump(mode="json") for part in prepared.parts]
+        print_json({"folder": str(out), "benchmarks": parts})
         return
     for part in prepared.parts:
         counts = f"{count(part.cases, 'question')}, {count(part.documents, 'document')}"
@@ -127,16 +125,8 @@ def prepare(
     echo(f"Next: vrag eval run {plain(str(out))} --out results")
 
 
-class _Source(NamedTuple):
-    """A benchmark to prepare."""
-
-    benchmark: Benchmark
-    folder: Path | None
-    """The folder of its files; None to download them."""
-    split: str | None
-
-
-def _parse_source(word: str) -> _Source:
+def _parse_source(word: str) -> tuple[Benchmark, Path | None, str | None]:
+    """Parse NAME[:SPLIT][=FOLDER]; without a folder the benchmark is downloaded."""
     key, equals, folder = word.partition("=")
     name, _, split = key.partition(":")
     if not name or (equals and not folder):
@@ -149,4 +139,4 @@ def _parse_source(word: str) -> _Source:
     benchmark = benchmark_named(name)
     if not equals:
         hub_repository(benchmark, split or None)  # before another benchmark is downloaded
-    return _Source(benchmark, Path(folder).expanduser() if equals else None, split or None)
+    return benchmark, Path(folder).expanduser() if equals else None, split or None

@@ -37,10 +37,6 @@ MEASURES = (
     *("centre", "iou", "box_area"),
 )
 """Measures of the terminal and of comparisons; the report has all of them."""
-REPORT_MEASURES = (
-    *MEASURES,
-    *("region_recall@5", "region_precision@5", "abstention_precision", "abstention_recall"),
-)
 
 PicturesOption = Annotated[
     str | None,
@@ -67,9 +63,7 @@ class WrittenReport:
 
 
 def report(
-    folder: opt.EvaluationArgument,
-    pictures: PicturesOption = None,
-    as_json: opt.JsonOption = False,
+    folder: opt.EvaluationArgument, pictures: PicturesOption = None, as_json: opt.JsonOption = False
 ) -> None:
     """Write the report of an evaluation again: report.html, report.md and report.json in its folder.
 
@@ -98,15 +92,11 @@ def write_report(
 ) -> WrittenReport:
     """Write the report of an evaluation into its folder.
 
-    Args:
-        evaluation: The evaluation.
-        folder: Its folder.
-        session: The session that was searched, for pictures of gold pages that no run has seen.
-        thumbnails: Which pictures to include, and their total size; None for the default.
+    `session` is the one that was searched, for pictures of gold pages that no run has seen. `thumbnails` says
+    which pictures to include, and their total size; None stands for the default.
     """
     conditions, records = evaluation.conditions, evaluation.records
-    summary = summarise(records)
-    unfinished = unfinished_of(conditions, len(records))
+    summary, unfinished = summarise(records), unfinished_of(conditions, len(records))
     page = report_page(
         title_of(conditions.benchmarks),
         records,
@@ -129,7 +119,8 @@ def print_summary(written: WrittenReport, *, command: str = "") -> None:
         echo("No question has been asked yet.")
         return
     rows: list[tuple[str, ...]] = []
-    for name in REPORT_MEASURES:
+    more = ("region_recall@5", "region_precision@5", "abstention_precision", "abstention_recall")
+    for name in (*MEASURES, *more):
         if found := written.summary["measures"].get(name):
             interval = interval_text(found.get("low"), found.get("high"), few=bool(found.get("few")))
             rows.append((name, f"{found['mean']:.3f}", interval, str(found["n"])))

@@ -40,12 +40,7 @@ STRICT_RULES = (
     " Set a model as the judge: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."
 )
 GROUP_MEASURES = (
-    "ndcg@5",
-    "recall@1",
-    "recall@10",
-    "document_recall@10",
-    "region_recall@5",
-    "region_precision@5",
+    *("ndcg@5", "recall@1", "recall@10", "document_recall@10", "region_recall@5", "region_precision@5"),
 )
 """Measures that are printed for groups; --json has all."""
 
@@ -263,10 +258,9 @@ def retrieval(
     result = evaluate_retrieval(cases, session.searcher, indexed.documents, locate=locate)
     facts = result.as_dict()
     if by is not None:
-        estimates = {
-            label: {name: asdict(estimate) for name, estimate in measures.items()}
-            for label, measures in result.estimates_by(by).items()
-        }
+        estimates: dict[str, object] = {}
+        for label, measures in result.estimates_by(by).items():
+            estimates[label] = {name: asdict(each) for name, each in measures.items()}
         facts |= {"by": by.value, "estimates_by": estimates}
     print_result(facts, lambda: _print_retrieval(result, by), as_json=as_json)
 
@@ -275,12 +269,10 @@ def _open_locator(regions: Regions, searcher: Searcher, embedder: Embedder | Non
     if regions is Regions.WORDS:
         return WordLocator(searcher)
     model = embedder.open() if isinstance(embedder, DeferredEmbedder) else embedder
-    if not isinstance(model, SimilarityMatcher):
-        reason = (
-            f"{model.name} cannot show where a page matches" if model else "The collection has no embedder"
-        )
-        raise EmbedError(f"{reason}.", "Index the documents with a multi-vector model: --embedder colqwen2")
-    return MatchLocator(searcher, model)
+    if isinstance(model, SimilarityMatcher):
+        return MatchLocator(searcher, model)
+    reason = f"{model.name} cannot show where a page matches" if model else "The collection has no embedder"
+    raise EmbedError(f"{reason}.", "Index the documents with a multi-vector model: --embedder colqwen2")
 
 
 def _print_retrieval(result: RetrievalReport, by: By | None) -> None:

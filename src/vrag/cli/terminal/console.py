@@ -83,9 +83,8 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     cells = [[plain(cell) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        numeric = bool(cells) and all(
-            row[number].replace(".", "").replace(",", "").isdigit() for row in cells
-        )
+        digits = (row[number].replace(".", "").replace(",", "") for row in cells)
+        numeric = bool(cells) and all(map(str.isdigit, digits))
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LOG_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""
 RESUME_NOTE = "Finished work is kept. Run the same command again to continue."
-ACTION_EVENTS = ("search_requested", "crop_requested", "action_requested")
 
 
 @contextmanager
@@ -50,7 +49,7 @@ class ModelStatus:
             self._thought += event.text
             return
         self._thought = ""
-        self._acting = event.type in ACTION_EVENTS
+        self._acting = event.type in {"search_requested", "crop_requested", "action_requested"}
         self._since = time.monotonic()
 
     @contextmanager
@@ -113,11 +112,8 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
     task = bar.add_task("Reading", total=None, state="")
 
     def report(progress: IndexProgress) -> None:
-        parts = [
-            f"{progress.files_done}/{progress.files} files",
-            f"{progress.items_done} items",
-            f"{progress.rate:.1f}/s",
-        ]
+        files = f"{progress.files_done}/{progress.files} files"
+        parts = [files, f"{progress.items_done} items", f"{progress.rate:.1f}/s"]
         if progress.remaining_seconds is not None:
             parts.append(f"{duration(progress.remaining_seconds)} left")
         if progress.failed:

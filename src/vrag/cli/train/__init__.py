@@ -117,14 +117,11 @@ def plot(
     trainings = [PlottedTraining(*pair) for pair in zip(_short_names(runs), records, strict=True)]
     facts = write_file(out, curves_svg(trainings, title).encode())
     if as_json:
-        values = {
-            training.name: {
-                name: {"step": step, "value": value}
-                for name, (step, value) in latest(training.records).items()
-            }
-            for training in trainings
-        }
-        print_json(facts | {"runs": values})
+        runs_json: dict[str, object] = {}
+        for training in trainings:
+            end = latest(training.records).items()
+            runs_json[training.name] = {name: {"step": step, "value": value} for name, (step, value) in end}
+        print_json(facts | {"runs": runs_json})
     elif out != STDOUT:
         ends = [latest(training.records) for training in trainings]
         steps = [max((record.step for record in training.records), default=0) for training in trainings]

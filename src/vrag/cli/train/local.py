@@ -83,9 +83,8 @@ def sft(
     from vrag.rl.update import UpdateOptions
 
     with _invalid_options_as_settings():
-        options = SftOptions(
-            **_fields(SftOptions, flags), update=UpdateOptions(**_fields(UpdateOptions, flags))
-        )
+        update = UpdateOptions(**_fields(UpdateOptions, flags))
+        options = SftOptions(**_fields(SftOptions, flags), update=update)
     machine = _parse_machine(device, dtype, autocast)
     Supervision(options=options, runs=runs, model=model, out=out, machine=machine).run(again=again)
 
@@ -193,9 +192,8 @@ def rl(
     _check_choice("--algorithm", algorithm, ALGORITHMS)
     _check_choice("--ratio", ratio, [*RatioKind])
     with _invalid_options_as_settings():
-        options = RlOptions(
-            **_fields(RlOptions, flags), update=UpdateOptions(**_fields(UpdateOptions, flags))
-        )
+        update = UpdateOptions(**_fields(UpdateOptions, flags))
+        options = RlOptions(**_fields(RlOptions, flags), update=update)
     Reinforcement(
         options=options,
         settings=settings,

@@ -139,23 +139,20 @@ class Reinforcement:
 
     def run(self, *, again: bool) -> None:
         """Start or resume the run; delete an existing one first if `again`."""
-        with self.machine.repeatable(wanted=self.options.together):
-            self._run(again=again)
-
-    def _run(self, *, again: bool) -> None:
         from vrag.rl.checkpoints import Checkpoints
 
         checkpoints = Checkpoints(self.out)
-        scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
-        network = self.machine.open_model(self.model)
-        make_agent, made_with = self._open_agents(network)
-        with checkpoints.held(), _note_on_interrupt(self.out):
-            saved = checkpoints.begin(made_with, again=again, free=CHANGEABLE_OPTIONS)
-            reference = self.machine.open_model(self.model) if self.options.kl else None
-            if saved is not None:
-                network = self.machine.open_model(saved.folder)
-            asyncio.run(self._train(checkpoints, saved, network, reference, make_agent, scorer))
-            _publish(checkpoints, network)
+        with self.machine.repeatable(wanted=self.options.together):
+            scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
+            network = self.machine.open_model(self.model)
+            make_agent, made_with = self._open_agents(network)
+            with checkpoints.held(), _note_on_interrupt(self.out):
+                saved = checkpoints.begin(made_with, again=again, free=CHANGEABLE_OPTIONS)
+                reference = self.machine.open_model(self.model) if self.options.kl else None
+                if saved is not None:
+                    network = self.machine.open_model(saved.folder)
+                asyncio.run(self._train(checkpoints, saved, network, reference, make_agent, scorer))
+                _publish(checkpoints, network)
 
     async def _train(
         self,
@@ -269,10 +266,8 @@ def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeR
         else:
             by_name = {name: float(word) for name, word in zip(OWN_PARTS, words, strict=True)}
     except ValueError:
-        raise typer.BadParameter(
-            f"{weights} is neither three numbers (0.2,0.7,0.1) nor named weights (answer=0.9,brevity=0.1).",
-            param_hint="--weights",
-        ) from None
+        message = f"{weights} is neither three numbers (0.2,0.7,0.1) nor named (answer=0.9,brevity=0.1)."
+        raise typer.BadParameter(message, param_hint="--weights") from None
     retrieval, answer, pattern = (by_name.pop(name, 0.0) for name in OWN_PARTS)
     parts = Weights(retrieval=retrieval, answer=answer, pattern=pattern, extras=by_name)
     return open_scorer(settings, parts, exact=exact)

@@ -131,9 +131,8 @@ def _check_requirements(model: str, data: Path, validation: Path) -> None:
     if engine() is None:
         raise TrainingError("Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
     if model.startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
-        raise TrainingError(
-            f"The checkpoint {model} does not exist.", "Name a folder, or a model on the hub."
-        )
+        hint = "Name a folder, or a model on the hub."
+        raise TrainingError(f"The checkpoint {model} does not exist.", hint)
     for path in (data, validation):
         if not path.is_file():
             raise TrainingError(f"{path} does not exist.", "Make it: vrag data convert")

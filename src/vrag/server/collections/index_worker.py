@@ -28,20 +28,9 @@ from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_sources
 from vrag.index.maintenance import compact, remove
 from vrag.index.manifest import read_manifest
+from vrag.server.collections import uploads
 from vrag.server.collections.files import DocumentSelector, distinct_folders
 from vrag.server.collections.jobs import JobJournal, UploadJob
-from vrag.server.collections.uploads import (
-    REMOVED_SUFFIX,
-    IncomingUpload,
-    clear_parts,
-    hide_files,
-    is_done,
-    lies_in,
-    moved_files,
-    restore_files,
-    uploaded_files,
-    uploads_of,
-)
 from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
 
@@ -95,14 +84,14 @@ class IndexWorker:
     @property
     def folder(self) -> Path:
         """The folder of uploaded files."""
-        return uploads_of(self.open_collection)
+        return uploads.uploads_of(self.open_collection)
 
     @property
     def waiting(self) -> int:
         """The number of files that wait."""
         return len(self._waiting)
 
-    def place(self, part: IncomingUpload) -> UploadJob:
+    def place(self, part: uploads.IncomingUpload) -> UploadJob:
         """Queue a complete, closed upload for indexing. Of two with one name the last one counts."""
         with self._placing:
             stored = part.place()
@@ -273,14 +262,14 @@ class IndexWorker:
                 self._waiting.remove(job)
         if not rows and not jobs:
             raise Refusal(404, "There is no such document in the collection.", "Reload the list.")
-        own = [Path(row.path) for row in rows if lies_in(row.path, self.folder)]
-        hidden = hide_files({*own, *(job.path for job in jobs)})
+        own = [Path(row.path) for row in rows if uploads.lies_in(row.path, self.folder)]
+        hidden = uploads.hide_files({*own, *(job.path for job in jobs)})
         try:
             if rows:
                 remove(collection, [row.path for row in rows])
         except BaseException:
             if not self._are_gone(rows):
-                restore_files(hidden)
+                uploads.restore_files(hidden)
                 with self._wake:
                     self._waiting.extendleft(reversed(jobs))
                 raise
@@ -300,19 +289,19 @@ class IndexWorker:
 
     def _recover(self) -> None:
         """Find what an earlier server left: files to index, removals to finish."""
-        clear_parts(self.folder)
-        present = {path.name: path for path in uploaded_files(self.folder)}
+        uploads.clear_parts(self.folder)
+        present = {path.name: path for path in uploads.uploaded_files(self.folder)}
         rows = self.open_collection.collection.documents() if self.folder.is_dir() else []
-        own = {row.name: row for row in rows if lies_in(row.path, self.folder)}
-        for path in self.folder.glob(f".*{REMOVED_SUFFIX}"):
-            name = path.name[1 : -len(REMOVED_SUFFIX)]
+        own = {row.name: row for row in rows if uploads.lies_in(row.path, self.folder)}
+        for path in self.folder.glob(f".*{uploads.REMOVED_SUFFIX}"):
+            name = path.name[1 : -len(uploads.REMOVED_SUFFIX)]
             if name in own and name not in present:
                 remove(self.open_collection.collection, [own[name].path])
             path.unlink(missing_ok=True)
-        moved = moved_files(rows, own, present)
+        moved = uploads.moved_files(rows, own, present)
         taken = [path for path, before in moved.items() if self._adopt(path, before)]
         for name, path in present.items():
-            if path not in taken and not is_done(path, own.get(name)):
+            if path not in taken and not uploads.is_done(path, own.get(name)):
                 with self._placing, suppress(OSError):
                     if path not in self._queued_paths():  # else it was uploaded just now
                         self.submit(path, read_source(path).document)
