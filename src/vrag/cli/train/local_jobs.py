@@ -266,7 +266,7 @@ def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeR
         else:
             by_name = {name: float(word) for name, word in zip(OWN_PARTS, words, strict=True)}
     except ValueError:
-        message = f"{weights} is neither three numbers (0.2,0.7,0.1) nor named (answer=0.9,brevity=0.1)."
+        message = f"{weights}: give three numbers (0.2,0.7,0.1) or named weights (answer=0.9,brevity=0.1)."
         raise typer.BadParameter(message, param_hint="--weights") from None
     retrieval, answer, pattern = (by_name.pop(name, 0.0) for name in OWN_PARTS)
     parts = Weights(retrieval=retrieval, answer=answer, pattern=pattern, extras=by_name)
