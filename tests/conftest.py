@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import itertools
 import os
 import signal
+from functools import cache
 from typing import TYPE_CHECKING
 
 import httpx
+import httpx._transports.default as httpx_transports
 import pytest
 from hypothesis import settings
 
@@ -26,12 +29,21 @@ _default_timeout = inspect.signature(httpx.get).parameters["timeout"].default
 for _phase in ("connect", "read", "write", "pool"):
     setattr(_default_timeout, _phase, 120.0)  # seconds: a busy machine answers late; the default is 5
 
+_load_certificates = "create_ssl_context"  # 20 ms for each HTTP client, of which most tests have one
+setattr(httpx_transports, _load_certificates, cache(getattr(httpx_transports, _load_certificates)))
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_engine.py", "live/verl_job.py"]
 """Without doctests; as modules of tests, conftests of two folders could not be told apart. The others are run
 by the Python of another environment."""
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of each later garbage collection: there are ten thousand of them."""
+    gc.collect()
+    gc.freeze()
 
 
 _FOREIGN = ("VRAG_", "OPENAI_", "OPENROUTER_", "GEMINI_", "ANTHROPIC_", "DASHSCOPE_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Generator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Desk, Opener, Visit, collection_at, served
+from filelock import FileLock
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from vrag.samples import corpus_dir
@@ -36,8 +38,14 @@ def browser(playwright: Playwright) -> Generator[Browser]:
 
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample documents, indexed."""
-    return collection_at(tmp_path_factory.mktemp("browser") / "samples", corpus_dir())
+    """The sample documents, indexed by the first process of the test run that needs them."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    place = root / "samples"
+    with FileLock(root / "samples.lock"):
+        if not place.exists():
+            collection_at(tmp_path_factory.mktemp("browser") / "samples", corpus_dir()).rename(place)
+    return place
 
 
 @pytest.fixture
