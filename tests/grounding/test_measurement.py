@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,12 +33,17 @@ def unit(box: Box, size: Size) -> Box:
     return BoxSample(box, size, None).unit
 
 
+@cache
+def pages(profile: Profile, seed: int) -> list[ProbePage]:
+    return make_pages(profile, seed=seed)
+
+
 def interview(model: Model, seed: int, profile: Profile = QWEN) -> Measurement:
     chance = np.random.default_rng(seed)
     return measure(
         [
             BoxSample(one.box, page.size, model(chance, page, unit(one.box, page.size)))
-            for page in make_pages(profile, seed=seed)
+            for page in pages(profile, seed)
             for one in page.rectangles
         ]
     )
@@ -209,9 +215,8 @@ def test_a_grid_of_1024_passes_as_thousandths() -> None:
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 def test_pages_are_shown_as_they_are_and_separate_all_conventions(profile: Profile) -> None:
     for seed in range(10):
-        pages = make_pages(profile, seed=seed)
-        assert len({page.size for page in pages}) == 4
-        for page in pages:
+        assert len({page.size for page in pages(profile, seed)}) == 4
+        for page in pages(profile, seed):
             assert profile.shown_size(page.size) == page.size
             assert page.size.width != page.size.height
             assert len({one.color for one in page.rectangles}) == len(page.rectangles) == 3

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -27,6 +27,17 @@ _MAX_CALLS_PER_CLIENT = 8
 """An HTTP client looks at all its connections with each call, so a hundred of them would keep the event loop
 busy with little else."""
 _MAX_BODY_BYTES = 4 * 1024 * 1024
+
+
+def certificates_for(base_url: str) -> ssl.SSLContext | bool:
+    """Return the certificates that verify a server; False for one without TLS, which needs none."""
+    return False if urlsplit(base_url).scheme == "http" else _load_certificates()
+
+
+@cache
+def _load_certificates() -> ssl.SSLContext:
+    """Load the certificates once per process: it takes tens of milliseconds."""
+    return httpx.create_ssl_context()
 
 
 @dataclass(slots=True, eq=False)
@@ -64,11 +75,6 @@ class Connections:
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
         self._lock = threading.Lock()
 
-    @cached_property
-    def _ssl(self) -> ssl.SSLContext:
-        """Created once: it takes tens of milliseconds, and every run of the sync API has its own loop."""
-        return httpx.create_ssl_context()
-
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
         """Open a client of the running loop for one call."""
@@ -84,7 +90,7 @@ class Connections:
                     headers=self._headers,
                     timeout=self._timeout,
                     limits=self._limits,
-                    verify=self._ssl,
+                    verify=certificates_for(self._base),
                     follow_redirects=False,  # the key goes nowhere else
                     trust_env=not is_loopback(self._base),  # a proxy is for remote servers
                 )

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.chat.http_clients import is_loopback, read_body
+from vrag.chat.http_clients import certificates_for, is_loopback, read_body
 from vrag.chat.messages import json_object
 
 _ARCHITECTURES = {
@@ -82,10 +82,10 @@ async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any],
 
 
 def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
-    """A client for a few requests. Certificates are loaded only for TLS: that is slow."""
+    """A client for a few requests."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    tls = base_url.startswith("https://")
-    return httpx.AsyncClient(headers=headers, verify=tls, trust_env=not is_loopback(base_url))
+    verify = certificates_for(base_url)
+    return httpx.AsyncClient(headers=headers, verify=verify, trust_env=not is_loopback(base_url))
 
 
 async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity | None:
