@@ -22,12 +22,11 @@ from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
 from vrag.errors import CollectionError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg
 from vrag.model_profiles import Profile
+from vrag.search.searcher import Searcher
 from vrag.types import Hit, Item, Query
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-    from vrag.search.searcher import Searcher
 
 MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from vrag.agent.actions import NAME, RESERVED
 from vrag.agent.replies.tool_calls import TOOLS
 from vrag.errors import ActionError
-
-if TYPE_CHECKING:
-    from vrag.search.searcher import Searcher
+from vrag.search.searcher import Searcher
 
 GROUP = "vrag.actions"
 

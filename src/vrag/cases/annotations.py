@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-from vrag.types import ItemKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from vrag.types import Case, Hit
-
+from vrag.types import Case, Hit, ItemKind
 
 UNANSWERABLE = "Not answerable"
 """The answer to a question that the documents do not answer, as MMLongBench-Doc writes it."""

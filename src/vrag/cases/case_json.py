@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, cast
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -30,10 +32,6 @@ from vrag.atomic_io import atomic_file
 from vrag.errors import CaseError
 from vrag.geometry import Box
 from vrag.types import AnswerFormat, Case, GoldPage, Region
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
-    from pathlib import Path
 
 BOX_TOLERANCE = 0.01
 """Fraction of the width or height of a page by which a gold box may reach beyond it."""

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
 from vrag.cases.case_json import written_whole
 from vrag.cases.rows import CaseFormat, object_of, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from vrag.types import Case
+from vrag.types import Case
 
 BETWEEN, NONE = "####", "Nan"
 HOPS = {"Multi-Hop": "MultiHop", "Single-Hop": "SingleHop"}

@@ -14,16 +14,13 @@ import threading
 import zlib
 from abc import ABC, abstractmethod
 from ast import literal_eval
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 from vrag.errors import CaseError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 BATCH_ROWS = 1_000
 """Rows of a parquet file without images in memory at once."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,15 +26,10 @@ from vrag.errors import ModelError, SearchError, VragError
 from vrag.factory import open_agent, open_client
 from vrag.geometry import Box, Size, Space, View, draw_view
 from vrag.search.client import SearchClient
-from vrag.settings import load_settings
+from vrag.settings import Settings, SettingsReport, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from PIL.Image import Image
-
-    from vrag.settings import Settings, SettingsReport
-
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """Name of the served model of VRAG in the reference."""

@@ -11,15 +11,12 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from vrag.index.location import FILE_NAME
 from vrag.samples import corpus_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 CORPUS = Path("search_engine/corpus")
 INDEX = "colqwen_ingestion"

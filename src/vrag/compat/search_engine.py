@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import os
 import shutil
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from platformdirs import user_cache_path
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.discover import Skipped
+from vrag.embed.embedder import Embedder
 from vrag.embed.model_files import find_checkpoint, read_settings
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError, CorpusError, SearchError
@@ -37,11 +39,7 @@ from vrag.settings import load_settings
 from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
-
-    from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
-
 
 _NODES, _NODE_MODEL = "colqwen_ingestion", "vidore/colqwen2-v1.0"
 """The older signature's defaults."""

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
+from vrag.agent.agent import Agent
 from vrag.agent.events import (
     AnswerGiven,
+    Event,
     GraphChanged,
     InvalidAction,
     MemoryUpdated,
@@ -30,27 +33,17 @@ from vrag.agent.events import (
     StopReason,
 )
 from vrag.agent.memory.energies import MemoryOptions
-from vrag.agent.memory.memory_graph import Graph, NodeKind
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.chat import ChatDelta, ChatOptions
+from vrag.agent.policy import Policy
+from vrag.chat import ChatDelta, ChatMessage, ChatModel, ChatOptions, ChatReply, ChatRetry
 from vrag.compat.agents import open_reference_agent, read_settings, with_steps
 from vrag.errors import SettingsError
 from vrag.factory import chat_options, open_chat
 from vrag.search.client import SearchClient
-from vrag.settings import is_dashscope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableMapping, Sequence
-
-    from vrag.agent.agent import Agent
-    from vrag.agent.events import Event
-    from vrag.agent.memory.memory_graph import Node
-    from vrag.agent.policy import Policy
-    from vrag.chat import ChatMessage, ChatModel, ChatReply, ChatRetry
-    from vrag.search.schema import SearchResult
-    from vrag.settings import SettingsReport
-    from vrag.types import Query
-
+from vrag.search.schema import SearchResult
+from vrag.settings import SettingsReport, is_dashscope
+from vrag.types import Query
 
 _FRAMES = 32
 """Maximum of the frames of a clip, as in the reference."""

@@ -10,26 +10,18 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, parse, render
+from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, Turn, parse, render
 from vrag.agent.environment import fault_of
-from vrag.agent.policy import EnclosedImage, Picture, Role, Text
+from vrag.agent.policy import EnclosedImage, Message, Picture, Role, Text
 from vrag.agent.prompts import encodable, material
 from vrag.agent.prompts import prompt as agent_prompt
-from vrag.chat.messages import ChatImage, ChatMessage, ChatText
-from vrag.geometry import Space, View, draw_view, encode_jpeg
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from vrag.agent.actions import Turn
-    from vrag.agent.policy import Message
-    from vrag.chat.messages import ChatPart
-    from vrag.geometry import Box
-    from vrag.model_profiles import Profile
-
+from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
+from vrag.geometry import Box, Space, View, draw_view, encode_jpeg
+from vrag.model_profiles import Profile
 
 _START = re.compile(r"[{\[]")
 _ACTIONS = ("search", "bbox", "answer")

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import time
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,20 +31,12 @@ from vrag.agent.budget import Prices
 from vrag.agent.policy import Retry
 from vrag.agent.prompts import prompt_in
 from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
-from vrag.chat.messages import ChatMessage, ChatReply, ChatRetry, ChatText
+from vrag.chat.messages import ChatMessage, ChatModel, ChatReply, ChatRetry, ChatText
 from vrag.distill.expert_messages import UnusableReplyError
 from vrag.distill.sample_store import ExpertUsage
 from vrag.errors import ModelError, SettingsError
-from vrag.model_profiles import PROFILES, profile_named, profile_of
+from vrag.model_profiles import PROFILES, Profile, profile_named, profile_of
 from vrag.providers import DASHSCOPE, is_dashscope, split_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from vrag.chat.messages import ChatModel
-    from vrag.model_profiles import Profile
-
 
 T = TypeVar("T")
 MAX_QUOTED_CHARACTERS = 4000

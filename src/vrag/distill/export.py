@@ -11,28 +11,23 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from vrag.agent.actions import Crop, parse, render
-from vrag.agent.events import ModelCalled
+from vrag.agent.events import ImageShown, ModelCalled
 from vrag.agent.methods import METHODS
 from vrag.agent.prompts import with_question, worded
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.atomic_io import write_whole
 from vrag.distill.expert_messages import box_sides
 from vrag.distill.select import trace, view_of
 from vrag.errors import RunError, SampleError, SettingsError
 from vrag.geometry import Size, View, draw_view, encode_jpeg
-from vrag.model_profiles import profile_named
+from vrag.model_profiles import Profile, profile_named
 from vrag.rollouts.resumable_store import report_disk_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from vrag.agent.events import ImageShown
-    from vrag.agent.runs.run_store import RunStore, StoredRun
-    from vrag.model_profiles import Profile
 
 IMAGE = "<image>"
 """The placeholder of an image."""

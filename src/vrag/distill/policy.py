@@ -6,15 +6,17 @@ So a sample is an ordinary run, carried out by the one environment and recorded 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from vrag.agent.actions import Answer, Crop
-from vrag.agent.policy import Delta, Reply, Retry, Tokens
+from vrag.agent.policy import Delta, Message, Picture, Reply, Retry, Tokens
 from vrag.agent.prompts import box_words
 from vrag.background import run_in_thread
 from vrag.distill.expert_messages import (
     ExpertView,
+    PlannerReply,
     UnusableReplyError,
     box_sides,
     feasible,
@@ -24,17 +26,10 @@ from vrag.distill.expert_messages import (
     seen_by,
     write_turn,
 )
-from vrag.distill.experts import consult, prompt
+from vrag.distill.experts import Expert, Experts, consult, prompt
 from vrag.distill.sample_store import ExpertUsage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-
-    from vrag.agent.policy import Message, Picture
-    from vrag.distill.expert_messages import PlannerReply
-    from vrag.distill.experts import Expert, Experts
-    from vrag.geometry import Box
-    from vrag.model_profiles import Profile
+from vrag.geometry import Box
+from vrag.model_profiles import Profile
 
 T = TypeVar("T")
 

@@ -14,25 +14,20 @@ attempts without a record: the next one resumes with a run that came to its end,
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from vrag.agent.events import AnswerGiven, StopReason
-from vrag.agent.runs.run_store import RunStore
-from vrag.atomic_io import sync
+from vrag.agent.runs.run_store import RunStore, StoredRun
+from vrag.atomic_io import Journal, sync
 from vrag.errors import RunError, SampleError
 from vrag.rollouts.resumable_store import RecordFile, ResumableStore
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
-    from pathlib import Path
-
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.atomic_io import Journal
 
 COMPLETE = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
 """Ends of complete runs; at the others a run has failed."""

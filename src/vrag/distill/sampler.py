@@ -10,10 +10,11 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.agent import Agent
@@ -22,24 +23,24 @@ from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import RunFailed
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.prompts import material
+from vrag.agent.runs.run_store import StoredRun
 from vrag.cases.annotations import is_gold
 from vrag.chat.messages import ChatMessage, ChatText
 from vrag.distill.expert_messages import AnswerScore, read_score
-from vrag.distill.experts import consult, prompt
+from vrag.distill.experts import Expert, Experts, consult, prompt
 from vrag.distill.policy import ExpertPolicy
-from vrag.distill.sample_store import ExpertUsage, Sample, SampleAttempt, SampleOutcome, is_complete
+from vrag.distill.sample_store import (
+    ExpertUsage,
+    Sample,
+    SampleAttempt,
+    SampleOutcome,
+    SampleWriter,
+    is_complete,
+)
 from vrag.errors import ModelError, SampleError, VragError
-from vrag.search.searcher import ForwardedItems
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.distill.experts import Expert, Experts
-    from vrag.distill.sample_store import SampleWriter
-    from vrag.model_profiles import Profile
-    from vrag.search.searcher import Searcher
-    from vrag.types import Case, Hit, Query
+from vrag.model_profiles import Profile
+from vrag.search.searcher import ForwardedItems, Searcher
+from vrag.types import Case, Hit, Query
 
 log = logging.getLogger("vrag.distill")
 MAX_INTERRUPTIONS = 10

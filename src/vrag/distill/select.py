@@ -5,28 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median_high
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from vrag.agent.actions import Action, Crop, Flag, Search, Turn, parse
 from vrag.agent.events import ImageShown, InvalidAction, ModelCalled
+from vrag.agent.runs.run_store import StoredRun
 from vrag.atomic_io import write_lines, write_whole
-from vrag.distill.sample_store import SampleOutcome
+from vrag.distill.sample_store import Sample, SampleOutcome, SampleStore
 from vrag.errors import RunError, SampleError, SettingsError
 from vrag.geometry import Box, Size, Space, View
-from vrag.model_profiles import profile_named
+from vrag.model_profiles import Profile, profile_named
 from vrag.rollouts.resumable_store import report_disk_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.distill.sample_store import Sample, SampleStore
-    from vrag.model_profiles import Profile
-
 
 _SLACK = 1e-6
 """Units of a model's space by which a box may leave its image: maps are not exact beyond that."""

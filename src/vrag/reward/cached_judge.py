@@ -8,21 +8,17 @@ import json
 import logging
 import sqlite3
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from cachetools import FIFOCache
 
 from vrag.background import run_in_thread
 from vrag.errors import JudgeError
-from vrag.reward.reward import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from vrag.reward.reward import IdentifiedJudge
+from vrag.reward.reward import IdentifiedJudge, Verdict
 
 BUSY_SECONDS = 30.0
 """Time limit for waiting until another process has written."""

@@ -11,22 +11,17 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
 
+from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import JudgeError, SettingsError
 from vrag.reward.parts import answer_of, pattern_reward, retrieval_reward, searched
-from vrag.reward.reward import Reward, RewardPart, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from vrag.agent.actions import Flag
-    from vrag.agent.runs.run_result import RunResult
-    from vrag.reward.reward import Judge, RewardPart
-    from vrag.types import Case
+from vrag.reward.reward import Judge, Reward, RewardPart, Verdict
+from vrag.types import Case
 
 OWN_PARTS = ("retrieval", "answer", "pattern")
 """Names of the parts that every reward has."""

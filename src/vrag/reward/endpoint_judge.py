@@ -6,19 +6,15 @@ import asyncio
 import hashlib
 import html
 import re
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from vrag.agent.prompts import encodable, material, prompt_in, spoken
-from vrag.chat.messages import ChatMessage, ChatOptions, ChatReply, ChatText
+from vrag.chat.messages import ChatMessage, ChatModel, ChatOptions, ChatReply, ChatText
 from vrag.errors import JudgeError, ModelError
 from vrag.reward.reward import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from vrag.chat.messages import ChatModel
 
 OPTIONS = ChatOptions(temperature=0.0, max_tokens=1024)
 PROMPTS = "vrag.reward.prompts"

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
-from vrag.agent.actions import ABSTENTION
-from vrag.agent.events import StopReason
+from vrag.agent.actions import ABSTENTION, Flag
+from vrag.agent.events import ImageShown, StopReason
+from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.cases.annotations import gold_pages
 from vrag.metrics import ndcg
-from vrag.types import ItemKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
-
-    from vrag.agent.actions import Flag
-    from vrag.agent.events import ImageShown
-    from vrag.agent.runs.run_result import RunResult, RunStep
-    from vrag.types import Case
+from vrag.types import Case, ItemKind
 
 
 def retrieval_reward(case: Case, run: RunResult) -> float:

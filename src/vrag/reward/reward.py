@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from vrag.agent.runs.run_result import RunResult
-    from vrag.types import Case
+from vrag.agent.runs.run_result import RunResult
+from vrag.types import Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

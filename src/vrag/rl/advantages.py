@@ -26,18 +26,13 @@ All are pure functions of arrays; the loss is in `vrag.rl.losses`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from vrag.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
 
 SPREAD = 1e-6
 """Least difference of rewards in a group that says anything; also added to the deviation."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from vrag.agent.policy import Delta, Reply, Sampled, Tokens
+from vrag.agent.policy import Delta, Message, Reply, Sampled, Tokens
 from vrag.rl.generation import (
     GeneratedReply,
     GenerationPrompt,
@@ -19,12 +20,7 @@ from vrag.rl.generation import (
     room_of,
     write,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from vrag.agent.policy import Message
-    from vrag.rl.model import TrainableModel
+from vrag.rl.model import TrainableModel
 
 Key: TypeAlias = tuple[int, ...]
 """Identifies a run: it seeds its randomness, and orders it within a batch."""

@@ -19,24 +19,20 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from vrag.atomic_io import atomic_dir, changed, one_writer, write_whole
 from vrag.embed.device import library
 from vrag.errors import TrainingError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-    from pathlib import Path
-
-    from vrag.rl.model import TrainableModel
-    from vrag.rl.update import Updates
-
+from vrag.rl.model import TrainableModel
+from vrag.rl.update import Updates
 
 _NAME = re.compile(r"step-(\d{6,})")
 _REMOVE = "Remove it to resume from the one before."

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrag.agent.policies.local_model import opening_of
-from vrag.agent.policy import EnclosedImage, FinishReason, Picture, Role
+from vrag.agent.policy import EnclosedImage, FinishReason, Message, Picture, Role
 from vrag.embed.device import library
 from vrag.errors import ContextTooLong, ModelError, SettingsError
+from vrag.rl.model import TrainableModel, VisionInputs
 from vrag.rl.rows import count_covering
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.agent.policy import Message
-    from vrag.rl.model import TrainableModel, VisionInputs
-
 
 _PARTS = 2**40
 """Resolution of probabilities; a token of less than one part is never drawn."""

@@ -6,20 +6,16 @@ loss, one number for each, so that a batch can be computed in pieces whose losse
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from vrag.embed.device import library
 from vrag.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
 
 Tensor: TypeAlias = Any
 """A torch tensor; torch is not typed, and not imported with this module."""

@@ -11,18 +11,16 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from vrag.atomic_io import Journal, read_lines, write_lines
 from vrag.errors import RunError
 from vrag.rollouts.resumable_store import report_disk_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
-    from pathlib import Path
 
 FILE = "metrics.jsonl"
 MAX_VALUE = 1e300

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import io
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
 
 from cachetools import LRUCache
 from PIL import Image
 
-from vrag.agent.policies.local_model import as_model_error, family_of, open_checkpoint
-from vrag.embed.device import library, open_device
+from vrag.agent.policies.local_model import Checkpoint, as_model_error, family_of, open_checkpoint
+from vrag.embed.device import Device, library, open_device
 from vrag.embed.models.loader import loading, rgb
 from vrag.embed.options import EmbedOptions
 from vrag.errors import ModelError, TrainingError
 from vrag.model_profiles import write_profile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from vrag.agent.policies.local_model import Checkpoint
-    from vrag.embed.device import Device
 
 Autocast: TypeAlias = Literal["auto", "bfloat16", "off"]
 """The precision of layers while weights stay float32; `auto`: bfloat16 on CUDA devices that have it."""

@@ -7,19 +7,15 @@ import io
 import math
 import warnings
 from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from vrag.embed.device import library
 from vrag.errors import MissingExtra
 from vrag.render.axes import short
 from vrag.render.text_format import printable
-from vrag.rl.metrics import names, series
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from vrag.rl.metrics import TrainingMetrics
+from vrag.rl.metrics import TrainingMetrics, names, series
 
 Points: TypeAlias = "Sequence[tuple[float, float]]"
 """Steps and values, by step."""

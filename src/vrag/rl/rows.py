@@ -21,15 +21,18 @@ import json
 import math
 import re
 from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import (
     AnswerGiven,
+    Event,
     GraphChanged,
     InvalidAction,
     MemoryUpdated,
@@ -41,14 +44,7 @@ from vrag.agent.memory.memory_graph import NodeKind
 from vrag.cases import is_gold
 from vrag.geometry import Size
 from vrag.rl.advantages import Segment, TrajectoryCredit, leading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.agent.events import Event
-    from vrag.types import Case
+from vrag.types import Case
 
 _ANSWERED = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
 """Ends with an answer; abstaining is one."""

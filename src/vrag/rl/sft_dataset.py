@@ -5,29 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from vrag.agent.events import ModelCalled
+from vrag.agent.events import Event, ModelCalled
 from vrag.agent.policies.local_model import opening_of
 from vrag.agent.policy import EnclosedImage, FinishReason, Message, Role, Text
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import TrainingError
 from vrag.geometry import Size
-from vrag.rl.generation import GeneratedReply, first_prompt, next_prompt
-from vrag.rl.rows import RunRows, Vocabulary, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from vrag.agent.events import Event
-    from vrag.rl.generation import GenerationPrompt
-    from vrag.rl.model import TrainableModel
-    from vrag.rl.rows import DroppedRow, Row
+from vrag.rl.generation import GeneratedReply, GenerationPrompt, first_prompt, next_prompt
+from vrag.rl.model import TrainableModel
+from vrag.rl.rows import DroppedRow, Row, RunRows, Vocabulary, rows_of
 
 _EVENTS, _FILES = "events.jsonl", "files"
 _THOUGHT = re.compile(r"<think>\s*")

@@ -7,26 +7,21 @@ by a policy loss.
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.agent.policies.local_model import within_memory
 from vrag.embed.device import library
 from vrag.rl.generation import inputs_of
-from vrag.rl.losses import RatioKind, policy_loss, row_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.rl.losses import LossOptions
-    from vrag.rl.model import TrainableModel
-    from vrag.rl.rows import Row
+from vrag.rl.losses import LossOptions, RatioKind, policy_loss, row_weights
+from vrag.rl.model import TrainableModel
+from vrag.rl.rows import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

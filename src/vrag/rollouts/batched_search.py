@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
@@ -15,16 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cachetools import LRUCache
 
-from vrag.search.searcher import ForwardedItems
+from vrag.geometry import Size
+from vrag.search.searcher import ForwardedItems, Searcher
+from vrag.types import Hit, Item, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
     from PIL.Image import Image
-
-    from vrag.geometry import Size
-    from vrag.search.searcher import Searcher
-    from vrag.types import Hit, Item, Query
 
 T = TypeVar("T")
 

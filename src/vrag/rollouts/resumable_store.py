@@ -13,20 +13,16 @@ the next writer removes it. Records made with other settings are refused, since 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from vrag.atomic_io import Journal, bind, one_writer, read_lines, write_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-    from pathlib import Path
-
-    from vrag.errors import VragError
+from vrag.errors import VragError
 
 LOCK = "lock"
 SCHEMA_VERSION = 1

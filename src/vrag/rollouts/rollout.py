@@ -12,22 +12,18 @@ import secrets
 import threading
 import time
 import traceback
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
+from vrag.agent.agent import Agent
 from vrag.agent.events import AnswerGiven, Event, RunFailed, StopReason
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import VragError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-
-    from vrag.agent.agent import Agent
-    from vrag.types import Case
+from vrag.types import Case
 
 log = logging.getLogger("vrag.rollouts")
 DEADLINE = "Deadline"

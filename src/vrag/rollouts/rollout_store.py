@@ -24,37 +24,32 @@ import re
 import shutil
 import time
 from collections import Counter
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vrag.agent.events import ModelCalled
+from vrag.agent.agent import Agent
+from vrag.agent.events import Event, ModelCalled
 from vrag.agent.runs.run_store import RunStore
 from vrag.atomic_io import Journal, read_lines, write_file
 from vrag.background import run_in_thread
 from vrag.errors import RunError
 from vrag.rollouts.resumable_store import LOCK, ResumableStore, report_disk_errors
 from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
-
-if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Callable,
-        Coroutine,
-        Generator,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
-    from pathlib import Path
-
-    from vrag.agent.agent import Agent
-    from vrag.agent.events import Event
-    from vrag.rollouts.rollout import Rollout, RolloutAttempt
-    from vrag.types import Case
+from vrag.types import Case
 
 MADE_WITH, ROLLOUTS, RUNS, PICTURES = "campaign.json", "rollouts.jsonl", "runs", "pictures"
 UNFINISHED = re.compile(r"\.\w+\.jsonl?\.[0-9a-f]{8}")

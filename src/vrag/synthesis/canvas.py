@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from vrag.corpus.formats.pdfium import timeless
 from vrag.geometry import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Colour = tuple[int, int, int]
 """Red, green and blue, 0 to 255."""

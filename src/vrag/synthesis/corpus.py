@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from vrag.cases import write_cases
 from vrag.errors import CaseError
-from vrag.synthesis.canvas import print_pdf
-from vrag.synthesis.sampling import COLOURS, WORDS, check_vocabulary, deal_names
+from vrag.synthesis.canvas import Colour, print_pdf
+from vrag.synthesis.sampling import COLOURS, WORDS, Name, Words, check_vocabulary, deal_names
 from vrag.synthesis.templates import (
     ChartTemplate,
+    DocumentTemplate,
     Emblem,
     EmblemPair,
     KeyFigure,
@@ -25,16 +28,7 @@ from vrag.synthesis.templates import (
     Supply,
     TableTemplate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from vrag.synthesis.canvas import Colour
-    from vrag.synthesis.sampling import Name, Words
-    from vrag.synthesis.templates import DocumentTemplate
-    from vrag.types import Case
+from vrag.types import Case
 
 _ALL: tuple[DocumentTemplate, ...] = (
     Emblem(),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from vrag.errors import CaseError
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from vrag.synthesis.canvas import Colour
+from vrag.synthesis.canvas import Colour
 
 T = TypeVar("T")
 

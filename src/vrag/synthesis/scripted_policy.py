@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Answer, Search, render
-from vrag.agent.policy import Delta, EnclosedImage, Picture, Reply
+from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply
 from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.synthesis.sampling import COLOURS, WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from vrag.agent.policy import Message
-    from vrag.types import Case
+from vrag.types import Case
 
 MAX_DRAWS = 100
 """Of names, until one is new."""

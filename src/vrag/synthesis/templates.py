@@ -7,23 +7,17 @@ answer. `key_figure`, `table`, `chart` and `multi_hop` are A4 pages of a yearly 
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from vrag.cases.rows import hops
 from vrag.geometry import Box
-from vrag.synthesis.canvas import Canvas
-from vrag.synthesis.sampling import BalancedSampler
+from vrag.synthesis.canvas import Canvas, Colour
+from vrag.synthesis.sampling import BalancedSampler, Name
 from vrag.types import Case, Region
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping, Sequence
-
-    from vrag.geometry import Box
-    from vrag.synthesis.canvas import Canvas, Colour
-    from vrag.synthesis.sampling import Name
 
 
 @dataclass(frozen=True, slots=True)

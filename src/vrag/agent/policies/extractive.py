@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.extractive import best_quote, completed, search_query
@@ -22,10 +22,8 @@ from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
+from vrag.search.searcher import Searcher
 from vrag.types import Item
-
-if TYPE_CHECKING:
-    from vrag.search.searcher import Searcher
 
 _WORD = re.compile(r"\w+")
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.agent.policies.local_model import (
     Checkpoint,
@@ -22,16 +22,13 @@ from vrag.agent.policies.local_model import (
     within_memory,
 )
 from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Message, Picture, Reply, Sampled, Tokens
-from vrag.embed.device import library, open_device
+from vrag.embed.device import Device, library, open_device
 from vrag.embed.model_files import find_checkpoint
 from vrag.embed.models.loader import rgb
 from vrag.embed.options import EmbedOptions
 from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.geometry import Size
 from vrag.model_profiles import Profile
-
-if TYPE_CHECKING:
-    from vrag.embed.device import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.agent.policy import Message, Role, Text
-from vrag.embed.device import is_out_of_memory, library
+from vrag.embed.device import Device, is_out_of_memory, library
 from vrag.embed.embedder import escape_special_tokens
 from vrag.embed.model_files import read_settings
 from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError, ModelError, SettingsError
 from vrag.model_profiles import PROFILES, Profile, read_profile
-
-if TYPE_CHECKING:
-    from vrag.embed.device import Device
-from collections.abc import Callable
 
 _ANY_SIZE = 2**40
 """Pixels: more than any picture has. Pictures come at their size and are not resized again."""

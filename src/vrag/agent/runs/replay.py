@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
@@ -33,9 +33,7 @@ from vrag.agent.runs.run_store import StoredRun
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.model_profiles import PROFILES, Profile
-
-if TYPE_CHECKING:
-    from vrag.search.searcher import Searcher
+from vrag.search.searcher import Searcher
 
 _Part: TypeAlias = Delta | Retry | Reply | ContextShortened
 

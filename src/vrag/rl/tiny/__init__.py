@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from vrag.agent.prompts import texts
 from vrag.embed.device import library
 from vrag.embed.models.loader import loading
 from vrag.errors import SettingsError
-from vrag.model_profiles import PROFILES, write_profile
+from vrag.model_profiles import PROFILES, Profile, write_profile
 from vrag.rl.checkpoints import USE_ANOTHER, write_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from vrag.model_profiles import Profile
 
 TINY_FAMILIES = ("qwen3-vl", "qwen2.5-vl")
 """Profiles of the families that can be made."""

@@ -12,38 +12,31 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from vrag.agent.agent import Agent
 from vrag.agent.policies.local_model import within_memory
+from vrag.agent.policy import Policy
 from vrag.errors import TrainingError
+from vrag.reward.reward import Reward, Scorer
 from vrag.rl.advantages import GgpoOptions, batch_credit, group_advantages
 from vrag.rl.batched_policy import BatchedGenerator
-from vrag.rl.checkpoints import in_turn
+from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint, in_turn
 from vrag.rl.generation import SamplingOptions
 from vrag.rl.losses import LossOptions, RatioKind
-from vrag.rl.rows import credit_of, rows_of
+from vrag.rl.metrics import MetricsFile
+from vrag.rl.model import TrainableModel
+from vrag.rl.rows import Row, RunRows, credit_of, rows_of
 from vrag.rl.sft_dataset import vocabulary_of
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
-from vrag.rollouts.rollout import attempts_of, roll_out
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-
-    from vrag.agent.agent import Agent
-    from vrag.agent.policy import Policy
-    from vrag.reward.reward import Reward, Scorer
-    from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint
-    from vrag.rl.metrics import MetricsFile
-    from vrag.rl.model import TrainableModel
-    from vrag.rl.rows import Row, RunRows
-    from vrag.rollouts.rollout import Rollout, RolloutAttempt
-    from vrag.types import Case
-
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, attempts_of, roll_out
+from vrag.types import Case
 
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
 _STOP_MEASURE = "eval/accuracy"

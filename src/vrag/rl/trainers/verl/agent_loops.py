@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import uuid
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -27,32 +28,22 @@ from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods import METHODS, build_method
+from vrag.agent.policy import Policy
 from vrag.atomic_io import Journal
 from vrag.errors import SettingsError
-from vrag.model_profiles import PROFILES, profile_named, read_profile
-from vrag.reward.reward import Reward
-from vrag.rl.advantages import masks
-from vrag.rl.rows import credit_of, rows_of
+from vrag.model_profiles import PROFILES, Profile, profile_named, read_profile
+from vrag.reward.reward import Judge, Reward, Scorer
+from vrag.rl.advantages import GgpoOptions, masks
+from vrag.rl.rows import Vocabulary, credit_of, rows_of
 from vrag.rl.trainers.verl import CREDIT, LOOPS
-from vrag.rl.trainers.verl.options import library, options_of
-from vrag.rl.trainers.verl.policy import RolloutPolicy, TokenBudget, open_template
-from vrag.rollouts.rollout import RolloutAttempt, roll_out
+from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions, library, options_of
+from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget, TokenCounter, open_template
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
+from vrag.search.searcher import Searcher
 from vrag.types import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from PIL.Image import Image
-
-    from vrag.agent.policy import Policy
-    from vrag.model_profiles import Profile
-    from vrag.reward.reward import Judge, Scorer
-    from vrag.rl.advantages import GgpoOptions
-    from vrag.rl.rows import Vocabulary
-    from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions
-    from vrag.rl.trainers.verl.policy import ChatTemplate, TokenCounter
-    from vrag.rollouts.rollout import Rollout, RolloutAttempt
-    from vrag.search.searcher import Searcher
 
 log = logging.getLogger("vrag.rl")
 _PLACE = "verl.experimental.agent_loop.agent_loop"

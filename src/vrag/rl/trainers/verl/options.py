@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.embed import device
 from vrag.errors import MissingExtra, SettingsError
 from vrag.rl.advantages import GgpoOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class _StrictOptions(BaseModel):

@@ -11,21 +11,26 @@ import asyncio
 import math
 import secrets
 import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from vrag.agent.policies.local_model import as_chat, opening_of
-from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Role, Sampled, Tokens
+from vrag.agent.policy import (
+    Delta,
+    EnclosedImage,
+    FinishReason,
+    Message,
+    Picture,
+    Reply,
+    Role,
+    Sampled,
+    Tokens,
+)
 from vrag.errors import ContextTooLong, ModelError
+from vrag.geometry import Size
 from vrag.rl.generation import expand_images, pictures_of
 from vrag.rl.rows import Vocabulary, count_covering
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from vrag.agent.policy import Message
-    from vrag.geometry import Size
-
 
 _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
 _TURNS = ("<|im_start|>",)

@@ -11,22 +11,17 @@ places than documented.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrag.errors import TrainingError
 from vrag.rl.advantages import group_advantages, segment_advantages
 from vrag.rl.trainers.verl import CREDIT, TRAINER
-from vrag.rl.trainers.verl.options import library, options_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.rl.trainers.verl.options import VerlOptions
+from vrag.rl.trainers.verl.options import VerlOptions, library, options_of
 
 _BASE = "verl.trainer.ppo.v1.trainer_base"
 
