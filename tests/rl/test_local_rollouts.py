@@ -29,7 +29,7 @@ from tiny_world import (
 from tiny_world import turns as by_turns
 
 from vrag.agent.methods.vimrag import Vimrag
-from vrag.rl import batched_policy
+from vrag.rl import generation
 from vrag.rl.advantages import group_advantages
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
@@ -257,13 +257,13 @@ class TestRollouts:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Together: what is written at once does not depend on how long anything took."""
-        network, sizes, write = opened(), list[int](), batched_policy.write
+        network, sizes, write = opened(), list[int](), generation.write
 
         def watched(network: TrainableModel, prompts: Sequence[Any], *rest: Any) -> list[GeneratedReply]:
             sizes.append(len(prompts))
             return write(network, prompts, *rest)
 
-        monkeypatch.setattr(batched_policy, "write", watched)
+        monkeypatch.setattr(generation, "write", watched)
         force(monkeypatch, by_turns(SEARCH, ANSWER))
         stepped(tmp_path, monkeypatch, network=network, make=agents(network, steps=2, searcher=Slow()),
                 max_tokens=20)  # fmt: skip
