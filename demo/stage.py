@@ -13,8 +13,8 @@ from running import Running
 from scenes import draw_run
 
 from vrag.errors import SettingsError
-from vrag.providers import reachable
-from vrag.settings import DASHSCOPE, Settings, load_settings
+from vrag.providers import DASHSCOPE, reachable
+from vrag.settings import Settings, load_settings
 
 __all__ = ["page"]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from vrag.errors import SettingsError
-from vrag.settings import DASHSCOPE, Settings, load_settings, unknown_variables
+from vrag.providers import DASHSCOPE
+from vrag.settings import Settings, load_settings, unknown_variables
 
 if TYPE_CHECKING:
     from pathlib import Path

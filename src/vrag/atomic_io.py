@@ -35,10 +35,8 @@ _BLOCK = 1 << 16
 class Journal:
     """A journal, open for its one writer; a torn last line is cut off when it is opened.
 
-    Args:
-        path: The file; created when it is missing. Its folder has to exist.
-        durable: Whether an entry is on the disk, and not only in the file, when `append` returns: the first
-            outlives the machine, the second the process.
+    The file is created when it is missing. With `durable` an entry is on the disk, and not only in the file,
+    when `append` returns: the first outlives the machine, the second the process.
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
@@ -60,9 +58,8 @@ class Journal:
     def append(self, line: bytes) -> None:
         """Append an entry, given without its line end.
 
-        Raises:
-            OSError: If it cannot be written. Nothing of the entry is in the file then.
-            ValueError: If the entry has several lines.
+        Raises `OSError` if it cannot be written: nothing of the entry is in the file then. Raises
+        `ValueError` if the entry has several lines.
         """
         if b"\n" in line:
             raise ValueError("An entry is one line.")
@@ -81,11 +78,9 @@ class Journal:
         self._stream.close()
 
     def __enter__(self) -> Self:
-        """Return the open journal."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self.close()
 
     @property
@@ -139,11 +134,8 @@ def atomic_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
     """Open a file to write it as a whole: the old one stands until the new one is on the disk.
 
     It is written in the same directory, as `.<start of the name>.<eight digits>`: of several processes that
-    do so at once, the last wins. If the block fails, nothing of it stays.
-
-    Args:
-        path: The file.
-        durable: Whether it outlives the machine, and not only the process, when the block ends.
+    do so at once, the last wins. If the block fails, nothing of it stays. With `durable`, the file outlives
+    the machine, and not only the process, when the block ends.
     """
     unfinished = path.with_name(f".{path.name[:_NAME_LENGTH]}.{secrets.token_hex(4)}")
     try:
@@ -222,9 +214,7 @@ def replace_directory(written: Path, target: Path) -> None:
 def one_writer(lock: Path, busy: VragError) -> Generator[None]:
     """Hold a lock file, which stays; the system frees it with the process, however that ends.
 
-    Raises:
-        VragError: `busy`, if another process holds it.
-        OSError: If the file cannot be created.
+    Raises `busy` if another process holds it, and `OSError` if the file cannot be created.
     """
     file_lock = FileLock(lock, timeout=0, is_singleton=False)
     try:
@@ -253,16 +243,8 @@ def _whole_size(stream: IO[bytes], size: int) -> int:
 def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
     """Write the configuration of a folder, or compare it with the one that the folder was made with.
 
-    Args:
-        path: The file. One process at a time: see `vrag.atomic_io.one_writer`.
-        made_with: JSON values by name.
-
-    Returns:
-        The names of values that differ; none where the file was just written.
-
-    Raises:
-        OSError: If the file cannot be read or written.
-        ValueError: If the file is damaged.
+    It has JSON values by name. One process at a time: see `one_writer`. Returns the names of values that
+    differ; none where the file was just written. Raises `OSError`, and `ValueError` if the file is damaged.
     """
     now = json.loads(json.dumps(made_with))
     try:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["run_in_thread"]
-
 T = TypeVar("T")
 SETTLE_SECONDS = 3.0
 _LEFT: weakref.WeakSet[threading.Thread] = weakref.WeakSet()

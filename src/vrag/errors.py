@@ -10,9 +10,7 @@ from __future__ import annotations
 class VragError(Exception):
     """An error that a user can act on.
 
-    Args:
-        message: What happened, in one sentence.
-        hint: The remedy; empty when the message already contains it.
+    The message is one sentence on what happened; the hint is the remedy, empty when the message contains it.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:

@@ -163,14 +163,8 @@ def smart_resize(size: Size, *, factor: int, min_pixels: int, max_pixels: int) -
     proportions kept as far as that allows. This is the rule of the model family's own image
     processor, so that the size recorded is the size the model sees.
 
-    Args:
-        size: Width and height in pixels.
-        factor: Pixels per visual token and side: 28 for Qwen2-VL and Qwen2.5-VL, 32 for Qwen3-VL.
-        min_pixels: Least area in pixels.
-        max_pixels: Greatest area in pixels.
-
-    Raises:
-        ValueError: If a side is under one pixel or the sides differ by more than a factor of 200.
+    `factor` is the number of pixels per visual token and side: 28 for Qwen2-VL and Qwen2.5-VL, 32 for
+    Qwen3-VL. Raises `ValueError` if a side is under one pixel or over 200 times the other.
 
     >>> smart_resize(Size(1000, 1000), factor=28, min_pixels=200_704, max_pixels=401_408)
     Size(width=616, height=616)
@@ -240,11 +234,8 @@ class View:
         """Return the region of the item to cut for a crop of this view.
 
         The box is mapped to item pixels, grown by `padding` item pixels, clipped to the part
-        that is shown and rounded outwards. Only here do coordinates round.
-
-        Returns:
-            A box in item pixels with whole-number sides; empty when nothing remains, or when the
-            numbers are not finite.
+        that is shown and rounded outwards. Only here do coordinates round. The box that is returned is empty
+        when nothing remains, or when the numbers are not finite.
         """
         inside = self.to_item(box).grow(padding).intersect(self.region)
         if not all(math.isfinite(side) for side in inside.as_tuple()):
@@ -278,14 +269,8 @@ def draw_view(image: Image, view: View) -> Image:
     """Draw the picture of a view: the region cut from the item, resized once, on its canvas.
 
     Reduced with Hamming's window, which keeps letters sharp in two thirds of the time; enlarged with bicubic
-    interpolation.
-
-    Args:
-        image: The stored item, RGB; of size `view.item`, or for a whole item a smaller copy.
-        view: The part to show.
-
-    Raises:
-        ValueError: If a part is to be cut from a smaller copy.
+    interpolation. The image is the stored item, RGB, or for a whole item a smaller copy; raises `ValueError`
+    if a part is to be cut from such a copy.
     """
     from PIL import Image as Images
 

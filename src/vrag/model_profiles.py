@@ -262,10 +262,7 @@ class Profile:
         """
         area = self.factor**2
         return smart_resize(
-            size,
-            factor=self.factor,
-            min_pixels=self.min_tokens * area,
-            max_pixels=self.max_tokens * area,
+            size, factor=self.factor, min_pixels=self.min_tokens * area, max_pixels=self.max_tokens * area
         )
 
     def visual_tokens(self, shown: Size) -> int:
@@ -277,12 +274,7 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile(name="qwen2-vl", factor=28, boxes=Space.MILLE, model_types=("qwen2_vl",)),
-        Profile(
-            name="qwen2.5-vl",
-            factor=28,
-            boxes=Space.SHOWN,
-            model_types=("qwen2_5_vl",),
-        ),
+        Profile(name="qwen2.5-vl", factor=28, boxes=Space.SHOWN, model_types=("qwen2_5_vl",)),
         # Released checkpoints, trained on observations and an instruction of their own.
         Profile(
             name="vrag-rl",

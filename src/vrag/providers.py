@@ -64,7 +64,7 @@ def is_dashscope(address: str) -> bool:
     return (urlsplit(address).hostname or "").endswith(_DASHSCOPE_HOSTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Provider:
     """A program on this machine or a service that serves models."""
 
@@ -81,44 +81,22 @@ class Provider:
 PROVIDERS = {
     provider.name: provider
     for provider in (
+        Provider("ollama", "Ollama", "http://localhost:11434/v1", thinking_switch="effort"),
+        Provider("lmstudio", "LM Studio", "http://localhost:1234/v1", thinking_switch="template"),
+        Provider("vllm", "vLLM", "http://localhost:8000/v1", thinking_switch="template"),
+        Provider("openai", "OpenAI", "https://api.openai.com/v1", "OPENAI_API_KEY", "effort"),
         Provider(
-            name="ollama", title="Ollama", base_url="http://localhost:11434/v1", thinking_switch="effort"
+            "openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "reasoning"
         ),
         Provider(
-            name="lmstudio",
-            title="LM Studio",
-            base_url="http://localhost:1234/v1",
-            thinking_switch="template",
+            "gemini",
+            "Gemini",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            "GEMINI_API_KEY",
+            "effort",
         ),
-        Provider(name="vllm", title="vLLM", base_url="http://localhost:8000/v1", thinking_switch="template"),
-        Provider(
-            name="openai",
-            title="OpenAI",
-            base_url="https://api.openai.com/v1",
-            key_variable="OPENAI_API_KEY",
-            thinking_switch="effort",
-        ),
-        Provider(
-            name="openrouter",
-            title="OpenRouter",
-            base_url="https://openrouter.ai/api/v1",
-            key_variable="OPENROUTER_API_KEY",
-            thinking_switch="reasoning",
-        ),
-        Provider(
-            name="gemini",
-            title="Gemini",
-            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-            key_variable="GEMINI_API_KEY",
-            thinking_switch="effort",
-        ),
-        Provider(
-            name="anthropic",
-            title="Anthropic",
-            base_url="https://api.anthropic.com/v1",
-            key_variable="ANTHROPIC_API_KEY",
-        ),
-        Provider(name="dashscope", title="DashScope", base_url=DASHSCOPE, key_variable="DASHSCOPE_API_KEY"),
+        Provider("anthropic", "Anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+        Provider("dashscope", "DashScope", DASHSCOPE, "DASHSCOPE_API_KEY"),
     )
 }
 """By name."""
@@ -144,12 +122,8 @@ def apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Key
     An address or key that the user set with at least the weight of the model's name stays. A model that a
     file in the current folder names gets the provider's own key and no other of the user's.
 
-    Args:
-        values: Settings by name; changed in place, as are the origins.
-        origins: Where they come from; see `vrag.settings.SettingsReport`.
-
-    Returns:
-        Message and hint for the keys that providers ask for and that are not set.
+    Values and their origins (`vrag.settings.SettingsReport`) are changed in place. Returns message and hint
+    for the keys that providers ask for and that are not set.
     """
     missing: dict[Key, tuple[str, str]] = {}
     _strip_provider_of_models(values, split_model(str(values.get("model") or ""))[0])

@@ -30,30 +30,17 @@ from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
 from vrag.providers import (
-    DASHSCOPE,
     KEY_ADDRESSES,
     Key,
     add_known_variables,
     apply_providers,
     find_withheld_keys,
     hide_user_info,
-    is_dashscope,
     split_model,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = [
-    "DASHSCOPE",
-    "AgentName",
-    "Settings",
-    "SettingsReport",
-    "is_dashscope",
-    "load_settings",
-    "settings_file",
-    "unknown_variables",
-]
 
 _OTHER_VARIABLES = frozenset(
     {
@@ -170,8 +157,7 @@ class Settings(BaseSettings):
         "openrouter:…), or local:PATH of a checkpoint; empty for the offline policy.",
     )
     models: Names = Field(
-        default=(),
-        description="Further models on the same server that users of `vrag serve` may choose.",
+        default=(), description="Further models on the same server that users of `vrag serve` may choose."
     )
     base_url: str = ""
     """URL of the model server, OpenAI-compatible: http://localhost:8002/v1"""
@@ -381,11 +367,7 @@ def settings_file() -> Path | None:
 def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated by the model
     """Read every source and keep the strongest value of each setting.
 
-    Args:
-        flags: Values from the command line; None for a flag that was not given.
-
-    Raises:
-        SettingsError: If a value or the settings file cannot be used.
+    A flag that is None was not given. Raises `SettingsError` if a value or the settings file cannot be used.
     """
     file = settings_file()
     layers = [("default", dict[str, Any]()), *_sources(file)]

@@ -178,12 +178,8 @@ class MemorySearcher:
         draw = ImageDraw.Draw(image)
         for word in item.words:
             x1, y1, x2, y2 = word.box.as_tuple()
-            corners = (
-                x1 * item.size.width,
-                y1 * item.size.height,
-                x2 * item.size.width,
-                y2 * item.size.height,
-            )
+            wide, high = item.size
+            corners = (x1 * wide, y1 * high, x2 * wide, y2 * high)
             draw.rectangle(corners, fill="lightgrey")
             draw.text(corners[:2], item.text[word.start : word.end].encode("ascii", "replace"), fill="black")
         return image
@@ -282,14 +278,7 @@ def _document_id(name: str) -> str:
 
 
 def _word(start: int, length: int, column: int, line: int, size: Size) -> Word:
-    x1, y1 = LEFT + column * CHARACTER, LINE * (line + 1)
-    return Word(
-        start,
-        start + length,
-        Box.unit(
-            min(1.0, x1 / size.width),
-            min(1.0, y1 / size.height),
-            min(1.0, (x1 + length * CHARACTER) / size.width),
-            min(1.0, (y1 + LINE * 0.6) / size.height),
-        ),
-    )
+    x, y = LEFT + column * CHARACTER, LINE * (line + 1)
+    corners = (x, y, x + length * CHARACTER, y + LINE * 0.6)
+    sides = (min(1.0, side / whole) for side, whole in zip(corners, size * 2, strict=True))
+    return Word(start, start + length, Box.unit(*sides))

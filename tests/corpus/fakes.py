@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.image import store_png
+from vrag.corpus.converter import OpenFile, store_item_file
 from vrag.errors import CorpusError
 from vrag.geometry import Size
 from vrag.types import Item, ItemKind, item_id
@@ -43,7 +43,8 @@ class ScriptedFile(OpenFile):
         if word == "picture":
             from PIL import Image
 
-            image = store_png(Image.new("RGB", (9, 9)), self._context, self._source, ordinal)
+            save = partial(Image.new("RGB", (9, 9)).save, format="PNG")
+            image = store_item_file(self._context, self._source, ordinal, ".png", save)
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,

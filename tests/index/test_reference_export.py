@@ -19,13 +19,11 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.reference.index_export import export_faiss, export_nodes, reference_name
+from vrag.index.reference.index_export import export_index, reference_name
 from vrag.index.reference.index_import import import_indexes
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vrag.embed.embedder import Embedder
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
@@ -72,7 +70,7 @@ class TestFaiss:
         self, collection: Collection, tmp_path: Path
     ) -> None:
         faiss: Any = pytest.importorskip("faiss")
-        report = export_faiss(collection, tmp_path / "out", model="Some-Lab/GVE-3B")
+        report = export_index(collection, tmp_path / "out", VectorKind.SINGLE, model="Some-Lab/GVE-3B")
         assert (report.items, report.without_vector) == (3, 0)
         index = faiss.read_index(str(tmp_path / "out" / "Some_Lab_GVE_3B_faiss_index.bin"))
         assert (type(index).__name__, index.d, index.metric_type) == ("IndexFlatIP", 16, 0)
@@ -84,7 +82,7 @@ class TestFaiss:
         assert made.tolist() == [vectors.tolist() for vectors in vectors_of(collection)]
 
     def test_the_description_is_the_references(self, collection: Collection, tmp_path: Path) -> None:
-        export_faiss(collection, tmp_path / "out", model="Some-Lab/GVE-3B")
+        export_index(collection, tmp_path / "out", VectorKind.SINGLE, model="Some-Lab/GVE-3B")
         described = json.loads((tmp_path / "out" / "Some_Lab_GVE_3B_meta_data.json").read_text())
         date = described.pop("date_created")
         assert described == {"vector_dimension": 16, "num_vectors": 3, "model_name": "Some-Lab/GVE-3B"}
@@ -93,7 +91,7 @@ class TestFaiss:
     def test_pictures_lie_beside_it_under_names_of_their_own(
         self, collection: Collection, tmp_path: Path
     ) -> None:
-        export_faiss(collection, tmp_path / "out")
+        export_index(collection, tmp_path / "out", VectorKind.SINGLE)
         paths = [Path(entry["file_path"]) for entry in entries_of(tmp_path / "out")]
         pictures = [path for path in paths if path.suffix == ".jpg"]
         assert len(set(pictures)) == 2
@@ -108,7 +106,7 @@ class TestFaiss:
     def test_imported_again_it_has_the_same_vectors_and_texts(
         self, collection: Collection, tmp_path: Path
     ) -> None:
-        export_faiss(collection, tmp_path / "out")
+        export_index(collection, tmp_path / "out", VectorKind.SINGLE)
         import_indexes(tmp_path / "again", [tmp_path / "out"], OPTIONS, embedder=None)
         assert comparable(tmp_path / "again") == comparable(tmp_path / "own")
 
@@ -125,7 +123,7 @@ class TestFaiss:
 class TestNodes:
     def test_imported_again_they_have_the_same_vectors(self, tmp_path: Path) -> None:
         build(tmp_path / "own", MULTI)
-        report = export_nodes(Collection.open(tmp_path / "own"), tmp_path / "out")
+        report = export_index(Collection.open(tmp_path / "own"), tmp_path / "out", VectorKind.MULTI)
         assert report.items == len(list((tmp_path / "out").glob("*.node"))) == 3
         import_indexes(tmp_path / "again", [tmp_path / "out"], OPTIONS, embedder=None)
         assert comparable(tmp_path / "again") == comparable(tmp_path / "own")
@@ -133,32 +131,32 @@ class TestNodes:
     def test_other_dimensions_do_not_fit(self, tmp_path: Path) -> None:
         collection = build(tmp_path / "own", HashEmbedder(VectorKind.MULTI, 64))
         with pytest.raises(CollectionError, match="have 64 numbers; nodes hold vectors of 128"):
-            export_nodes(collection, tmp_path / "out")
+            export_index(collection, tmp_path / "out", VectorKind.MULTI)
 
 
 class TestRefusals:
     def test_a_collection_without_vectors(self, tmp_path: Path) -> None:
         collection = build(tmp_path / "own", None)
         with pytest.raises(CollectionError, match="has no vectors") as raised:
-            export_faiss(collection, tmp_path / "out")
+            export_index(collection, tmp_path / "out", VectorKind.SINGLE)
         assert "--embedder" in raised.value.hint
         assert not (tmp_path / "out").exists()
 
     def test_the_wrong_kind_names_the_right_one(self, collection: Collection, tmp_path: Path) -> None:
         with pytest.raises(CollectionError, match="one vector") as raised:
-            export_nodes(collection, tmp_path / "out")
+            export_index(collection, tmp_path / "out", VectorKind.MULTI)
         assert "--faiss" in raised.value.hint
         with pytest.raises(CollectionError, match="many vectors"):
-            export_faiss(build(tmp_path / "multi", MULTI), tmp_path / "out")
+            export_index(build(tmp_path / "multi", MULTI), tmp_path / "out", VectorKind.SINGLE)
 
     def test_what_exists_stays_unless_it_is_to_be_replaced(
         self, collection: Collection, tmp_path: Path
     ) -> None:
-        export_faiss(collection, tmp_path / "out", model="a")
+        export_index(collection, tmp_path / "out", VectorKind.SINGLE, model="a")
         with pytest.raises(CollectionError, match="exists"):
-            export_faiss(collection, tmp_path / "out", model="b")
+            export_index(collection, tmp_path / "out", VectorKind.SINGLE, model="b")
         assert (tmp_path / "out" / "a_meta_data.json").is_file()
-        export_faiss(collection, tmp_path / "out", model="b", replace=True)
+        export_index(collection, tmp_path / "out", VectorKind.SINGLE, model="b", replace=True)
         assert not (tmp_path / "out" / "a_meta_data.json").exists()
         assert (tmp_path / "out" / "b_meta_data.json").is_file()
 
@@ -166,25 +164,25 @@ class TestRefusals:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "thesis.doc").write_text("my only copy")
         with pytest.raises(CollectionError, match=r"files that are not of an index \(thesis\.doc\)"):
-            export_faiss(collection, tmp_path / "out", replace=True)
+            export_index(collection, tmp_path / "out", VectorKind.SINGLE, replace=True)
         (tmp_path / "photos" / "media").mkdir(parents=True)
         (tmp_path / "photos" / "media" / "only.jpg").write_text("my only copy")
         with pytest.raises(CollectionError, match=r"files that are not of an index \(media\)"):
-            export_faiss(collection, tmp_path / "photos", replace=True)
+            export_index(collection, tmp_path / "photos", VectorKind.SINGLE, replace=True)
         (tmp_path / "file").write_text("a file")
         with pytest.raises(CollectionError, match="not a directory"):
-            export_faiss(collection, tmp_path / "file", replace=True)
+            export_index(collection, tmp_path / "file", VectorKind.SINGLE, replace=True)
 
-    @pytest.mark.parametrize(("kind", "export"), [(SINGLE, export_faiss), (MULTI, export_nodes)])
+    @pytest.mark.parametrize("embedder", [SINGLE, MULTI])
     def test_foreign_files_beside_the_exported_media_are_never_deleted(
-        self, tmp_path: Path, kind: HashEmbedder, export: Callable[..., object]
+        self, tmp_path: Path, embedder: HashEmbedder
     ) -> None:
-        collection, out = build(tmp_path / "own", kind), tmp_path / "out"
-        export(collection, out)
-        export(collection, out, replace=True)
+        collection, out = build(tmp_path / "own", embedder), tmp_path / "out"
+        export_index(collection, out, embedder.kind)
+        export_index(collection, out, embedder.kind, replace=True)
         (out / "media" / "only.jpg").write_text("my only copy")
         with pytest.raises(CollectionError, match=r"does not list \(only\.jpg\)"):
-            export(collection, out, replace=True)
+            export_index(collection, out, embedder.kind, replace=True)
         assert (out / "media" / "only.jpg").read_text() == "my only copy"
 
     def test_a_missing_picture_is_an_error_and_leaves_nothing(
@@ -194,7 +192,7 @@ class TestRefusals:
             if path.is_file():
                 path.unlink()
         with pytest.raises(CollectionError, match="missing or damaged"):
-            export_faiss(collection, tmp_path / "out")
+            export_index(collection, tmp_path / "out", VectorKind.SINGLE)
         assert {path.name for path in tmp_path.glob("*out*")} <= {".out.lock"}
 
 
@@ -202,10 +200,11 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from vrag import atomic_io
+from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
 from vrag.index.reference import index_export
 atomic_io.replace_directory = lambda *_: os._exit(9)
-index_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), replace=True)
+index_export.export_index(Collection.open(sys.argv[1]), Path(sys.argv[2]), VectorKind.SINGLE, replace=True)
 """
 
 
@@ -215,13 +214,13 @@ def test_killed_before_the_end_it_leaves_what_was_there(
 ) -> None:
     out = tmp_path / "out"
     if existing:
-        export_faiss(collection, out, model="before")
+        export_index(collection, out, VectorKind.SINGLE, model="before")
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "own", out], check=False)
     assert done.returncode == 9
     assert out.exists() == existing
     if existing:
         assert (out / "before_meta_data.json").is_file()
-    export_faiss(collection, out, model="after", replace=True)
+    export_index(collection, out, VectorKind.SINGLE, model="after", replace=True)
     assert (out / "after_meta_data.json").is_file()
     assert [path.name for path in tmp_path.glob(".out*")] == [".out.lock"]
 
@@ -230,6 +229,7 @@ WAITING = """
 import sys
 from pathlib import Path
 from vrag import atomic_io
+from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
 from vrag.index.reference import index_export
 place = atomic_io.replace_directory
@@ -238,7 +238,7 @@ def wait(written, target):
     sys.stdin.read()
     place(written, target)
 atomic_io.replace_directory = wait
-index_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), model="first")
+index_export.export_index(Collection.open(sys.argv[1]), Path(sys.argv[2]), VectorKind.SINGLE, model="first")
 """
 
 
@@ -253,7 +253,7 @@ def test_an_export_to_a_target_that_another_process_writes_is_refused(
         assert other.stdout is not None
         assert other.stdout.readline() == b"written\n"
         with pytest.raises(CollectionError, match="Another export"):
-            export_faiss(collection, out, model="second")
+            export_index(collection, out, VectorKind.SINGLE, model="second")
         other.stdin.close()
         assert other.wait(60) == 0
     assert (out / "first_meta_data.json").is_file()

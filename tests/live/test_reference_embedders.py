@@ -243,8 +243,9 @@ def test_an_exported_index_is_searched_alike(tmp_path: Path, monkeypatch: pytest
     if not PYTHONS["gve"]:
         pytest.skip("no Python for the reference is named")
     from vrag.compat import SearchEngine
+    from vrag.embed.embedder import VectorKind
     from vrag.index.collection import Collection
-    from vrag.index.reference.index_export import export_faiss
+    from vrag.index.reference.index_export import export_index
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = publish_quietly(publish_gve, tmp_path / "qwen2_5_vl-gve")
@@ -255,7 +256,9 @@ def test_an_exported_index_is_searched_alike(tmp_path: Path, monkeypatch: pytest
         (files / f"note{number}.txt").write_text(text)
     engine = SearchEngine(str(model))
     engine.build_index(str(files), str(tmp_path / "own"))
-    export_faiss(Collection.open(tmp_path / "own"), tmp_path / "index", model="Alibaba-NLP/GVE-3B")
+    export_index(
+        Collection.open(tmp_path / "own"), tmp_path / "index", VectorKind.SINGLE, model="Alibaba-NLP/GVE-3B"
+    )
     (tmp_path / "queries.json").write_text(json.dumps(TEXTS))
     run_reference("search", PYTHONS["gve"], tmp_path)
     theirs = json.loads((tmp_path / "found.json").read_text())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,9 @@ from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.geometry import Size
 from vrag.index.build import compact
 from vrag.index.collection import Collection
-from vrag.index.lexical import Lexical
+from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.schema import file_rows, item_rows
+from vrag.search import engine as engine_module
 from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
@@ -183,6 +185,23 @@ class TestRanking:
         cached = Lexical.load(next(lexical.cache_dir.glob("lexical-*")))
         assert cached is not None
         assert {hit.score for hit in hits} == {score for _, score in cached.search("apple", 9)}
+
+    def test_a_cache_of_another_version_is_not_read(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(lexical, 1, "apple", "fig")
+        with monkeypatch.context() as former:
+            former.setattr(engine_module, "FORMAT", FORMAT - 1)
+            right = ids(Engine(lexical), "apple")
+        (cache,) = lexical.cache_dir.glob("lexical-*")
+        shutil.rmtree(cache)
+        names = [item_id(document_id(1), ordinal) for ordinal in (1, 2)]
+        texts = zip(names, ("fig", "apple"), strict=True)
+        Lexical.build(LexicalEntry(name, document_id(1), "", text) for name, text in texts).save(cache)
+        with monkeypatch.context() as former:
+            former.setattr(engine_module, "FORMAT", FORMAT - 1)
+            assert ids(Engine(lexical), "apple") != right, "its own version reads it"
+        assert ids(Engine(lexical), "apple") == right
 
     def test_chinese_is_found(self, lexical: Collection) -> None:
         put(lexical, 1, "苹果公司2023年营业收入增长", "梨的价格")

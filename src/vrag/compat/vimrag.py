@@ -40,9 +40,10 @@ from vrag.chat import ChatDelta, ChatMessage, ChatModel, ChatOptions, ChatReply,
 from vrag.compat.agents import open_reference_agent, read_settings, with_steps
 from vrag.errors import SettingsError
 from vrag.factory import chat_options, open_chat
+from vrag.providers import is_dashscope
 from vrag.search.client import SearchClient
 from vrag.search.schema import SearchResult
-from vrag.settings import SettingsReport, is_dashscope
+from vrag.settings import SettingsReport
 from vrag.types import Query
 
 _FRAMES = 32

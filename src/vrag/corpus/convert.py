@@ -68,16 +68,10 @@ def convert_all(
     process costs that page. Closing the generator kills the workers; so does the end of this process, however
     it ends.
 
-    Args:
-        sources: Taken from the iterable one by one as workers become free.
-        items_dir: Where images are stored, as `<first 16 digits of document>/<ordinal>.<suffix>`.
-        options: How to convert.
-        have: Ordinals that need not be made, asked once per source.
-        converters: By suffix in lower case.
-
-    Raises:
-        CollectionError: If images cannot be stored.
-        VragError: If worker processes cannot be started.
+    Sources are taken one by one as workers become free. Images are stored in `items_dir` as
+    `<first 16 digits of document>/<ordinal>.<suffix>`; `have` returns ordinals that need not be made, and is
+    asked once per source. Raises `CollectionError` if images cannot be stored, and `VragError` if worker
+    processes cannot be started.
     """
     with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
         context = ConversionContext(items_dir.absolute(), options, Path(scratch))
@@ -128,11 +122,9 @@ class _Scheduler:
             yield from self._handle(job, message, remaining)
             if job.done:
                 self._jobs.remove(job)
-                document = job.source.document
-                if self._context.scratch and all(other.source.document != document for other in self._jobs):
-                    for path in self._context.scratch.glob(
-                        f"{document[:16]}.*"
-                    ):  # left by workers for others
+                document, scratch = job.source.document, self._context.scratch
+                if scratch and all(other.source.document != document for other in self._jobs):
+                    for path in scratch.glob(f"{document[:16]}.*"):  # left by workers for others
                         with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
                             path.unlink()
                 yield Finished(job.source)

@@ -32,10 +32,7 @@ def find(paths: Sequence[Path]) -> Iterator[Path | Skipped]:
     Folders are searched at any depth. Hidden files and folders (names that begin with a dot) below a
     folder given are left out silently; whatever else is left out is yielded as `Skipped`. A symbolic
     link is followed to a file or folder within the folder given, never out of it; what is named in
-    `paths` itself may be a link to anywhere.
-
-    Yields:
-        Absolute paths of files with a known suffix, and skipped paths with the reason.
+    `paths` itself may be a link to anywhere. Paths are absolute.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -64,7 +61,9 @@ def _find_under(root: Path) -> Iterator[Path | Skipped]:
             elif not path.is_dir():
                 problem = _file_problem(path)
                 yield Skipped(path, problem) if problem else path
-            elif _is_collection(path):
+            elif (path / "collection.json").is_file() and any(
+                (path / name).is_dir() for name in ("items", "index")
+            ):  # its images and texts are made of documents that lie elsewhere
                 yield Skipped(path, "It is a collection of vrag.")
             else:
                 with os.scandir(path) as entries:
@@ -72,13 +71,6 @@ def _find_under(root: Path) -> Iterator[Path | Skipped]:
                 stack += [path / name for name in sorted(names, reverse=True)]
         except OSError as error:
             yield Skipped(path, _reason(error))
-
-
-def _is_collection(folder: Path) -> bool:
-    """Return whether images and texts in a folder are items, made of documents that lie elsewhere."""
-    return (folder / "collection.json").is_file() and any(
-        (folder / name).is_dir() for name in ("items", "index")
-    )
 
 
 def _link_problem(path: Path, root: Path) -> str:

@@ -64,9 +64,7 @@ def clip_frames(path: Path, start: float, *, fps: float, most: int) -> list[Vide
 def check_clip(path: Path) -> float:
     """Return the duration of a clip from a server, in seconds.
 
-    Raises:
-        FileTooLargeError: If decoding it would take too much memory or time.
-        MissingExtra, CorpusError, OSError: See `vrag.corpus.formats.pyav.scan`.
+    Raises `FileTooLargeError` if decoding it would take too much memory or time, and the errors of `scan`.
     """
     timeline = scan(path)
     width, height = timeline.size

@@ -88,10 +88,8 @@ def decode(data: bytes) -> str:
     r"""Decode a text file; line ends become `\n`, control characters go.
 
     In this order: a byte order mark, UTF-8, UTF-16 without a mark, what an HTML file declares, and
-    what its letters look most like (gb18030, Shift-JIS, Latin-1 and others).
-
-    Raises:
-        CorpusError: If the bytes are not text.
+    what its letters look most like (gb18030, Shift-JIS, Latin-1 and others). Raises `CorpusError` if the
+    bytes are not text.
 
     >>> decode("naïve\r\nÜbung".encode("utf-16"))
     'naïve\nÜbung'

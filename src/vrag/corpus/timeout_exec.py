@@ -47,8 +47,7 @@ GRACE_SECONDS = 2.0
 def main(arguments: list[str]) -> int:
     """Run a command to its end, its time limit or the end of the caller: `SECONDS FOLDER COMMAND…`.
 
-    Returns:
-        The command's exit status, `LATE` or `CRASHED`.
+    Returns the command's exit status, `LATE` or `CRASHED`.
     """
     seconds, folder, *command = arguments
     limited = set_processor_limit(float(seconds))

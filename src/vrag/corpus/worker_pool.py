@@ -184,11 +184,8 @@ class WorkerPool:
     def receive(self) -> tuple[Task, Message | WorkerDied, tuple[int, ...]]:
         """Wait for the next message of a task, of which one must be in progress.
 
-        Returns:
-            The task, the message, and the items of the task that are still to come.
-
-        Raises:
-            VragError: If workers cannot be started.
+        Returns the task, the message, and the items of the task that are still to come. Raises `VragError` if
+        workers cannot be started.
         """
         while True:
             worker, message = self._next_event()

@@ -61,13 +61,7 @@ class HotpotQA(CaseFormat, Benchmark):
     about = "questions over paragraphs of two Wikipedia articles"
     licence = "CC BY-SA 4.0"
     hub = HUB
-    measures = (
-        "hotpotqa/f1",
-        "em",
-        "cited_f1",
-        "hotpotqa/joint_paragraph_f1",
-        "document_recall@10",
-    )
+    measures = ("hotpotqa/f1", "em", "cited_f1", "hotpotqa/joint_paragraph_f1", "document_recall@10")
     columns = (frozenset({"question", "answer", "supporting_facts"}),)
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:

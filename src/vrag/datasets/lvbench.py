@@ -35,9 +35,7 @@ HUB = Hub(
         "with the .json of video2dataset beside it."
     ),
 )
-SPLITS = {
-    "test": ("video_info.meta.jsonl", "data/train-*.parquet", "data/test-*.parquet", "train-*.parquet"),
-}
+SPLITS = {"test": ("video_info.meta.jsonl", "data/train-*.parquet", "data/test-*.parquet", "train-*.parquet")}
 _MOMENT = r"(\d{1,3}):(\d{1,2})(?::(\d{1,2}))?"
 _STRETCH = re.compile(rf"{_MOMENT}\s*[-–—~]\s*(?:{_MOMENT}|(end))", re.IGNORECASE)
 _LETTER = re.compile(r"\(?([A-Z])\)?[.:]?", re.IGNORECASE)
@@ -125,11 +123,8 @@ class _LVBenchReader:
         kinds = row.get("question_type")
         kinds = [kinds] if isinstance(kinds, str) else any_list(kinds)
         with blamed(where):
-            uid, query, answer = (
-                f"lvbench-{text_of(row, 'uid')}",
-                text_of(row, "question"),
-                text_of(row, "answer"),
-            )
+            uid = f"lvbench-{text_of(row, 'uid')}"
+            query, answer = text_of(row, "question"), text_of(row, "answer")
             if not _OPTION.search(query):  # the options are in a column of their own
                 options = [
                     _MARK.sub("", text) for text in any_list(row.get("options")) if isinstance(text, str)
@@ -162,15 +157,11 @@ class _LVBenchReader:
 
 
 def stretch(reference: object, seconds: float = math.inf) -> tuple[float, float] | None:
-    """Return the stretch of a video in a time reference, in seconds from its beginning.
+    """Return start and end of a time reference, in seconds from the beginning of a video of this length.
 
-    Args:
-        reference: As in `02:10-1:00:05`: minutes and seconds, or hours before them; its end may be `end`.
-        seconds: Length of the video.
-
-    Returns:
-        Start and end. A moment lasts the second that it names. None where the text is not a time reference,
-        its end comes before its start, or it begins a minute or more after the video ends.
+    It has minutes and seconds, or hours before them, as in `02:10-1:00:05`; its end may be `end`. A moment
+    lasts the second that it names. None where the text is not a time reference, its end comes before its
+    start, or it begins a minute or more after the video ends.
 
     >>> stretch("02:10-1:00:05"), stretch("00:07-00:07"), stretch("00:00-end", 90.0), stretch("3:00-2:00")
     ((130.0, 3605.0), (7.0, 8.0), (0.0, 90.0), None)

@@ -151,10 +151,8 @@ class Rule(Protocol):
     def __call__(self, case: Case, answer: str | None) -> Mapping[str, float]:
         """Return the measures by name, each 0 to 1; the best over `case.references` for each of them.
 
-        Args:
-            case: The question.
-            answer: The result of `vrag.reward.parts.answer_of`: the answer; "Not answerable" of a run that
-                abstained; None of one that failed or never answered, which has 0 in every measure.
+        The answer is the result of `vrag.reward.parts.answer_of`: "Not answerable" of a run that abstained,
+        None of one that failed or never answered, which has 0 in every measure.
         """
         ...
 

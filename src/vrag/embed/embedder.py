@@ -48,11 +48,7 @@ class EmbedContent:
     @property
     def modalities(self) -> frozenset[Modality]:
         """The modalities that it consists of."""
-        parts = {
-            Modality.TEXT: self.text or None,
-            Modality.IMAGE: self.image,
-            Modality.VIDEO: self.video,
-        }
+        parts = {Modality.TEXT: self.text or None, Modality.IMAGE: self.image, Modality.VIDEO: self.video}
         return frozenset(modality for modality, part in parts.items() if part is not None)
 
 

@@ -13,7 +13,7 @@ from vrag.embed.options import EmbedArguments, EmbedOptions
 from vrag.errors import EmbedError, FingerprintMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -57,14 +57,8 @@ def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
 
     Schemes are `sentence`, `gve`, `qwen3-vl`, `remote`, `remote-chat`, `pooling` and those of entry points;
     `gve-reference` is an old spelling of `gve`. Short names and schemes are matched without regard to case.
-
-    Args:
-        spec: The name.
-        settings: See `EmbedOptions`.
-
-    Raises:
-        EmbedError: If the name is unknown, or the embedder cannot be opened.
-        MissingExtra: If its libraries are not installed.
+    Settings are those of `EmbedOptions`. Raises `EmbedError` if the name is unknown, or the embedder cannot
+    be opened, and `MissingExtra` if its libraries are not installed.
     """
     options = EmbedOptions(**settings)
     full = SHORT_NAMES.get(spec.strip().lower(), spec.strip())
@@ -200,39 +194,16 @@ class DeferredEmbedder:
     """The embedder of a collection, opened at the first item or query.
 
     So nothing has to be loaded to find that there is nothing to add. `info` is what the collection keeps of
-    it.
+    it; the opened embedder must have the same fingerprint.
     """
 
     def __init__(self, info: EmbedderInfo, open_embedder: Callable[[], Embedder]) -> None:
         self._info = info
+        self.name, self.kind, self.dimension = info.name, info.kind, info.dimension
+        self.fingerprint, self.settings = info.fingerprint, info.settings
         self._open_embedder = open_embedder
         self._embedder: Embedder | None = None
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """Its name in settings when the collection was made."""
-        return self._info.name
-
-    @property
-    def kind(self) -> VectorKind:
-        """The kind of its vectors: one for a content, or many."""
-        return self._info.kind
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self._info.dimension
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the collection, which the opened embedder must have."""
-        return self._info.fingerprint
-
-    @property
-    def settings(self) -> Mapping[str, str | int]:
-        """The settings that the collection keeps."""
-        return self._info.settings
 
     @property
     def modalities(self) -> frozenset[Modality]:

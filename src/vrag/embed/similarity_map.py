@@ -78,8 +78,7 @@ def draw_heat(image: Image, found: MatchMap, token: int | None = None) -> Image:
 def regions(found: MatchMap, *, least: float = 0.5, most: int = 3) -> list[MatchRegion]:
     """Find the parts of an image whose heat is at least `least`: the boxes around adjacent patches.
 
-    Returns:
-        At most `most` regions, the hottest first; ties from top to bottom.
+    Returns at most `most` regions, the hottest first; ties from top to bottom.
     """
     values = heat(found)
     rows, columns = values.shape

@@ -56,13 +56,9 @@ class Extractor:
     with is read; nothing of it is evaluated. Whoever asks for the same again gets the same, from memory or
     from the file, and what failed is not kept. Raises `JudgeError` if the file cannot be used.
 
-    Args:
-        model: Makes short answers; it sees no picture.
-        path: An SQLite file in which they outlive the process, which may be the one of a `CachedJudge`;
-            None keeps them in memory; see `VerdictCache`.
-        options: How the model is sampled.
-        attempts: Replies that are asked for at most, until one ends with a short answer.
-        seconds: After which it is given up, all attempts together.
+    `path` is an SQLite file in which they outlive the process, which may be the one of a `CachedJudge`; None
+    keeps them in memory. The model is asked for at most `attempts` replies, until one ends with a short
+    answer, for at most `seconds` altogether.
     """
 
     def __init__(
@@ -94,7 +90,7 @@ class Extractor:
             return Extraction(answer=None, why=str(error))
 
     async def aclose(self) -> None:
-        """Closes the model's connections of the running event loop."""
+        """Close the model's connections of the running event loop."""
         await self._model.aclose()
 
 

@@ -214,17 +214,9 @@ def mean_interval(
     interval; of values that are all the same, see `_undrawn`. Raises `ValueError` if the two are not equally
     long, or a value is not finite or beyond the limits.
 
-    Args:
-        values: One for each question, shape (n,).
-        documents: The document of each, shape (n,).
-        questions: Number of different questions; None where each value is of another one. Several samples of
-            a question say no more about other questions than one.
-        limits: Least and greatest possible value; None without limits.
-        resamples: Number of draws.
-        seed: Seed of the draws.
-
-    Returns:
-        None without a value; and where drawing is not informative for values without limits.
+    `questions` is the number of different questions, None where each value is of another one: several samples
+    of a question say no more about other questions than one. `limits` are the least and greatest possible
+    value. Returns None without a value; and where drawing is not informative for values without limits.
 
     >>> found = mean_interval([0.0] * 20, ["a", "b"] * 10)
     >>> found.low, round(found.high, 2), found.method.value

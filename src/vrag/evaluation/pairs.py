@@ -22,7 +22,7 @@ Key = tuple[str, str, int]
 ACCURACY = "accuracy"
 """The measure of outcomes: 1 for right, else 0, and none without a verdict."""
 
-_MAX_VALUE = 1e15
+MAX_VALUE = 1e15
 """Bound that no measure reaches; NaN is not below it either."""
 _SAME = ("question", "references", "answerable", "document", "gold")
 """Fields that scores depend on, and in which two revisions of a data set may differ."""
@@ -111,7 +111,7 @@ def value(record: CaseRecord, measure: str) -> float | None:
     if measure == ACCURACY:
         return None if record.outcome is CaseOutcome.UNJUDGED else float(record.outcome is CaseOutcome.RIGHT)
     found = record.measures.get(measure)
-    return found if found is not None and abs(found) < _MAX_VALUE else None
+    return found if found is not None and abs(found) < MAX_VALUE else None
 
 
 def document_of(subject: Subject) -> tuple[str, str, str]:

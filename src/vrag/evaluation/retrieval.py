@@ -143,11 +143,7 @@ class RetrievalReport:
 
 
 def evaluate_retrieval(
-    cases: Iterable[Case],
-    searcher: Searcher,
-    documents: Sequence[Document],
-    *,
-    locate: Locate | None = None,
+    cases: Iterable[Case], searcher: Searcher, documents: Sequence[Document], *, locate: Locate | None = None
 ) -> RetrievalReport:
     """Search for every question that has gold, word for word, and measure where the gold stands.
 
@@ -265,7 +261,7 @@ class WordLocator:
         self._layout: Callable[[str], PageLayout] = layout_of
 
     def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
-        """Regions of the first hits, best first. Raises `SearchError` if there is no such item any more."""
+        """Return the regions of the first hits, best first. Raises `SearchError` for an item that is gone."""
         first = hits[: self._pages]
         pages = [self._layout(hit.item) for hit in first]
         by_item = {hit.item: hit for hit in first}
@@ -293,12 +289,10 @@ class MatchLocator:
         self._searcher, self._matcher, self._pages, self._most = searcher, matcher, pages, most
 
     def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
-        """Regions of the first hits, best first.
+        """Return the regions of the first hits, best first.
 
-        Raises:
-            EmbedError: If the model gives no map.
-            SearchError: If there is no such item any more.
-            CollectionError: If its picture is missing or damaged.
+        Raises `EmbedError` if the model gives no map, `SearchError` if there is no such item any more, and
+        `CollectionError` if its picture is missing or damaged.
         """
         first = hits[: self._pages]
         silent = {hit.item for hit in first if self._searcher.item(hit.item).size is None}
@@ -317,7 +311,7 @@ class MatchLocator:
 
 
 def _with_whole(found: Sequence[Offer], hits: Sequence[Hit], silent: Collection[str]) -> list[Offer]:
-    """Regions, with each hit that nothing is known of as a whole, in the place that it has among the hits."""
+    """Insert hits that nothing is known of, as a whole, in the places that they have among the hits."""
     offers = list(found)
     for place, hit in enumerate(hits):
         if hit.item in silent:

@@ -71,10 +71,7 @@ def looking(
         (text.step, gold.spot(text.item, text.document, text.page, ItemKind.PASSAGE)) for text in passages
     ]
     stack = list(dict.fromkeys(spot for _, spot in sorted(shown, key=lambda each: each[0])))
-    return {
-        "seen_recall": recall(stack, gold.grades.keys()),
-        "seen_ndcg": min(1.0, ndcg(stack, gold.grades)),
-    }
+    return {"seen_recall": recall(stack, gold.grades.keys()), "seen_ndcg": min(1.0, ndcg(stack, gold.grades))}
 
 
 GROUNDING: Mapping[str, str] = {

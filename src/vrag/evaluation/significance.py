@@ -78,12 +78,9 @@ def sign_flip(
     has no mid-p and takes ten times as long. Raises `ValueError` if the two are not equally long, or a
     difference is not finite.
 
-    Args:
-        differences: One setting less the other, of each question, shape (n,).
-        units: What keeps its sign together, shape (n,): documents ask whether the difference holds on
-            others, questions whether it is one at all. None: each difference on its own.
-        draws: Number of draws of signs.
-        seed: Seed of the draws.
+    Differences are one setting less the other, of each question. The units keep their sign together:
+    documents ask whether the difference holds on others, questions whether it is one at all; None: each
+    difference on its own.
 
     >>> sign_flip([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, -1.0]).p
     0.125

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vrag.evaluation.intervals import (
-    LEVEL,
-    RESAMPLES,
-    SHARE,
-    ClusteredSample,
-    intervals,
-    sample_of,
-)
-from vrag.evaluation.pairs import ACCURACY, document_of, value
+from vrag.evaluation.intervals import LEVEL, RESAMPLES, SHARE, ClusteredSample, intervals, sample_of
+from vrag.evaluation.pairs import ACCURACY, MAX_VALUE, document_of, value
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.run_measures import COUNTS
 
@@ -44,8 +37,6 @@ PERCENTILES = (50, 90, 95, 99)
 """Percentiles of the seconds of a question."""
 MMLONGBENCH_F1 = "mmlongbench/f1"
 """A ratio of sums over questions, not a mean over them."""
-_MAX_VALUE = 1e15
-"""Bound that no measure reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +252,7 @@ class _Columns:
             documents=_numbered(document_of(record.subject) for record in records),
             questions=_numbered((record.subject.benchmark, record.subject.uid) for record in records),
             values={
-                name: np.where(np.abs(column) < _MAX_VALUE, column, np.nan) for name, column in arrays.items()
+                name: np.where(np.abs(column) < MAX_VALUE, column, np.nan) for name, column in arrays.items()
             },
             f1=np.array(f1, np.float64).reshape(-1, 2),
         )

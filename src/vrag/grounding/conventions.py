@@ -27,8 +27,6 @@ from vrag.geometry import Box, Size, Space, View, iou
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.geometry import Size
-
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _BETWEEN = r"[\s,;()\[\]]+"
 _FOUR = _BETWEEN.join([f"({_NUMBER})"] * 4)
@@ -97,15 +95,8 @@ class Convention:
         return numbers.swapped if self.y_first else numbers
 
 
-_NAMES = {
-    Space.SHOWN: "pixels of the picture shown",
-    Space.MILLE: "0 to 1000",
-    Space.RELATIVE: "0 to 1",
-}
-
-
+_NAMES = {Space.SHOWN: "pixels of the picture shown", Space.MILLE: "0 to 1000", Space.RELATIVE: "0 to 1"}
 CONVENTIONS = tuple(Convention(space, order) for order, space in product((False, True), _NAMES))
-
 """All conventions that the measurement distinguishes."""
 
 

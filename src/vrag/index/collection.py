@@ -27,14 +27,7 @@ from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
-from vrag.index.schema import (
-    FILE_COLUMNS,
-    ITEM_COLUMNS,
-    document_of,
-    file_schema,
-    item_of,
-    item_schema,
-)
+from vrag.index.schema import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
 from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
@@ -250,21 +243,19 @@ class Collection:
     def lock(self) -> AbstractContextManager[None]:
         """Hold the lock for writing. Readers need none.
 
-        Raises:
-            CollectionBusy: At once, if another process holds it.
-            CollectionError: If nothing can be written there.
+        Raises `CollectionBusy` at once if another process holds it, and `CollectionError` if nothing can be
+        written there.
         """
         return self.location.lock()
 
 
 def _import_hint(path: Path) -> str:
-    """A hint for a directory with an index of the reference; empty for another."""
+    """Return the hint for a directory with an index of the reference; empty for another."""
     from vrag.index.reference.index_files import is_reference_index
 
-    is_index = is_reference_index(path)
-    return (
-        f"It holds an index of the reference: vrag index import {path} --collection DIR" if is_index else ""
-    )
+    if not is_reference_index(path):
+        return ""
+    return f"It holds an index of the reference: vrag index import {path} --collection DIR"
 
 
 def _check_empty(path: Path) -> None:
@@ -277,7 +268,7 @@ def _check_empty(path: Path) -> None:
 
 
 def _local_path(directory: str | Path) -> Path:
-    """The absolute path of a directory, if LanceDB can use its name."""
+    """Return the absolute path of a directory, if LanceDB can use its name."""
     if is_url(directory):
         raise CollectionError(
             f"A collection cannot be created at {directory}.",

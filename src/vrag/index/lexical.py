@@ -179,11 +179,8 @@ class Lexical:
     ) -> list[tuple[str, float]]:
         """Find the best items, exactly, among those of a mask (rows,); None for all.
 
-        The statistics are as for `scores`.
-
-        Returns:
-            Ids and scores, best first, ties by id; only scores above 0. An item whose own text has
-            none of the words may be among them, because of its document.
+        The statistics are as for `scores`. Ids and scores are best first, ties by id; only scores above 0. An
+        item whose own text has none of the words may be among them, because of its document.
         """
         scores = self.scores(query, statistics)
         allowed = scores > 0 if mask is None else (scores > 0) & mask
@@ -294,7 +291,7 @@ class _TermCounter:
 
 
 def _flags(of_terms: array[int], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The flags of the terms with these numbers."""
+    """Return the flags of the terms with these numbers."""
     return np.fromiter(map(of_terms.__getitem__, numbers), np.bool_, len(numbers))
 
 

@@ -105,15 +105,10 @@ class CollectionStatus:
 def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveReport:
     """Remove files from a collection. The files themselves stay where they are.
 
-    Args:
-        collection: The collection.
-        targets: Each a path of a file, or a folder with all below it; where nothing lies there, the
-            file name of one document, or an id or its first eight digits or more.
-
-    Raises:
-        CollectionError: If a target names nothing in the collection, or is the file name of several
-            documents; then nothing is removed.
-        CollectionBusy: If another process is writing.
+    A target is the path of a file, or of a folder with all below it; where nothing lies there, the file name
+    of one document, or an id or its first eight digits or more. Raises `CollectionError` if a target names
+    nothing in the collection, or is the file name of several documents: then nothing is removed. Raises
+    `CollectionBusy` if another process is writing.
     """
     with collection.lock():
         documents = collection.documents()
@@ -189,7 +184,7 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
 
 
 def _page_vectors(collection: Collection) -> PageVectors | None:
-    """The number of vectors of some pages: 768 vectors take 200 kB to read."""
+    """Count the vectors of some pages: 768 vectors take 200 kB to read."""
     embedder = collection.header.embedder
     if embedder is None or embedder.kind is VectorKind.SINGLE:
         return None
@@ -289,7 +284,7 @@ def lies_under(path: str | Path, document: Document) -> bool:
 
 
 def _absolute_paths(path: str | Path) -> Iterator[str]:
-    """A path as it is written, made absolute; then without links."""
+    """Yield a path as it is written, made absolute; then without links."""
     yield os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
     yield os.path.realpath(path)
 
@@ -299,7 +294,7 @@ def _is_below(path: str, document: Document) -> bool:
 
 
 def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
-    """The documents at or below a path; else one by its file name; else by its id."""
+    """Find the documents at or below a path; else one by its file name; else by its id."""
     for path in _absolute_paths(target):
         if found := [document for document in documents if _is_below(path, document)]:
             return found
@@ -319,7 +314,7 @@ def _documents_named(target: str, documents: Sequence[Document]) -> list[Documen
 
 
 def _folders(directory: Path, without: set[str]) -> list[Path]:
-    """The folders in a directory, but for some names."""
+    """Return the folders in a directory, but for some names."""
     if not directory.is_dir():
         return []
     return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]

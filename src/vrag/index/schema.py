@@ -137,9 +137,7 @@ def file_schema() -> ArrowSchema:
 
 
 def item_rows(
-    items: Sequence[Item],
-    vectors: Sequence[NDArray[Any]] | None = None,
-    embedder: EmbedderInfo | None = None,
+    items: Sequence[Item], vectors: Sequence[NDArray[Any]] | None = None, embedder: EmbedderInfo | None = None
 ) -> ArrowTable:
     """Convert items to an Arrow table of `item_schema(embedder)`.
 
@@ -264,10 +262,10 @@ def document_of(row: dict[str, Any]) -> Document:
 
 
 def _path_bytes(path: str) -> bytes:
-    """The bytes of a path, also of one that is not valid Unicode on disk."""
+    """Encode a path, also one that is not valid Unicode on disk."""
     return path.encode("utf-8", "surrogateescape")
 
 
 def _valid(text: str) -> str:
-    """The text with what cannot be stored replaced, one character by one: word spans stay right."""
+    """Replace what cannot be stored, one character by one: word spans stay right."""
     return _SURROGATES.sub("\ufffd", text)

@@ -359,7 +359,7 @@ class Table:
         return self._key_index is not None and self._key_index[:2] == (key, version)
 
     def _newest_copy(self, columns: Sequence[str] = ()) -> Rows | None:
-        """The copy of the newest version; None without one of these columns, or when LanceDB is in use."""
+        """Return the newest version's copy; None without one of these columns, or when LanceDB is in use."""
         if self._copies is None or not self._from_copies:
             return None
         stamp = self._store.stamp(self._name)  # before the manifest: a commit in between is seen next time
@@ -377,7 +377,7 @@ class Table:
         return self._copy[1]
 
     def _newest(self) -> LanceTable:
-        """The table at its newest version; None when there is none."""
+        """Open the table at its newest version; None when there is none."""
         table_version = self._store.table_version(self._name)
         if table_version is None and self._table_version is not None:
             raise CollectionError(

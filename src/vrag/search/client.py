@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    import httpx
     from PIL.Image import Image
     from tenacity import RetryCallState
 
@@ -146,8 +145,7 @@ class Connection:
                 header = response.headers.get("retry-after", "")  # a date counts as 0
         except httpx.TimeoutException as error:
             failure = ServerError(
-                f"The server at {self.url} took longer than {self._timeout:g} s.",
-                "Increase timeout.",
+                f"The server at {self.url} took longer than {self._timeout:g} s.", "Increase timeout."
             )
             if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
                 raise _RetryableError(failure) from error
@@ -207,7 +205,7 @@ class Connection:
 
 
 def _base(url: str) -> str:
-    """The base URL of the server."""
+    """Check the URL of a server and return its base."""
     if "@" in url:  # not repeated, since it may hold a password; httpx would send it as well
         raise ServerError(
             "The URL of the search server contains a user name.", "Give a token: VRAG_SEARCH_KEY"

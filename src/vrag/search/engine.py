@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vrag.index.lexical import WordStatistics
     from vrag.index.vectors.tiers import Tier, VectorIndex
     from vrag.types import Hit, Query
+
 ScoredIds: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""
 
@@ -66,7 +67,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> li
 
 @lru_cache(maxsize=16)
 def _weights(k: int, depth: int) -> tuple[list[int], int]:
-    """1 / (k + rank) for ranks from 1, as whole multiples of 1 / unit, and the unit.
+    """Return 1 / (k + rank) for ranks from 1, as whole multiples of 1 / unit, and the unit.
 
     Sums of them are exact: rounding neither makes ties nor parts them.
     """
@@ -226,7 +227,7 @@ class Engine(ForwardedItems):
             return current
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
-        """The vectors of queries; None when vectors are not searched."""
+        """Embed queries; None when vectors are not searched."""
         if Ranking.VECTOR not in self._rankings:
             return None
         assert self.embedder is not None

@@ -177,7 +177,7 @@ class ImageRoot:
         return name, path
 
     def _inside(self, name: str) -> Path | None:
-        """The file with this name below the directory; None when there is none, or a link leads out."""
+        """Return the file with this name below the directory; None without one, or if a link leads out."""
         if not name.lower().endswith((*SUFFIXES, *VIDEO_SUFFIXES)):
             return None
         try:
@@ -209,7 +209,7 @@ def page_of(path: str) -> tuple[str, int]:
 
 
 def _parts(server_path: str) -> list[str]:
-    """The parts of a path that a server names; none when the path is hostile."""
+    """Split a path that a server names; no parts when the path is hostile."""
     parts = [part for part in server_path.replace("\\", "/").split("/") if part not in {"", "."}]
     if parts and _DRIVE.fullmatch(parts[0]):
         parts = parts[1:]
@@ -218,12 +218,12 @@ def _parts(server_path: str) -> list[str]:
 
 
 def _id(name: str) -> str:
-    """In the form of all ids of items: 16 hexadecimal digits and the page."""
+    """Make an id in the form of all ids of items: 16 hexadecimal digits and the page."""
     return f"{_digest(name)[:16]}-{page_of(name)[1]}"
 
 
 def _document(name: str) -> str:
-    """The id of the document that a file belongs to: all pages of one stem in one folder."""
+    """Return the id of the document that a file belongs to: all pages of one stem in one folder."""
     return _digest(f"{name.rpartition('/')[0]}/{page_of(name)[0]}")
 
 

@@ -37,14 +37,8 @@ class MultiSearcher(ForwardedItems):
 
     A document that is in several collections is found once, with its best score, and counts once in the
     statistics, as the first of them has it. Ties go by item id. A search reads one version of each
-    collection, but not of all at one moment.
-
-    Args:
-        engines: By name; the order is that of the names.
-
-    Raises:
-        SearchError: If there is none.
-        FingerprintMismatch: If their vectors are of different embedders.
+    collection, but not of all at one moment. Raises `SearchError` if there is no collection, and
+    `FingerprintMismatch` if their vectors are of different embedders.
     """
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
@@ -111,7 +105,7 @@ class MultiSearcher(ForwardedItems):
         raise SearchError(f"There is no item {id!r}.")
 
     def _statistics(self, query: Query, snapshots: Mapping[str, Snapshot]) -> WordStatistics | None:
-        """The statistics of a query's words over the collections that it searches; None without any."""
+        """Return the statistics of a query's words over the collections it searches; None without any."""
         searched = [
             snapshot
             for name, snapshot in snapshots.items()
@@ -146,7 +140,7 @@ class MultiSearcher(ForwardedItems):
 
 
 def _queries_of(queries: Sequence[Query], name: str) -> list[int]:
-    """The numbers of the queries that search the collection of this name."""
+    """Return the numbers of the queries that search the collection of this name."""
     return [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
 
 

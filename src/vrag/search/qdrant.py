@@ -31,17 +31,10 @@ _log = logging.getLogger(__name__)
 class QdrantSearcher(ForwardedItems):
     """A `Searcher` whose vectors are compared by Qdrant; items and pictures come from the collection.
 
-    Args:
-        store: The points.
-        collection: The collection they were made from, on disk or published.
-        embedder: The one it was built with.
-        lexical: Searches the same collection by words; fused with the vectors as `Engine` does. None for
-            vectors alone.
-        exact: Compare with all points, without a graph.
-
-    Raises:
-        FingerprintMismatch: If the embedder, or that of the points, is not the collection's.
-        CollectionError: If the points are missing or of another state of the collection.
+    `lexical` searches the same collection by words, which are fused with the vectors as `Engine` does. With
+    `exact`, queries are compared with all points, without a graph. Raises `FingerprintMismatch` if the
+    embedder, or that of the points, is not the collection's, and `CollectionError` if the points are missing
+    or of another state of the collection.
     """
 
     PATIENCE = 4
@@ -96,7 +89,7 @@ class QdrantSearcher(ForwardedItems):
     def _search_one(
         self, catalog: Catalog, query: Query, vector: NDArray[np.float32], depth: int
     ) -> ScoredIds:
-        """The best items that the collection holds: Qdrant may already or still have others."""
+        """Find the best items that the collection holds: Qdrant may already or still have others."""
         limit = depth
         shown: ScoredIds = []
         for _ in range(self.PATIENCE):

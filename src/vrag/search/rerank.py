@@ -60,13 +60,8 @@ class Reranker(Protocol):
 class CrossEncoderReranker:
     """A `Reranker` over a cross-encoder of sentence-transformers: of text, or of text and pictures.
 
-    Args:
-        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of pictures.
-
-    Raises:
-        EmbedError: If the model cannot be found or was not trained to score pairs.
-        MissingExtra: If the libraries are not installed.
+    The model is a folder, or `ORGANISATION/NAME[@REVISION]` of the hub. Raises `EmbedError` if it cannot be
+    found or was not trained to score pairs, and `MissingExtra` if the libraries are not installed.
     """
 
     def __init__(self, model: str, options: EmbedOptions | None = None) -> None:
@@ -131,12 +126,7 @@ class CrossEncoderReranker:
 
 
 def open_reranker(
-    spec: str,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    batch: int = 8,
-    max_pixels: int | None = None,
+    spec: str, *, device: str = "auto", dtype: str = "auto", batch: int = 8, max_pixels: int | None = None
 ) -> Reranker:
     """Open a reranker by a short name, a folder or a hub name, with or without `cross-encoder:`.
 
@@ -152,18 +142,11 @@ class Reranked(ForwardedItems):
     """A `Searcher` whose hits, found by another one, are ordered by a reranker.
 
     The best `depth` of the other one's hits, or `top_k` if that is more, are scored; the best `top_k` of
-    them are returned. Hits have the reranker's scores; ties keep the order of the search.
+    them are returned. Hits have the reranker's scores; ties keep the order of the search. Raises
+    `SearchError` if `depth` is not within 1 to 1000.
 
     A hit whose picture is missing or damaged is scored by its text. One whose item was deleted since it was
     found comes after all others, with the lowest of their scores, or 0 where there are none.
-
-    Args:
-        searcher: Finds the hits.
-        reranker: Orders them.
-        depth: How many hits are scored for a query.
-
-    Raises:
-        SearchError: If `depth` is not within 1 to 1000.
     """
 
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = 30) -> None:
@@ -235,7 +218,7 @@ class Reranked(ForwardedItems):
         return scores
 
     def _content(self, item: Item) -> EmbedContent:
-        """The content of an item for the reranker: its picture, or else its text, or else its name."""
+        """Return an item for the reranker: its picture, or else its text, or else its name."""
         if Modality.IMAGE in self._reranker.modalities and item.image is not None:
             try:
                 return EmbedContent(image=self._searcher.image(item.id))

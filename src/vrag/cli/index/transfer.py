@@ -23,7 +23,7 @@ from vrag.cli.terminal.console import (
     print_result,
 )
 from vrag.cli.terminal.progress import index_progress
-from vrag.embed.embedder import Embedder
+from vrag.embed.embedder import Embedder, VectorKind
 from vrag.factory import corpus_options, load_embedder
 from vrag.index.build import AddReport
 from vrag.index.collection import Collection
@@ -148,14 +148,12 @@ def export_index(
     if (faiss is None) == (nodes is None):
         raise typer.BadParameter("Choose one of --faiss DIR and --nodes DIR.")
     settings = opt.load_flags({"collection": collection}).settings
-    from vrag.index.reference.index_export import export_faiss, export_nodes
+    from vrag.index.reference import index_export
 
-    opened = Collection.open(settings.collection)
-    if faiss is not None:
-        report = export_faiss(opened, faiss, model=model, replace=replace)
-    else:
-        assert nodes is not None
-        report = export_nodes(opened, nodes, model=model, replace=replace)
+    opened, target = Collection.open(settings.collection), faiss or nodes
+    assert target is not None
+    kind = VectorKind.SINGLE if faiss else VectorKind.MULTI
+    report = index_export.export_index(opened, target, kind, model=model, replace=replace)
 
     def render() -> None:
         echo(f"Exported {report.items} items to {plain(str(report.directory))}")

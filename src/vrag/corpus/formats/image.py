@@ -36,12 +36,7 @@ MAX_PNG_GROWTH = 2.0
 
 
 class ImageFile(OpenFile):
-    """An open image file.
-
-    Raises:
-        FileTooLargeError: If decoding it would take more pixels than allowed; nothing is decoded.
-        CorpusError: If it is not an image or has a shape that no model accepts.
-    """
+    """An open image file. Raises as `open_picture` does."""
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source, self._context = source, context
@@ -64,10 +59,8 @@ class ImageFile(OpenFile):
 def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
     """Open an image without decoding it.
 
-    Raises:
-        FileTooLargeError: If decoding it would take more pixels than allowed.
-        CorpusError: If it is not an image or has a shape that no model accepts.
-        OSError: If it cannot be read.
+    Raises `FileTooLargeError` if decoding it would take more pixels than allowed, `CorpusError` if it is not
+    an image or has a shape that no model accepts, and `OSError` if it cannot be read.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -110,7 +103,8 @@ def picture_item(
     stored = None
     area = image.width * image.height
     if opened.format in LOSSLESS_FORMATS and area <= MAX_PNG_PIXELS:
-        stored = store_png(image, context, source, ordinal)
+        save = functools.partial(image.save, format="PNG", compress_level=6)
+        stored = store_item_file(context, source, ordinal, ".png", save)
         path = context.items_dir / stored
         if path.stat().st_size > MAX_PNG_GROWTH * max(size, area / 8):
             path.unlink()
@@ -138,12 +132,6 @@ def store_jpeg(
     """
     save = functools.partial(image.save, format="JPEG", quality=quality, subsampling=0)
     return store_item_file(context, source, ordinal, ".jpg", save)
-
-
-def store_png(image: Picture, context: ConversionContext, source: SourceFile, ordinal: int) -> str:
-    """Store the image of an item without loss; otherwise like `store_jpeg`."""
-    save = functools.partial(image.save, format="PNG", compress_level=6)
-    return store_item_file(context, source, ordinal, ".png", save)
 
 
 def flatten(image: Picture) -> Picture:

@@ -89,12 +89,8 @@ PASSWORD_ERROR = "The document is protected by a password.", "Save a copy withou
 class OfficeFile(OpenFile):
     """An office document that was printed to PDF.
 
-    Raises:
-        UnsupportedFormatError: If LibreOffice is not installed.
-        EncryptedFileError: If it asks for a password.
-        FileTooLargeError: If it unpacks to more than is allowed.
-        ConversionTimeout: If printing it takes longer than `office_seconds`.
-        CorpusError: If it is not an office document, or damaged.
+    Raises as `print_to_pdf` does, `EncryptedFileError` if it asks for a password, and `FileTooLargeError` if
+    it unpacks to more than is allowed.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -216,11 +212,8 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
     whole or not at all. `suffix` is that of the format in lower case, with the dot; `seconds` limit processor
     time, see `vrag.corpus.timeout_exec`.
 
-    Raises:
-        UnsupportedFormatError: If LibreOffice is not installed.
-        ConversionTimeout: If it took longer than the time limit.
-        CorpusError: If it made nothing of the document.
-        OSError: If the document cannot be read or the folder not be written.
+    Raises `UnsupportedFormatError` if LibreOffice is not installed, `ConversionTimeout` if it took longer
+    than the time limit, `CorpusError` if it made nothing of the document, and `OSError` of the disk.
     """
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:

@@ -123,10 +123,8 @@ def demuxer(path: Path) -> str:
 def scan(path: Path) -> Timeline:
     """Read a video once, without decoding it.
 
-    Raises:
-        MissingExtra: If PyAV is not installed.
-        CorpusError: If it is not a video, or has no frames.
-        OSError: If it cannot be read.
+    Raises `MissingExtra` if PyAV is not installed, `CorpusError` if it is not a video, or has no frames, and
+    `OSError` if it cannot be read.
     """
     with open_video(path) as container:
         scanner = _Scanner(video_stream(container), container)
@@ -218,10 +216,8 @@ def cause(error: Exception) -> str:
 def decode(path: Path, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tuple[int, Image]]:
     """Decode the frames at the times `wanted`, in ticks: upright, RGB, in the proportions of the display.
 
-    Only the segments between key frames in which they lie are decoded. Damaged frames are left out.
-
-    Yields:
-        Time and frame, in order within a segment.
+    Only the segments between key frames in which they lie are decoded. Damaged frames are left out. Yields
+    time and frame, in order within a segment.
     """
     with open_video(path) as container:
         stream = video_stream(container)

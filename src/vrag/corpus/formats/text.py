@@ -73,10 +73,7 @@ class TextFile(OpenFile):
 def read_text(source: SourceFile) -> str:
     """Read and decode a text file.
 
-    Raises:
-        FileTooLargeError: If it has more than 64 MiB.
-        CorpusError: If it is not text.
-        OSError: If it cannot be read.
+    Raises `FileTooLargeError` if it has more than 64 MiB, `CorpusError` if it is not text, and `OSError`.
     """
     if source.size > MAX_BYTES:
         raise FileTooLargeError(f"The text file has {source.size:,} bytes; the limit is {MAX_BYTES:,}.")

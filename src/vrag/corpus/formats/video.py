@@ -74,12 +74,9 @@ class ClipPlan:
 class VideoFile(OpenFile):
     """A video that was read through.
 
-    A file that ends before it says it does has one item more, which cannot be made and says so.
-
-    Raises:
-        UnsupportedFormatError: If PyAV is not installed.
-        FileTooLargeError: If its frames have more pixels than allowed, or a shape that no model accepts.
-        CorpusError: If it is not a video, or damaged beyond reading.
+    A file that ends before it says it does has one item more, which cannot be made and says so. Raises
+    `UnsupportedFormatError` if PyAV is not installed, `FileTooLargeError` if its frames have more pixels than
+    allowed, or a shape that no model accepts, and `CorpusError` if it is not a video, or damaged.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -197,9 +194,8 @@ def _scan_and_check(source: SourceFile, options: CorpusOptions) -> Timeline:
 def cut_points(timeline: Timeline, seconds: float) -> tuple[tuple[int, ...], frozenset[int]]:
     """Choose the beginnings of clips of about `seconds`.
 
-    Returns:
-        The first frame and the key frames that begin the other clips, in ticks; and those of these key
-        frames that other frames reach across.
+    Returns the first frame and the key frames that begin the other clips, in ticks; and those of these key
+    frames that other frames reach across.
     """
     keys, closed = _key_frames(timeline)
     step = seconds / float(timeline.tick)
@@ -299,13 +295,8 @@ def sample_evenly(path: Path, fps: float, most: int, least: int) -> tuple[list[V
     """Sample frames of a video from its first to its last, equally many apart, as qwen-vl-utils does.
 
     Their number is `fps` times the duration, rounded down to an even number, at least `least` and at most
-    `most`, as far as the video has so many. Damaged frames are left out.
-
-    Returns:
-        The frames, and how many were taken per second of the video.
-
-    Raises:
-        MissingExtra, CorpusError, OSError: See `sample_frames`.
+    `most`, as far as the video has so many. Damaged frames are left out. Returns the frames, and how many
+    were taken per second of the video; raises as `sample_frames` does.
     """
     timeline = scan(path)
     shown = timeline.shown

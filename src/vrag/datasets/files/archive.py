@@ -86,12 +86,9 @@ def members(archive: Path, endings: Collection[str]) -> list[Member]:
     """List the documents in an archive, in order; the same one is there once.
 
     Files of the system that packed it are passed over: names that begin with a dot, `__MACOSX/`, links.
+    The archive stays open as long as one of its members is held. Endings are in lower case, as in ".pdf".
     Raises `CaseError` if it is damaged, encrypted, packed in a way that is not read here, holds far more than
     its size, leads out of its folder, or holds two documents under one name.
-
-    Args:
-        archive: A zip file. It stays open as long as one of its members is held.
-        endings: Endings of documents, in lower case, as in ".pdf".
     """
     with _blamed(archive):
         handle = _Bounded(archive)

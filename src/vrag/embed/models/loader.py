@@ -71,10 +71,8 @@ class LoadReport:
         """Refuse weights that would be left random or unused.
 
         Names without a place are harmless in a whole model (a head that is not asked for). In an adapter
-        they are updates that would silently not be applied; only those of `PROJECTION` are harmless.
-
-        Raises:
-            EmbedError: With some of the names.
+        they are updates that would silently not be applied; only those of `PROJECTION` are harmless. The
+        `EmbedError` has some of the names.
         """
         mismatched = _count("of another shape", self.mismatched)
         if self.adapter:
@@ -275,10 +273,8 @@ def restore_positions(model: Any) -> bool:  # noqa: ANN401 - a network of transf
     running number; vectors of pictures then stand at a cosine of .92 to .97 to the right ones. Here the
     positions are computed from the ids and the grid, as the backbone does by itself when it is called
     directly (Wang et al. 2024, "Qwen2-VL", M-RoPE), which makes the vectors those of colpali-engine.
-    Queries, which are text alone, do not change.
-
-    Returns:
-        Whether the network had this fault; others are not changed.
+    Queries, which are text alone, do not change. Returns whether the network had this fault; others are not
+    changed.
     """
     backbone: Any = getattr(model, "vlm", None)
     if type(model).__name__ != "ColQwen2ForRetrieval" or not hasattr(backbone, "get_rope_index"):
@@ -310,10 +306,8 @@ def qwen2_5_positions(config: Any, inputs: dict[str, Any]) -> Any:  # noqa: ANN4
     after Wang et al. 2024, "Qwen2-VL"). transformers 5.23 begins behind the height and width of a video
     alone, so that the text after a long one gets positions of its frames; releases up to 4.57 were right.
 
-    Args:
-        config: Of the network.
-        inputs: `attention_mask` (padding on the right) and `mm_token_type_ids` (0 text, 1 image, 2 video),
-            both (sequences, tokens); the grids of images and videos in patches; `second_per_grid_ts`.
+    Inputs are `attention_mask` (padding on the right) and `mm_token_type_ids` (0 text, 1 image, 2 video),
+    both (sequences, tokens); the grids of images and videos in patches; `second_per_grid_ts`.
     """
     torch = library("torch")
     kinds = inputs["mm_token_type_ids"]
@@ -357,10 +351,8 @@ def restore_attention(model: Any) -> bool:  # noqa: ANN401 - a network of transf
     section on prefix-LM masking). transformers 5.23 does so for an input alone; once a batch has padding
     and no `token_type_ids`, which processors leave out for texts, it masks causally, and vectors of the same
     query then stand at cosines down to -.6 to each other. Here an input without `token_type_ids` is
-    one prefix, whatever else is in the batch, as in transformers 4. Padding is masked as before.
-
-    Returns:
-        Whether the network has a part that is a `PaliGemmaModel`; other parts are not changed.
+    one prefix, whatever else is in the batch, as in transformers 4. Padding is masked as before. Returns
+    whether the network has a part that is a `PaliGemmaModel`; other parts are not changed.
     """
     parts = [part for part in model.modules() if type(part).__name__ == "PaliGemmaModel"]
     for part in parts:

@@ -55,14 +55,8 @@ class QwenVLEmbedder(ABC):
     Sequences are padded on the right, so that a vector does not depend on its batch. A subclass builds
     prompts and samples videos.
 
-    Args:
-        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of images, frames, instructions.
-        name: Its name in settings.
-
-    Raises:
-        EmbedError: If the model cannot be found, is another network, or lacks weights.
-        MissingExtra: If the libraries are not installed.
+    The model is a folder, or `ORGANISATION/NAME[@REVISION]` of the hub. Raises `EmbedError` if it cannot be
+    found, is another network, or lacks weights, and `MissingExtra` if the libraries are not installed.
     """
 
     kind = VectorKind.SINGLE
@@ -107,20 +101,14 @@ class QwenVLEmbedder(ABC):
         self._batches, self._query_batches = Batches(options.batch), Batches(options.batch)
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
-        """Embed contents to vectors (dimension,), in their order.
-
-        Raises `EmbedError` if any of them cannot be embedded.
-        """
+        """Embed contents to vectors (dimension,); see `Embedder.embed_items`."""
         if not all(content.modalities for content in contents):
             raise EmbedError(f"{self.name} cannot embed an empty content.")
         with self._lock:
             return self._batches.run(contents, lambda batch: self._encode(batch, self._word_item))
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        """Embed queries to vectors (dimension,), in their order.
-
-        Raises `EmbedError` if any of them cannot be embedded.
-        """
+        """Embed queries to vectors (dimension,); see `Embedder.embed_queries`."""
         contents = [EmbedContent(text=query) for query in queries]
         with self._lock:
             return self._query_batches.run(contents, lambda batch: self._encode(batch, self._word_query))

@@ -91,17 +91,9 @@ class RemoteEmbedder:
     texts. It does not contain the URL: a server may move. It tells other models and revisions apart,
     since those places change; the same model on other hardware keeps it but for chance near-ties.
 
-    Args:
-        address: `MODEL@URL`.
-        options: Batch, time-out and bearer token.
-        kind: Whether to ask for one vector per input, or one per token.
-        chat: Whether texts are sent as chat messages, with a system prompt and an answer to be continued.
-        name: Its name in settings.
-        pause: Seconds before the first retry.
-
-    Raises:
-        EmbedderFailedError: If the server cannot be reached or fails.
-        EmbedError: If its answer does not follow its API.
+    The address is `MODEL@URL`. With `chat`, texts are sent as chat messages, with a system prompt and an
+    answer to be continued; `pause` is the seconds before the first retry. Raises `EmbedderFailedError` if the
+    server cannot be reached or fails, and `EmbedError` if its answer does not follow its API.
     """
 
     settings: Mapping[str, str | int] = MappingProxyType({})
@@ -158,11 +150,7 @@ class RemoteEmbedder:
         return [next(vectors) if content.image is None else self._embed_chat(content) for content in contents]
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        """Embed queries; see `Embedder.embed_queries`.
-
-        Raises `EmbedError` if the server cannot embed one of them, or its answer cannot be used, and
-        `EmbedderFailedError` if it is unreachable or fails at any request.
-        """
+        """Embed queries; see `Embedder.embed_queries`. Raises as `embed_items` does."""
         if self._chat:
             return [self._embed_chat(EmbedContent(text=query)) for query in queries]
         vectors: list[NDArray[np.float32]] = []

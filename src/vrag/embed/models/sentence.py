@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,14 +48,9 @@ class SentenceEmbedder:
     around the image, as colpali-engine scores them. Texts are never taken for addresses of images, which
     sentence-transformers would otherwise fetch.
 
-    Args:
-        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of images.
-        name: Its name in settings; `sentence:MODEL` when empty.
-
-    Raises:
-        EmbedError: If the model cannot be found, or would be loaded for a task that it was not trained for.
-        MissingExtra: If the libraries are not installed.
+    The model is a folder, or `ORGANISATION/NAME[@REVISION]` of the hub; `name` is `sentence:MODEL` when
+    empty. Raises `EmbedError` if the model cannot be found, or would be loaded for a task that it was not
+    trained for, and `MissingExtra` if the libraries are not installed.
     """
 
     def __init__(self, model: str, options: EmbedOptions | None = None, *, name: str = "") -> None:
@@ -84,10 +80,7 @@ class SentenceEmbedder:
         self._items, self._queries = Batches(options.batch), Batches(options.batch)
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
-        """Embed contents; see `Embedder.embed_items`.
-
-        Raises `EmbedError` if any of them cannot be embedded.
-        """
+        """Embed contents; see `Embedder.embed_items`."""
         inputs = [self._input(content) for content in contents]
         groups: dict[tuple[str, ...], list[int]] = {}
         for place, parts in enumerate(inputs):
@@ -96,19 +89,16 @@ class SentenceEmbedder:
         with self._lock:
             for kinds, places in groups.items():  # one kind per batch: mixed ones have other prompts
                 as_query = kinds == ("text",) and self._has_one_prompt
-                encode = self._encode_queries if as_query else self._encode_items
-                encoded = self._items.run([inputs[place] for place in places], encode)
+                method = self._model.encode_query if as_query else self._model.encode_document
+                encoded = self._items.run([inputs[place] for place in places], partial(self._encode, method))
                 vectors.update(zip(places, encoded, strict=True))
         return [vectors[place] for place in range(len(contents))]
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        """Embed queries; see `Embedder.embed_queries`.
-
-        Raises `EmbedError` if any of them cannot be embedded.
-        """
+        """Embed queries; see `Embedder.embed_queries`."""
         inputs = [{"text": escape_special_tokens(query)} for query in queries]
         with self._lock:
-            return self._queries.run(inputs, self._encode_queries)
+            return self._queries.run(inputs, partial(self._encode, self._model.encode_query))
 
     def match_map(self, image: Image, query: str) -> MatchMap:
         """Compute the similarity of each token of a query and each patch of an image.
@@ -149,16 +139,13 @@ class SentenceEmbedder:
             inputs["text"] = escape_special_tokens(content.text)
         return inputs
 
-    def _encode_items(self, inputs: Sequence[dict[str, Any]]) -> list[NDArray[np.float32]]:
-        return self._encode(self._model.encode_document, inputs)
-
-    def _encode_queries(self, inputs: Sequence[dict[str, Any]]) -> list[NDArray[np.float32]]:
-        return self._encode(self._model.encode_query, inputs)
-
     def _encode(self, encode: Any, inputs: Sequence[dict[str, Any]]) -> list[NDArray[np.float32]]:  # noqa: ANN401
         try:
             encoded = encode(list(inputs), batch_size=len(inputs), show_progress_bar=False)
-            vectors = [_to_array(vector) for vector in encoded]
+            vectors = [
+                np.asarray(vector.float().cpu() if hasattr(vector, "cpu") else vector, dtype=np.float32)
+                for vector in encoded  # tensors, or already arrays
+            ]
         except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
@@ -256,10 +243,6 @@ def _load(layout: ModelKindReport, device: str, dtype: str) -> Any:  # noqa: ANN
             )
         except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
             raise EmbedError(f"{layout.folder} cannot be loaded: {first_line(error)}") from error
-
-
-def _to_array(vectors: Any) -> NDArray[np.float32]:  # noqa: ANN401 - a tensor, or already an array
-    return np.asarray(vectors.float().cpu() if hasattr(vectors, "cpu") else vectors, dtype=np.float32)
 
 
 def _common_length(left: Sequence[int], right: Sequence[int]) -> int:

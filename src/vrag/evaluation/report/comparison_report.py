@@ -12,21 +12,17 @@ from vrag import __version__
 from vrag.evaluation.intervals import LEVEL
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report.case_list import ThumbnailSource, pairs_of
-from vrag.evaluation.report.evaluation_report import facts_markdown, intervals_text
+from vrag.evaluation.report.evaluation_report import intervals_text
 from vrag.evaluation.report.images import Thumbnails, scatter
 from vrag.evaluation.report.labels import (
     CELLS,
     families,
-    grouping_name,
     is_share,
     label_of,
-    p_text,
     signed_text,
-    value_text,
 )
-from vrag.evaluation.report.rendering import render_html
-from vrag.render.markup import bullets, inline, table
-from vrag.render.text_format import count, when
+from vrag.evaluation.report.rendering import render_html, render_markdown
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +45,6 @@ _PLOTTED = (
 )
 """Measures of which A is drawn against B, in order, where they have at least `_MIN_VALUES` values."""
 _MAX_PLOTS, _MIN_VALUES = 6, 5
-_HEADS = ("A", "B", "B − A", "95 %", "p", "n")
 
 
 @dataclass(frozen=True)
@@ -103,9 +98,8 @@ class ComparisonPage:
         """One page that needs no other file."""
         cells = {**self.cells, _OPEN: len(self.entries) - sum(self.cells.values())}
         named = {_CELL_NAMES[name]: n for name, n in cells.items()}
-        groups, plots, settings = self._groups(), list(self._plots())[:_MAX_PLOTS], self._settings()
-        sections = {"Groups": groups, "Scatter": plots}
-        by_measure = {contrast.measure: contrast for contrast in self.comparison.contrasts}
+        plots = list(self._plots())[:_MAX_PLOTS]
+        sections = {"Groups": self.groups, "Scatter": plots}
         return render_html(
             "comparison.html",
             self.entries,
@@ -121,14 +115,11 @@ class ComparisonPage:
             named_cells=named,
             named_cells_text=", ".join(f"{n:,} {name.lower()}" for name, n in named.items()),
             gaps=list(self._gaps()),
-            measures={
-                family: [(label_of(name), by_measure[name]) for name in names]
-                for family, names in families(by_measure).items()
-            },
-            groups=groups,
+            measures=self.measures,
+            groups=self.groups,
             reach=_reach,
             plots=plots,
-            settings=settings,
+            settings=self.settings,
         )
 
     def _gaps(self) -> Iterator[tuple[str, bool]]:
@@ -149,8 +140,18 @@ class ComparisonPage:
                 yield f"{count(len(alone), 'question')} only {name} has: left out.", False
         yield from ((remark, False) for remark in self.remarks)
 
-    def _groups(self) -> dict[tuple[str, str], list[tuple[str, MetricComparison]]]:
-        """Return labels and differences by kind of group and measure."""
+    @property
+    def measures(self) -> dict[str, list[tuple[str, MetricComparison]]]:
+        """Labels and differences of all questions, by family of measures."""
+        by_measure = {contrast.measure: contrast for contrast in self.comparison.contrasts}
+        return {
+            family: [(label_of(name), by_measure[name]) for name in names]
+            for family, names in families(by_measure).items()
+        }
+
+    @property
+    def groups(self) -> dict[tuple[str, str], list[tuple[str, MetricComparison]]]:
+        """Labels and differences by kind of group and measure."""
         groups: dict[tuple[str, str], list[tuple[str, MetricComparison]]] = {}
         for group in self.comparison.groups:
             for contrast in group.contrasts:
@@ -165,42 +166,16 @@ class ComparisonPage:
             if drawing is not None:
                 yield drawing
 
-    def _settings(self) -> dict[str, tuple[str, str]]:
+    @property
+    def settings(self) -> dict[str, tuple[str, str]]:
+        """Settings of both by name; empty where one has none."""
         a, b = self.facts
         return {name: (a.get(name, ""), b.get(name, "")) for name in dict.fromkeys((*a, *b))}
 
     @cached_property
     def markdown(self) -> str:
         """The numbers, without the cases."""
-        cells = " · ".join(
-            f"**{n:,}** {CELLS[name][0].lower()}{CELLS[name][1:]}" for name, n in self.cells.items()
-        )
-        without = len(self.entries) - sum(self.cells.values())
-        blocks = [
-            f"# {inline(self.title)}",
-            f"{count(len(self.entries), 'question')} that both have · {when(self.made)}",
-            bullets(f"{letter}: {inline(name)}" for letter, name in zip("AB", self.names, strict=True)),
-            f"{cells} · **{without:,}** without two verdicts",
-            *map(inline, self.remarks),
-            *self._markdown_tables(),
-            *facts_markdown({}, self.notes),
-            f"Written by vrag {__version__}.",
-        ]
-        return "\n\n".join(blocks) + "\n"
-
-    def _markdown_tables(self) -> Iterator[str]:
-        by_measure = {contrast.measure: contrast for contrast in self.comparison.contrasts}
-        for family, names in families(by_measure).items():
-            rows = (_row(label_of(name), by_measure[name]) for name in names)
-            yield f"## {family}\n\n{table(('Measure', *_HEADS), rows)}"
-        for (kind, measure), groups in self._groups().items():
-            title = f"## {inline(label_of(measure))} by {inline(grouping_name(kind).lower())}"
-            rows = (_row(label, contrast) for label, contrast in groups)
-            yield f"{title}\n\n{table((inline(grouping_name(kind)), *_HEADS), rows)}"
-        settings = self._settings()
-        if settings:
-            rows = ((inline(name), inline(a) or "–", inline(b) or "–") for name, (a, b) in settings.items())
-            yield f"## How they were run\n\n{table(('', 'A', 'B'), rows)}"
+        return render_markdown("comparison.md.jinja", self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON: settings, the comparison, and all pairs of records."""
@@ -234,23 +209,6 @@ def _reach(row: MetricComparison, rows: Sequence[tuple[str, MetricComparison]]) 
     return max([*differences, *(max(abs(each.low), abs(each.high)) for each in intervals), 1e-9])
 
 
-def _row(label: str, row: MetricComparison) -> tuple[str, ...]:
-    interval = "–"
-    if row.interval:
-        ends = (row.interval.low, row.interval.high)
-        interval = " to ".join(signed_text(row.measure, end) for end in ends)
-    p = p_text(row.final_p).replace("<", "\\<")
-    return (
-        inline(label),
-        value_text(row.measure, row.a),
-        value_text(row.measure, row.b),
-        signed_text(row.measure, row.difference),
-        interval,
-        f"**{p}**" if row.significant else p,
-        f"{row.questions:,}",
-    )
-
-
 def comparison_page(  # noqa: PLR0913 - all but the first three may be left out
     comparison: Comparison,
     a: Sequence[CaseRecord],
@@ -265,20 +223,9 @@ def comparison_page(  # noqa: PLR0913 - all but the first three may be left out
     runs: tuple[str, str] = ("", ""),
     made: float | None = None,
 ) -> ComparisonPage:
-    """Gather the report of a comparison.
+    """Gather the report of a comparison of the records `a` and `b`; see `ComparisonPage` and `report_page`.
 
-    Args:
-        comparison: The comparison of these records.
-        a: Records of the first run.
-        b: Records of the second.
-        title: Title of the page; the names of both if empty.
-        facts: Settings of A and of B, by name.
-        notes: Sentences about what was dropped or corrected.
-        stores: The runs of A and of B.
-        page_image: As of `report_page`.
-        thumbnails: As of `report_page`.
-        runs: Folders of the runs of A and of B, relative to the page; empty for no links.
-        made: Time of writing in seconds since 1970; now if None.
+    The title is made of the names of both if empty; `stores` are the runs of both.
     """
     gathered = thumbnails or Thumbnails()
     intervals = {"intervals": intervals_text(LEVEL, comparison.resamples, comparison.seed)}

@@ -12,17 +12,11 @@ from vrag.evaluation.report.case_list import ThumbnailSource, entries_of
 from vrag.evaluation.report.images import Thumbnails, histogram
 from vrag.evaluation.report.labels import (
     FURTHER,
-    SECONDS_TITLE,
     families,
-    grouping_name,
-    interval_text,
     is_share,
-    label_of,
-    value_text,
 )
-from vrag.evaluation.report.rendering import render_html
-from vrag.render.markup import bullets, inline, table
-from vrag.render.text_format import count, when
+from vrag.evaluation.report.rendering import render_html, render_markdown
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,11 +85,11 @@ class ReportPage:
     def headline(self) -> list[str]:
         """The first measure of each family, then those of cost."""
         measures = self.summary.overall.measures
-        return [*self._first_shares(), *(name for name in ("turns", "seconds", "cost") if name in measures)][
-            :8
-        ]
+        return [*self.first_shares, *(name for name in ("turns", "seconds", "cost") if name in measures)][:8]
 
-    def _first_shares(self) -> list[str]:
+    @property
+    def first_shares(self) -> list[str]:
+        """The first measure of each family that is a share."""
         named = families(self.summary.overall.measures).items()
         return [names[0] for family, names in named if is_share(names[0]) and family not in FURTHER]
 
@@ -148,62 +142,7 @@ class ReportPage:
     @cached_property
     def markdown(self) -> str:
         """The numbers, without the cases."""
-        outcomes = self.summary.overall.outcomes.items()
-        blocks = [
-            f"# {inline(self.title)}",
-            f"{self.size} · {when(self.made)}",
-            f"**{inline(self.unfinished)}**" if self.unfinished else "",
-            " · ".join(f"**{n:,}** {outcome.value}" for outcome, n in outcomes),
-            *self._markdown_tables(),
-            *facts_markdown(self.facts, self.notes),
-            f"Written by vrag {__version__}.",
-        ]
-        return "\n\n".join(filter(None, blocks)) + "\n"
-
-    def _markdown_tables(self) -> Iterator[str]:
-        overall = self.summary.overall
-        for family, names in families(overall.measures).items():
-            estimates = ((name, overall.measures[name]) for name in names)
-            rows = (
-                (
-                    inline(label_of(name)),
-                    value_text(name, estimate.mean),
-                    interval_text(name, estimate) or "–",
-                    f"{estimate.n:,}",
-                )
-                for name, estimate in estimates
-            )
-            yield f"## {family}\n\n{table(('Measure', 'Mean', '95 %', 'n'), rows)}"
-        if overall.seconds:
-            seconds = (
-                (label_of(name), value_text("seconds", value)) for name, value in overall.seconds.items()
-            )
-            yield f"## {SECONDS_TITLE}\n\n{table(('', ''), seconds)}"
-        if self.benchmarks:
-            heads = ("Benchmark", "n", "Accuracy", "What its authors report")
-            yield f"## Benchmarks\n\n{table(heads, map(self._benchmark_row, self.benchmarks))}"
-        names = self._first_shares()[:4]
-        for kind, groups in self.groups.items():
-            heads = (inline(grouping_name(kind)), "n", *(inline(label_of(name)) for name in names))
-            rows = (
-                (
-                    inline(label),
-                    f"{group.records:,}",
-                    *(_mean_text(name, group.measures.get(name)) for name in names),
-                    *(f"{n:,}" for outcome, n in group.outcomes.items() if outcome in {"unjudged", "failed"}),
-                )
-                for label, group in groups.items()
-            )
-            title = f"## By {inline(grouping_name(kind).lower())}"
-            yield f"{title}\n\n{table((*heads, 'unjudged', 'failed'), rows)}"
-
-    def _benchmark_row(self, name: str) -> tuple[str, ...]:
-        group, own = self.benchmarks[name], self.reported_measures(name)
-        reported = (
-            f"{inline(label_of(each))} {_mean_text(each, estimate)}" for each, estimate in own.items()
-        )
-        accuracy = _mean_text("accuracy", group.measures.get("accuracy"))
-        return inline(name), f"{group.records:,}", accuracy, ", ".join(reported) or "–"
+        return render_markdown("evaluation.md.jinja", self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON: settings, the summary, and all records."""
@@ -217,22 +156,6 @@ class ReportPage:
             "summary": self.summary.as_dict(),
             "records": [entry.sides[0].record.model_dump(mode="json") for entry in self.entries],
         }
-
-
-def _mean_text(name: str, estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    interval = interval_text(name, estimate)
-    return f"{value_text(name, estimate.mean)} ({interval})" if interval else value_text(name, estimate.mean)
-
-
-def facts_markdown(facts: Mapping[str, str], notes: Sequence[str]) -> Iterator[str]:
-    """Yield the settings of a run and the notes on it, as blocks of Markdown."""
-    if facts:
-        rows = ((inline(name), inline(value) or "–") for name, value in facts.items())
-        yield f"## How it was run\n\n{table(('', ''), rows)}"
-    if notes:
-        yield bullets(map(inline, notes))
 
 
 def intervals_text(level: float, resamples: int, seed: int) -> str:
@@ -259,22 +182,11 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
     unfinished: str = "",
     made: float | None = None,
 ) -> ReportPage:
-    """Gather the report of an evaluation.
+    """Gather the report of an evaluation: the records and their summary; see `ReportPage`.
 
-    Args:
-        title: Name of the evaluation.
-        records: The result of each question.
-        summary: The summary of these records.
-        facts: Settings of the run by name.
-        notes: Sentences about what was dropped or corrected.
-        reported: By benchmark, the measures that its authors report.
-        store: The runs, for steps and images of pages; a run that cannot be read is left out.
-        page_image: Returns the image of a page by file name and number from 1, or None: for pages that no run
-            was shown.
-        thumbnails: Size of images, and how many bytes they may take.
-        runs: Folder of the runs, relative to the page; empty for no links.
-        unfinished: Progress in a sentence, where the run was stopped.
-        made: Time of writing in seconds since 1970; now if None.
+    The store has the runs, for steps and images of pages; one that cannot be read is left out. `page_image`
+    returns the image of a page that no run was shown, by file name and number from 1, or None. `thumbnails`
+    are empty, with the size of images, and how many bytes they may take. The time of writing is now if None.
     """
     gathered = thumbnails or Thumbnails()
     intervals: Resampling = summary.intervals

@@ -194,6 +194,11 @@ def _plot(
     description: str,
     names: tuple[str, str] = ("", ""),
 ) -> Markup:
+    right = _PLOT_WIDE - 14 - 11 * text_width(names[0])
+    axis_names = (
+        element("text", names[0], x=right, y=_PLOT_HIGH - 6, class_="axis"),
+        element("text", names[1], x=_LEFT - 8, y=_TOP - 8 + 3, class_="axis up"),
+    )
     return element(
         "svg",
         element("title", description),
@@ -201,19 +206,11 @@ def _plot(
         element("text", text, x=14, y=35, class_="told"),
         *_grid(across, up),
         *drawn,
-        *_axis_names(names),
+        *(axis_names if all(names) else ()),
         viewBox=f"0 0 {number(_PLOT_WIDE)} {number(_PLOT_HIGH)}",
         role="img",
         class_="plot",
     )
-
-
-def _axis_names(names: tuple[str, str]) -> Iterator[Markup]:
-    if names[0]:
-        x = _PLOT_WIDE - 14 - 11 * text_width(names[0])
-        yield element("text", names[0], x=x, y=_PLOT_HIGH - 6, class_="axis")
-    if names[1]:
-        yield element("text", names[1], x=_LEFT - 8, y=_TOP - 8 + 3, class_="axis up")
 
 
 def _grid(across: Axis, up: Axis) -> Iterator[Markup]:
@@ -272,13 +269,9 @@ class Thumbnails:
 
 
 def thumbnails_of(wanted: str) -> Thumbnails:
-    """Parse the choice of images.
+    """Parse the choice of images: `all`, `evidence` (pages of evidence only), `none`, or a size (`500k`).
 
-    Args:
-        wanted: `all`, `evidence` (pages of evidence only), `none`, or a size: `8 MB`, `500k`.
-
-    Raises:
-        ValueError: If it is not one of these.
+    Raises `ValueError` if it is not one of these.
 
     >>> thumbnails_of("8 MB").most_bytes, thumbnails_of("none").most_bytes
     (8000000, 0)

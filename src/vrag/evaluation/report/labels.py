@@ -203,6 +203,13 @@ def interval_text(name: str, estimate: Estimate) -> str:
     return f"{value_text(name, estimate.low)}–{value_text(name, estimate.high)}{'*' if estimate.few else ''}"
 
 
+def mean_text(name: str, estimate: Estimate | None) -> str:
+    """Return the text of a mean, with its interval in brackets if it has one; a dash without an estimate."""
+    mean = value_text(name, estimate and estimate.mean)
+    interval = "" if estimate is None else interval_text(name, estimate)
+    return f"{mean} ({interval})" if interval else mean
+
+
 def signed_text(name: str, value: float) -> str:
     """Return the text of a difference of a measure.
 

@@ -44,18 +44,10 @@ def render_html(
     runs: Sequence[str],
     **context: object,
 ) -> str:
-    """Render a page with its list of cases, which a script draws.
+    """Render a page with its list of cases, which a script draws; `context` are variables of the template.
 
-    Args:
-        template: Its name.
-        entries: The cases, in order.
-        thumbnails: Their images.
-        names: Names of the runs that are compared: one or two.
-        runs: Where the files of each one's runs lie, relative to the page; empty where they are not linked.
-        context: Variables of the template.
-
-    Raises:
-        ValueError: If a number of the cases is not one that JSON has.
+    `names` are those of the runs that are compared, one or two, and `runs` the folders of their files,
+    relative to the page; empty where they are not linked. Raises `ValueError` for a number that JSON lacks.
     """
     links = Links()
 
@@ -78,6 +70,11 @@ def render_html(
 
     values = {"links": links, "cases": len(entries), "thumbnails": thumbnails, "policy": policy()}
     return _environment().get_template(template).render(context, **values, scripts=scripts)
+
+
+def render_markdown(template: str, page: object) -> str:
+    """Render the numbers of a page as Markdown."""
+    return f"{_environment().get_template(template).render(page=page)}\n"
 
 
 @cache
@@ -108,6 +105,7 @@ def _environment() -> Any:  # noqa: ANN401 - as of `environment`
         labels.families,
         labels.grouping_name,
         labels.interval_text,
+        labels.mean_text,
         labels.p_text,
         labels.signed_text,
         labels.value_text,

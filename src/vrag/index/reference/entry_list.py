@@ -180,7 +180,7 @@ class FileFinder:
         return self._find_by_path(entry) or self._find_by_name(entry)
 
     def _find_by_path(self, entry: ListEntry) -> Path | None:
-        """The file at its path, if that is below the folder of the list."""
+        """Return the file at its path, if that is below the folder of the list."""
         origin = os.path.abspath(entry.origin)  # noqa: PTH100 - the path is to be the one that was typed
         path = Path(os.path.abspath(os.path.join(origin, entry.path)))  # noqa: PTH100, PTH118
         if not path.is_relative_to(origin) or not _matches(os.fspath(path), entry):

@@ -39,7 +39,7 @@ from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gat
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -89,85 +89,25 @@ class _Exported:
     """Its picture or clip in the collection; empty where there is none."""
 
 
-def export_faiss(
-    collection: Collection, target: Path, *, model: str = "", replace: bool = False
+def export_index(
+    collection: Collection, target: Path, kind: VectorKind, *, model: str = "", replace: bool = False
 ) -> ExportReport:
-    """Write a collection of single vectors as the reference's FAISS index, for its `load_index(target)`.
+    """Write a collection in a new directory, as an index of the reference with vectors of this kind.
 
-    Args:
-        collection: With an embedder of one vector for each item.
-        target: The directory to make.
-        model: The model name for the reference; empty for that of the collection's embedder.
-        replace: Whether an index that is there may be replaced.
+    Single vectors become a FAISS index, for its `load_index(target)`. Many vectors, of 128 numbers, become
+    `.node` files, one for each item; the reference calls their directory `node_dir_prefix`. The model name
+    for the reference is that of the collection's embedder if empty. With `replace`, an index that is there
+    is replaced.
 
-    Raises:
-        CollectionError: If there are no such vectors, the target cannot be used, or nothing can be written.
+    Raises `CollectionError` if the collection has no such vectors, the target cannot be used, or nothing can
+    be written.
     """
-    _check_kind(collection, VectorKind.SINGLE)
-    return _export(collection, target, model, replace=replace, write=_write_faiss)
-
-
-def export_nodes(
-    collection: Collection, target: Path, *, model: str = "", replace: bool = False
-) -> ExportReport:
-    """Write a collection of many vectors as the reference's `.node` files, one for each item.
-
-    Args:
-        collection: With an embedder of many vectors of 128 numbers for each item.
-        target: The directory to make: what the reference calls `node_dir_prefix`.
-        model: The name in the report; empty for that of the collection's embedder.
-        replace: Whether nodes that are there may be replaced.
-
-    Raises:
-        CollectionError: If there are no such vectors, the target cannot be used, or nothing can be written.
-    """
-    embedder = _check_kind(collection, VectorKind.MULTI)
-    if embedder.dimension != NODE_DIMENSION:
-        raise CollectionError(
-            f"The vectors of {embedder.name} have {embedder.dimension} numbers; nodes hold vectors of "
-            f"{NODE_DIMENSION}."
-        )
-    return _export(collection, target, model, replace=replace, write=_write_nodes)
-
-
-def reference_name(name: str) -> str:
-    """The name that the reference has for the model of an embedder.
-
-    >>> reference_name("gve:Alibaba-NLP/GVE-3B"), reference_name("gve-7b")
-    ('Alibaba-NLP/GVE-3B', 'Alibaba-NLP/GVE-7B')
-    """
-    full = SHORT_NAMES.get(name.lower(), name)
-    scheme, colon, model = full.partition(":")
-    return model if colon and "/" not in scheme else full
-
-
-def _check_kind(collection: Collection, kind: VectorKind) -> EmbedderRecord:
     embedder = collection.header.embedder
-    if embedder is None:
-        raise CollectionError(
-            f"The collection {collection.address} has no vectors, which such an index consists of.",
-            "Index the files with an embedder: vrag index add PATH --collection NEW --embedder MODEL",
-        )
-    if embedder.kind is not kind:
-        has, fits = ("many vectors", "--nodes") if kind is VectorKind.SINGLE else ("one vector", "--faiss")
-        raise CollectionError(
-            f"{embedder.name} makes {has} for each item.", f"Use {fits} for this collection."
-        )
-    return embedder
-
-
-def _export(
-    collection: Collection,
-    target: Path,
-    model: str,
-    *,
-    replace: bool,
-    write: Callable[[Collection, Path, Path, str], tuple[int, int]],
-) -> ExportReport:
+    _check_kind(collection.address, embedder, kind)
     target = Path(os.path.abspath(target))  # noqa: PTH100 - links stay links
-    embedder = collection.header.embedder
     assert embedder is not None
     model = model or reference_name(embedder.name)
+    write = _write_faiss if kind is VectorKind.SINGLE else _write_nodes
     busy = CollectionError(f"Another export writes {target}.", "Wait for it, or name another directory.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -183,6 +123,35 @@ def _export(
             "Free some disk space, or name a directory that you may write to.",
         ) from error
     return ExportReport(target, model, items, without, files)
+
+
+def reference_name(name: str) -> str:
+    """Return the name that the reference has for the model of an embedder.
+
+    >>> reference_name("gve:Alibaba-NLP/GVE-3B"), reference_name("gve-7b")
+    ('Alibaba-NLP/GVE-3B', 'Alibaba-NLP/GVE-7B')
+    """
+    full = SHORT_NAMES.get(name.lower(), name)
+    scheme, colon, model = full.partition(":")
+    return model if colon and "/" not in scheme else full
+
+
+def _check_kind(address: str, embedder: EmbedderRecord | None, kind: VectorKind) -> None:
+    if embedder is None:
+        raise CollectionError(
+            f"The collection {address} has no vectors, which such an index consists of.",
+            "Index the files with an embedder: vrag index add PATH --collection NEW --embedder MODEL",
+        )
+    if embedder.kind is not kind:
+        has, fits = ("many vectors", "--nodes") if kind is VectorKind.SINGLE else ("one vector", "--faiss")
+        raise CollectionError(
+            f"{embedder.name} makes {has} for each item.", f"Use {fits} for this collection."
+        )
+    if kind is VectorKind.MULTI and embedder.dimension != NODE_DIMENSION:
+        raise CollectionError(
+            f"The vectors of {embedder.name} have {embedder.dimension} numbers; nodes hold vectors of "
+            f"{NODE_DIMENSION}."
+        )
 
 
 def _check_target(target: Path, *, replace: bool) -> None:
@@ -213,7 +182,7 @@ def _check_target(target: Path, *, replace: bool) -> None:
 
 
 def _listed_media(directory: Path) -> set[str]:
-    """Names of the files below `media` that an index lists; none where its lists cannot be read."""
+    """Return the files below `media` that an index lists; none where its lists cannot be read."""
     names: set[str] = set()
     try:
         for path in directory.glob(f"*{LIST_FILE}"):
@@ -228,7 +197,7 @@ def _listed_media(directory: Path) -> set[str]:
 
 
 def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
-    """Ids and items, in the order of their documents and pages, with unique file names."""
+    """Return ids and items, in the order of their documents and pages, with unique file names."""
     documents = {document.id: document for document in collection.documents() if document.status.served}
     rows = [row for row in collection.scan(_COLUMNS).data.to_pylist() if row["document"] in documents]
     rows.sort(key=lambda row: (documents[row["document"]].path, row["ordinal"], row["id"]))
@@ -248,7 +217,7 @@ def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
 
 
 def _file_name(row: dict[str, Any], stored: str, taken: set[str]) -> str:
-    """`<stem>_<page from 1>.jpg`, as the reference names pages; `<stem>.jpg` of a picture.
+    """Name a file `<stem>_<page from 1>.jpg`, as the reference names pages; `<stem>.jpg` of a picture.
 
     Pages of a second document of the same name are told apart by its id.
     """
@@ -265,7 +234,7 @@ def _file_name(row: dict[str, Any], stored: str, taken: set[str]) -> str:
 
 
 def _write_faiss(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:
-    """Write index, list and description; returns how many items they have, and how many were left out."""
+    """Write index, list and description; return how many items they have, and how many were left out."""
     embedder = collection.header.embedder
     assert embedder is not None
     ids, items = _list_items(collection)
@@ -293,7 +262,7 @@ def _write_faiss(collection: Collection, place: Path, target: Path, model: str) 
 
 
 def _write_nodes(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:  # noqa: ARG001
-    """Write one node for each item that has vectors; returns as `_write_faiss`."""
+    """Write one node for each item that has vectors; return as `_write_faiss` does."""
     ids, items = _list_items(collection)
     lengths, vectors = _gathered(collection, ids, place, np.float16)
     starts = np.fromfile(place / STARTS, np.int64)
@@ -333,7 +302,7 @@ def _remove_gathered(place: Path) -> None:
 
 
 def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -> dict[str, str]:
-    """The line of an item in the reference's list; its picture or clip is written."""
+    """Return the line of an item in the reference's list; its picture or clip is written."""
     from PIL import Image, UnidentifiedImageError
 
     entry = {"type": _TYPES[item.kind], "file_path": item.name}
@@ -359,7 +328,7 @@ def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -
 
 
 def _node(entry: dict[str, str], vectors: NDArray[Any]) -> dict[str, object]:
-    """A node as LlamaIndex stores it, with what the reference reads."""
+    """Make a node as LlamaIndex stores it, with what the reference reads."""
     name = Path(entry["file_path"]).name
     metadata = {"file_path": entry["file_path"], "file_name": name}
     text = entry.get("content", "")

@@ -102,20 +102,14 @@ def import_indexes(
     `files` that were missing before, items get their pictures; with an embedder, a collection without one is
     bound to it.
 
-    Args:
-        directory: The collection.
-        paths: Directories as `read_index` takes them, all of one model.
-        options: How pictures become items; None for those of the collection, or the defaults.
-        files: The folder of pictures and videos, at any depth; None if below the folder of the index.
-        embedder: The one that made the vectors.
-        progress: Receives the progress.
+    The paths are directories as `read_index` takes them, all of one model, and `files` is the folder of
+    pictures and videos, at any depth; None if they are below the folder of the index. The embedder is the one
+    that made the vectors. Options say how pictures become items; None for those of the collection.
 
-    Raises:
-        FingerprintMismatch: If indexes are of different models, or the embedder does not make such
-            vectors, or the collection holds vectors of another.
-        CollectionError: If an index is incomplete, or nothing in it can be used.
-        CollectionBusy: If another process is writing to the collection.
-        EmbedError: If the embedder fails on the sample.
+    Raises `FingerprintMismatch` if indexes are of different models, the embedder does not make such vectors,
+    or the collection holds vectors of another; `CollectionError` if an index is incomplete, or nothing in it
+    can be used; `CollectionBusy` if another process is writing to the collection; and `EmbedError` if the
+    embedder fails on the sample.
     """
     indexes = [read_index(path) for path in paths]
     record = _common_record(indexes)
@@ -146,7 +140,7 @@ def import_indexes(
 
 
 def _common_record(indexes: Sequence[ReferenceIndex]) -> EmbedderRecord:
-    """The record of an embedder that is only known by name: equal for indexes with the same name."""
+    """Make the record of an embedder that is only known by name: equal for indexes with the same name."""
     if not indexes:
         raise CollectionError("No index to import was named.")
     records: dict[EmbedderRecord, Path] = {}
@@ -170,7 +164,7 @@ def _describe(record: EmbedderRecord) -> str:
 def _open_collection(
     directory: str | Path, options: CorpusOptions | None, imported: EmbedderRecord, embedder: Embedder | None
 ) -> Collection:
-    """The collection to import into, bound to the embedder if there is one."""
+    """Open the collection to import into, bound to the embedder if there is one."""
     given = EmbedderRecord.of(embedder) if embedder else None
     collection = Collection.open_or_create(directory, options, embedder=given or imported)
     current = collection.header.embedder

@@ -204,7 +204,7 @@ def _endpoint() -> str | None:
 
 
 def _region() -> str | None:
-    """The region; servers other than Amazon's ignore it, and the library must not query Amazon."""
+    """Return the region; servers other than Amazon's ignore it, and the library must not query Amazon."""
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     return named or ("us-east-1" if _endpoint() else None)
 

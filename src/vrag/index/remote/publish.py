@@ -83,22 +83,15 @@ def publish(
     prune: timedelta | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PublishReport:
-    """Publish the present state of a collection at a URL.
+    """Publish the present state of a collection on this machine at a URL, `s3://bucket/prefix`.
 
-    One collection at a time may be published to a URL: the last one to finish stands.
+    One collection at a time may be published to a URL: the last one to finish stands. `prune` deletes what
+    belongs to no publication that was current within this time; None deletes nothing. `progress` receives
+    after each file how many are done, of how many.
 
-    Args:
-        collection: A collection on this machine; nobody writes to it meanwhile.
-        url: `s3://bucket/prefix`.
-        prune: Delete what belongs to no publication that was current within this time; None to delete
-            nothing.
-        progress: Receives after each file how many are done, of how many.
-
-    Raises:
-        FingerprintMismatch: If a collection built with other settings is published there.
-        CollectionBusy: If another process is writing to the collection.
-        CollectionError: If the storage cannot be reached or refuses, or the collection is damaged:
-            the current publication is unchanged.
+    Raises `FingerprintMismatch` if a collection built with other settings is published there,
+    `CollectionBusy` if another process is writing to the collection, and `CollectionError` if the storage
+    cannot be reached or refuses, or the collection is damaged: the current publication is unchanged.
     """
     started = time.monotonic()
     if is_url(collection.address):
@@ -344,7 +337,7 @@ def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
 
 
 def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str, bytes]], set[str]]:
-    """Each table's folder with a manifest, and the names of manifests, pictures and clips of publications."""
+    """Return each table's folder with its manifest, and all manifests, pictures and clips, by name."""
     manifests: list[tuple[str, bytes]] = []
     kept: set[str] = set()
     for publication in (record.current, *record.former):

@@ -143,17 +143,13 @@ class QdrantStore:
     def push(self, collection: Collection, progress: Callable[[int, int], None] | None = None) -> PushReport:
         """Update the points to those of a collection; existing points are not sent again.
 
-        Readers find the former points until the end, and new ones as they come.
+        Readers find the former points until the end, and new ones as they come. The collection is not locked:
+        what is added meanwhile waits for the next push. `progress` receives how many items have been checked,
+        of how many.
 
-        Args:
-            collection: A collection with vectors. It is not locked: what is added meanwhile waits for the
-                next push.
-            progress: Receives how many items have been checked, of how many.
-
-        Raises:
-            FingerprintMismatch: If the points there are of another embedder.
-            CollectionError: If the collection holds no vectors, Qdrant holds something else under this
-                name, or cannot be reached: uploaded points stay.
+        Raises `FingerprintMismatch` if the points there are of another embedder, and `CollectionError` if the
+        collection holds no vectors, Qdrant holds something else under this name, or cannot be reached:
+        uploaded points stay.
         """
         embedder = collection.header.embedder
         if embedder is None:
@@ -327,7 +323,7 @@ class QdrantStore:
 
     @contextmanager
     def _failures(self, kind: type[CollectionError | SearchError] = CollectionError) -> Generator[None]:
-        """The client raises what its parts raise: of HTTP, of gRPC, or ValueError in its local mode."""
+        """Convert errors of the client: of HTTP, of gRPC, or ValueError in its local mode."""
         try:
             yield
         except (self._faults.ApiException, ConnectionError, TimeoutError, ValueError) as error:

@@ -38,6 +38,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from vrag.atomic_io import atomic_file
 from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
 from vrag.corpus.worker import explain
@@ -279,19 +280,17 @@ class _PendingItem(NamedTuple):
 
 
 def _key(waiting: Sequence[_PendingItem]) -> str:
-    """A key of items that are embedded together."""
+    """Make the key of items that are embedded together."""
     return " ".join(item.made.item.id for item in waiting) + f" of {len(waiting)}"
 
 
 def store_file(path: Path, content: bytes) -> None:
-    """Writes beside the final name and renames: a reader never sees half a picture."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """Write a picture or clip as a whole: a reader never sees half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
+        with atomic_file(path, durable=False) as file:
+            file.write(content)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CollectionError(f"{path.name} cannot be written to {path.parent}: {error.strerror}.") from error
 
 
@@ -316,18 +315,11 @@ def by_ray(
     open_embedder: Callable[[], Embedder] | None = None,
     embedder: EmbedderInfo | None = None,
 ) -> Producer:
-    """Return a producer that works on a Ray cluster.
+    """Return a producer that works on a Ray cluster, for a collection with this embedder.
 
-    Args:
-        options: Options of the cluster.
-        open_embedder: Opens the embedder, on another machine: a module-level function, or a `partial` of
-            one; None for a collection without vectors.
-        embedder: The embedder of the collection.
-
-    Raises:
-        MissingExtra: When it is used and Ray is not installed.
-        CollectionError: When it is used and the cluster cannot be reached, or gives up.
-        VragError: When it is used and something fails that no file has caused.
+    `open_embedder` opens it on another machine: a module-level function, or a `partial` of one. When the
+    producer is used, it raises `MissingExtra` if Ray is not installed, `CollectionError` if the cluster
+    cannot be reached, or gives up, and `VragError` if something fails that no file has caused.
     """
 
     def produce(

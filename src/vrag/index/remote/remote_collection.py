@@ -132,8 +132,7 @@ class PublishedTables(TableStore):
                 self._checked = time.monotonic()
             if self._record is None:
                 raise CollectionError(
-                    f"No collection is published at {self.name}.",
-                    "Publish one: vrag index publish URL",
+                    f"No collection is published at {self.name}.", "Publish one: vrag index publish URL"
                 )
             return self._record
 

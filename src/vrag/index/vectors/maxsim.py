@@ -30,7 +30,6 @@ from vrag.index.vectors.tiers import VectorIndex, best, shortlist
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from vrag.index.vectors.tiers import Tier
@@ -72,7 +71,7 @@ def multiply_int8(stored: NDArray[np.uint8], queries: NDArray[np.int8]) -> NDArr
 
 @cache
 def _open_product(number: int) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    """The function that multiplies stored vectors of a type, on one thread: the caller has its own."""
+    """Make the function that multiplies stored vectors of a type, on one thread: the caller has its own."""
     import onnxruntime
 
     if number == _FLOAT16:
@@ -92,7 +91,7 @@ def _open_product(number: int) -> Callable[[NDArray[Any], NDArray[Any]], NDArray
 
 
 def _node(operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: int) -> bytes:
-    """A `NodeProto`."""
+    """Encode a `NodeProto`."""
     names = [_field(1, name.encode()) for name in inputs] + [_field(2, name.encode()) for name in outputs]
     given = [
         _field(5, _field(1, name.encode()) + _field(3, value) + _field(20, _ATTRIBUTE_INT))
@@ -102,14 +101,14 @@ def _node(operator: str, inputs: Sequence[str], outputs: Sequence[str], **attrib
 
 
 def _matrix(name: str, number: int) -> bytes:
-    """A `ValueInfoProto` of a tensor with two sides of any length."""
+    """Encode a `ValueInfoProto` of a tensor with two sides of any length."""
     sides = b"".join(_field(1, _field(2, f"{name}{side}".encode())) for side in range(2))
     tensor = _field(1, number) + _field(2, sides)
     return _field(1, name.encode()) + _field(2, _field(1, tensor))
 
 
 def _field(number: int, value: int | bytes) -> bytes:
-    """A field of a message: an integer, or a text or message after its length."""
+    """Encode a field of a message: an integer, or a text or message after its length."""
     if isinstance(value, int):
         return encode_varint(number << 3) + encode_varint(value)
     return encode_varint(number << 3 | 2) + encode_varint(len(value)) + value
@@ -246,8 +245,7 @@ class Pages:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Compute MaxSim of queries with some items, at least one, all of which have vectors.
 
-        Returns:
-            The rows in the order in which they are stored, and scores (rows, queries).
+        Returns the rows in the order in which they are stored, and scores (rows, queries).
         """
 
         def score(run: PageRun) -> NDArray[np.float64]:

@@ -60,7 +60,7 @@ def pool(vectors: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
 
 
 def _average(vectors: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The mean of each group that begins at one of `starts`, at the mean length of its vectors."""
+    """Average each group that begins at one of `starts`, at the mean length of its vectors."""
     counts = np.diff(starts, append=len(vectors)).astype(np.float32)
     sums = np.add.reduceat(vectors, starts, axis=0)
     lengths = np.add.reduceat(np.linalg.norm(vectors, axis=1), starts) / counts
@@ -139,7 +139,7 @@ def build(pages: Pages, directory: Path) -> ArrayContent:
 def _encode(
     pages: Pages, run: PageRun, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """The averages of a run of items as bytes, and the scale of each item."""
+    """Average a run of items to bytes, and return the scale of each item."""
     first = np.cumsum(counts) - counts
     within: NDArray[np.int64] = np.arange(int(counts.sum())) - np.repeat(first, counts)
     vectors = pages.vectors[run.begin : run.end].astype(np.float32)

@@ -131,11 +131,9 @@ class VectorIndex(ABC):
     ) -> list[list[tuple[str, float]]]:
         """Find for each query the best `top_k` items that its mask (items,) allows.
 
-        Queries are (dimension,) for single vectors, (tokens, dimension) for multi.
-
-        Returns:
-            For each query ids and scores, best first, ties by id. Items without vectors, or with one that is
-            not finite, are never among them; a query that is empty or not finite finds nothing.
+        Queries are (dimension,) for single vectors, (tokens, dimension) for multi. Ids and scores are best
+        first, ties by id. Items without vectors, or with one that is not finite, are never among them; a
+        query that is empty or not finite finds nothing.
         """
         hits: list[list[tuple[str, float]]] = [[] for _ in queries]
         usable = [number for number, query in enumerate(queries) if len(query) and np.isfinite(query).all()]

@@ -61,7 +61,7 @@ _Derive: TypeAlias = "Callable[[str, Callable[[Path], ArrayContent]], StoredArra
 
 
 def _cache_path(collection: Collection, key: str, name: str) -> Path:
-    """The directory of a cache of one version of a collection."""
+    """Return the directory of a cache of one version of a collection."""
     return collection.cache_dir / f"{_CACHES}{key}-{name}"
 
 
@@ -71,15 +71,12 @@ def open_vectors(
     """Open the vectors of a collection with an embedder: from the cache, or built and cached.
 
     Several processes may do so at once, and any of them be killed. `ids` are those of its items, sorted, and
-    `key` is a hash over them that names the cache.
+    `key` is a hash over them that names the cache. Returns None when one of the items is no longer in the
+    table: load the catalog again.
 
-    Returns:
-        None when one of the items is no longer in the table: load the catalog again.
-
-    Raises:
-        SettingsError: If the requested tier does not exist for this kind of vectors.
-        MissingExtra: If it needs a package that is not installed.
-        CollectionError: If the table cannot be read, or there is no disk space for the cache anywhere.
+    Raises `SettingsError` if the requested tier does not exist for this kind of vectors, `MissingExtra` if it
+    needs a package that is not installed, and `CollectionError` if the table cannot be read, or there is no
+    disk space for the cache anywhere.
     """
     embedder = collection.header.embedder
     assert embedder is not None
@@ -154,10 +151,8 @@ def _open_multi(
 def gather(collection: Collection, ids: Sequence[str], directory: Path) -> ArrayContent | None:
     """Write the vectors of items into a directory, in the order of `ids`.
 
-    Memory stays within some batches of rows, whatever the size of the collection.
-
-    Returns:
-        None when one of the items is not in the table.
+    Memory stays within some batches of rows, whatever the size of the collection. Returns None when one of
+    the items is not in the table.
     """
     embedder = collection.header.embedder
     assert embedder is not None
