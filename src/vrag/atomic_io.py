@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from vrag.errors import VragError
 
-
 _NAME_LENGTH = 60
 """Characters of a name that its unfinished file has: at most 240 bytes, of the 255 that file systems take."""
 _BLOCK = 1 << 16

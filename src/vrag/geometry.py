@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-
 MAX_ASPECT = 200.0
 """Longest side over shortest side beyond which no model family accepts a picture."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
     from collections.abc import Set as AbstractSet
 
-
 _ARTICLES = frozenset({"a", "an", "the"})
 
 _Name = TypeVar("_Name", bound="Hashable")

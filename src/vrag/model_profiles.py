@@ -184,7 +184,6 @@ def _unknown_words(stem: str, family: re.Match[str]) -> tuple[str, ...]:
 PROFILE_FILE = "vrag_profile.json"
 """File in the folder of a checkpoint that was trained with a profile of its own."""
 
-
 _ANSWERED = frozenset({Space.SHOWN, Space.MILLE, Space.RELATIVE})
 """Spaces in which models answer."""
 

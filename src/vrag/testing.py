@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import EmbedContent
     from vrag.types import Query
 
-
 LINE, LEFT, CHARACTER = 40, 40, 10
 """Pixels: height of a line, left margin, width of a character on a page that `page` draws."""
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vrag.geometry import Box, Size
 
-
 ABSENT = -1
 """Modification time of a document that has no file of its own here: it was imported without one."""
 

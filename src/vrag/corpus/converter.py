@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from vrag.types import Item
 
-
 SCHEMA = 2
 """Raised whenever the same bytes and settings come to give other items."""
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vrag.geometry import Size
     from vrag.types import Clip, Item
 
-
 ALREADY_EXISTS = "{} already exists; --overwrite replaces it."
 
 

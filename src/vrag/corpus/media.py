@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from vrag.geometry import Size
 
-
 SHOWN_FRAME_PIXELS = 1280 * 720
 """Maximum of a frame that is returned: more than any model here is shown of one."""
 MAX_FRAME_PIXELS = 36_000_000

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-
 CJK = (
     "\u2e80-\u2fdf\u3001-\u303f\u3040-\u30ff\u3100-\u312f\u3190-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff01-\uffee\U00020000-\U0003ffff"

@@ -12,7 +12,6 @@ from vrag.errors import CorpusError
 if TYPE_CHECKING:
     from pathlib import Path
 
-
 SIGNATURES = (
     (b"%PDF-", "a PDF file"),
     (b"\x89PNG", "a PNG picture"),

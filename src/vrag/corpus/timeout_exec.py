@@ -27,7 +27,6 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
-
 WALL_FACTOR = 10.0
 """Wall-clock time that a program may take, as a multiple of its limit of processor time."""
 _NEAR_LIMIT = 0.85

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import ConversionContext, Converter, OpenFile, SourceFile
 
-
 Result = TypeVar("Result")
 
 FIRST_ITEMS = 2

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from vrag.types import Case
 
-
 Images = Callable[[], Iterable[bytes | None]]
 """Reads the images of the pages of a document, from page 1; None for one that is missing."""
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")

@@ -14,7 +14,6 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 _HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 _TEXTS = {".txt", ".jinja", ".model", ".tiktoken"}
 _PATH_KEYS = {"_name_or_path", "name_or_path", "base_model_name_or_path"}

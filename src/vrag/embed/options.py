@@ -10,7 +10,6 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 MAX_FRAMES = 768
 """Limit of the frames of a video in Qwen's own code."""

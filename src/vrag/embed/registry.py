@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from vrag.embed.embedder import EmbedContent, Embedder, EmbedderInfo, Modality
 
-
 ENTRY_POINTS = "vrag.embedders"
 """Group of entry points of embedders of other packages; their names are schemes."""
 

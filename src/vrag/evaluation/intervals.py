@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 MAX_DRAWN_NUMBERS = 1 << 20
 """Numbers drawn at once: a bound on memory."""
 _FEW_KINDS, _DOCUMENTS_OF_A_KIND = 8, 16

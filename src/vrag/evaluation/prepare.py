@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from vrag.datasets.protocols import Benchmark, DocumentSource, OpenBenchmark
     from vrag.types import Case
 
-
 ABOUT, CASES, DOCUMENTS = "benchmark.json", "cases.json", "documents"
 LOCK = ".preparing"
 """Lock of the process that prepares; the other files of a folder that has it were made by one."""

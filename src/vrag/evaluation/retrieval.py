@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     Offer = tuple[Hit, Box]
 
-
 DEPTH = 100
 """Hits of a question; a gold page further down counts as not found."""
 

@@ -44,7 +44,6 @@ class Embedded:
 Made: TypeAlias = Conversion | Embedded
 """A result of a producer: in a collection with an embedder, every item comes as `Embedded`."""
 
-
 Present: TypeAlias = "Callable[[SourceFile], Collection[int]]"
 """Returns the ordinals of a source's items that are present already; called once per source."""
 

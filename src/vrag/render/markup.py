@@ -1,8 +1,6 @@
 """HTML pages, SVG charts and Markdown that show text of others as text, whatever it contains.
 
-Pages stand alone and fetch nothing. They come from templates, which escape every value. `element` makes the
-elements of charts: text is escaped, and tags and attributes that could run a script or fetch something are
-refused.
+Pages stand alone and fetch nothing. They and their charts come from templates, which escape every value.
 
 CommonMark reads a backslash before ASCII punctuation as the character itself. Some punctuation is special
 only at the beginning of a line; it is escaped there and nowhere else, so that Markdown stays readable.
@@ -18,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from vrag import __version__
 from vrag.render.text_format import (
@@ -44,8 +42,6 @@ ICON = (
     '<rect width="16" height="16" rx="4" fill="#0f766e"/>'
     '<rect x="4" y="4.5" width="8" height="7" rx="1" fill="none" stroke="#fff" stroke-width="1.6"/></svg>'
 )
-_TAGS = frozenset({"path", "rect", "svg", "text", "title"})
-_ATTRIBUTES = frozenset({"class", "d", "height", "preserveAspectRatio", "role", "viewBox", "width", "x", "y"})
 _BETWEEN_TAGS = re.compile(r"(?<=[>}])\n\s*|\n\s*(?=[<{])")
 """Line breaks and indentation of templates."""
 _ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
@@ -54,24 +50,6 @@ addresses."""
 _FIRST = re.compile(r"[-+=:%!'\"(),./;?]")
 """Further special characters at the beginning of a line: lists, rules, titles."""
 _NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
-
-
-def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """Make an SVG element of text, which is escaped, and elements; attributes lose one `_` at their end.
-
-    Raises `ValueError` if the tag or an attribute is not among those that charts need.
-
-    >>> print(element("text", "a < b", class_="x", y=1.5))
-    <text class="x" y="1.5">a &lt; b</text>
-    """
-    names = {name.removesuffix("_"): _finalize(value) for name, value in attributes.items()}
-    if tag not in _TAGS:
-        raise ValueError(f"pages have no element <{tag}>")
-    if unknown := names.keys() - _ATTRIBUTES:
-        raise ValueError(f"pages have no attribute {min(unknown)!r}")
-    opening = "".join(f' {name}="{escape(value)}"' for name, value in names.items())
-    content = "".join(escape(_finalize(child)) for child in children)
-    return Markup(f"<{tag}{opening}>{content}</{tag}>")  # noqa: S704 - escaped, or of the sets above
 
 
 def stylesheet(css: str) -> Markup:

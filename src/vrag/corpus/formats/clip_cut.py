@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.pyav import Timeline
 
-
 WRITE_OPTIONS = {"fflags": "+bitexact"}
 """No time of day and no random ids in the output: the same bytes give the same clip."""
 MAX_ENCODED_PIXELS = 1280 * 720

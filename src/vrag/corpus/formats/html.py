@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.sections import Figure
     from vrag.types import Item
 
-
 SUFFIXES = (".html", ".htm")
 MIN_SIDE = 32
 """Pixels; a picture with a shorter side is a spacer, a line or an icon."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.types import Item
 
-
 SUFFIXES = (".docx", ".doc", ".pptx", ".ppt", ".xlsx", ".xls", ".odt", ".odp", ".ods", ".rtf")
 ZIP, OLE, RTF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
 MAX_XML_BYTES = 512 * 2**20

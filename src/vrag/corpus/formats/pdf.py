@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
 
-
 JPEG_QUALITY = 88
 MIN_LETTERS = 16
 """Letters and digits below which a page counts as one without text and is read by OCR: page numbers

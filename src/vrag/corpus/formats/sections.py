@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
 
-
 CELL = " | "
 CELL_END = "\ufdd0"
 """End of a table cell while HTML is read: a Unicode noncharacter, which text must not contain."""

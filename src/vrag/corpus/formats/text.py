@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
 
-
 MAX_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
 SEPARATOR = " › "

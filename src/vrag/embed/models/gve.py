@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.models.qwen_vl import PixelLimits
 
-
 CLOSING = "<|endoftext|>"
 """The token after the generation prompt, whose state is the vector, as in GME, from which GVE descends.
 

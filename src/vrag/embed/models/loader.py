@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-
 PROCESSOR_SETTINGS = {"backend": "pil"}
 """Arguments of processors. Resized by PIL and by torchvision, the same image gives vectors that differ
 by about 1e-3; one of the two is fixed so that an index does not depend on what else is installed."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
 
-
 _RECIPE = 2
 _FPS, _MIN_FRAMES = 1.0, 4
 _TOKEN_PIXELS = 32 * 32

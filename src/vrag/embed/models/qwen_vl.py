@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
 
-
 VIDEO_MARK = "<|video_pad|>"
 _IMAGE = "<|image_pad|>"
 _KEYS = {

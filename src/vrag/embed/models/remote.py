@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 _ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@]+)")
 _CONNECT_SECONDS = 5.0
 _ATTEMPTS = 5

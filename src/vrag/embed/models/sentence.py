@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from vrag.embed.model_kind import ModelKindReport
 
-
 _RECIPE = 1
 """Raised whenever this module makes other vectors of the same model."""
 

@@ -1,7 +1,6 @@
-"""Images of a report: small SVG charts, and small copies of pages and frames.
+"""Images of a report: small SVG charts (`charts.svg.jinja`), and small copies of pages and frames.
 
-Charts are drawn as shapes with the classes of the page, so that they are sharp, light or dark, and need no
-script. Pages and frames are there once, however many cases show them, within a number of bytes.
+Pages and frames are there once, however many cases show them, within a number of bytes.
 """
 
 from __future__ import annotations
@@ -12,15 +11,16 @@ import math
 import re
 import warnings
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from vrag.evaluation.report.labels import label_of, value_text
 from vrag.render.axes import axis_of
-from vrag.render.markup import element, number
+from vrag.render.markup import environment, number
 from vrag.render.text_format import text_width, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from markupsafe import Markup
     from PIL.Image import Image
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from vrag.evaluation.summary import Estimate
     from vrag.render.axes import Axis
 
-
-_WIDE, _HIGH = 116.0, 18.0
-"""Size of a drawing within a row of a table, in pixels."""
-_PLOT_WIDE, _PLOT_HIGH, _LEFT, _FOOT, _TOP = 340.0, 220.0, 46.0, 38.0, 54.0
-_ACROSS = _PLOT_WIDE - _LEFT - 24
-"""Width of the field of a plot."""
+_WIDE = 116.0
+"""Width of a drawing within a row of a table, in pixels."""
+_LEFT, _TOP, _ACROSS, _HIGH = 46.0, 54.0, 270.0, 128.0
+"""Place and size of the field of a plot, as in the template."""
 _BINS = 24
 _MAX_POINTS = 3000
 """Points of a scatter; more are thinned out evenly."""
@@ -50,7 +48,7 @@ def interval_drawing(estimate: Estimate, text: str) -> Markup:
     """Draw a mean between 0 and 1 as a dot, its interval as a line; `text` is the same in words."""
     low = estimate.mean if estimate.low is None else estimate.low
     high = estimate.mean if estimate.high is None else estimate.high
-    return _strip(text, _place(low), _place(estimate.mean), _place(high), 0.0)
+    return _chart("strip", text, *map(_place, (low, estimate.mean, high, 0.0)))
 
 
 def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup:
@@ -58,39 +56,22 @@ def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup
 
     The value at either end of the drawing is `reach`, above 0.
     """
-    ends = (row.interval.low, row.interval.high) if row.interval else (row.difference, row.difference)
-    low, middle, high = (_place(0.5 + 0.5 * value / reach) for value in (ends[0], row.difference, ends[1]))
-    return _strip(text, low, middle, high, 0.5)
+    low, high = (row.interval.low, row.interval.high) if row.interval else (row.difference, row.difference)
+    return _chart(
+        "strip", text, *(_place(0.5 + 0.5 * end / reach) for end in (low, row.difference, high, 0.0))
+    )
 
 
 def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], text: str) -> Markup:
     """Draw parts of a whole side by side, with their classes in `kinds`; `text` is the same in words."""
-    whole = max(sum(counts.values()), 1)
-    x, parts = 0.0, list["Markup"]()
-    for name, found in counts.items():
-        wide = 1000 * found / whole
-        if wide:
-            parts.append(
-                element(
-                    "rect",
-                    element("title", f"{found:,} {name}"),
-                    x=x,
-                    y=0,
-                    width=wide,
-                    height=10,
-                    class_=kinds[name],
-                )
-            )
-        x += wide
-    return element(
-        "svg",
-        element("title", text),
-        *parts,
-        viewBox="0 0 1000 10",
-        preserveAspectRatio="none",
-        role="img",
-        class_="shares",
-    )
+    scale = 1000 / max(sum(counts.values()), 1)
+    begins = accumulate(counts.values(), initial=0)
+    parts = [
+        (begin * scale, found * scale, kinds[name], f"{found:,} {name}")
+        for begin, (name, found) in zip(begins, counts.items(), strict=False)
+        if found
+    ]
+    return _chart("shares", text, parts)
 
 
 def histogram(name: str, values: Sequence[float]) -> Markup | None:
@@ -107,26 +88,23 @@ def histogram(name: str, values: Sequence[float]) -> Markup | None:
     up = axis_of(0, max(bins), most=3, whole=True)
     middle = found[len(found) // 2]
     beyond = f", to {value_text(name, found[-1])}" if found[-1] > axis.high else ""
-    wide = _ACROSS / len(bins)
-    bars = (
-        element(
-            "rect",
-            element("title", f"{count:,}"),
-            x=_LEFT + index * wide + 0.5,
-            y=_down(up, count),
-            width=max(wide - 1, 0.5),
-            height=max(_down(up, 0) - _down(up, count), 0),
-            class_="pile",
+    wide, floor = _ACROSS / len(bins), _down(up, 0)
+    bars = [
+        (
+            _LEFT + at * wide + 0.5,
+            _down(up, count),
+            max(wide - 1, 0.5),
+            floor - _down(up, count),
+            f"{count:,}",
         )
-        for index, count in enumerate(bins)
+        for at, count in enumerate(bins)
         if count
-    )
+    ]
     x = _LEFT + min(max(axis.place(middle), 0), 1) * _ACROSS
-    line = element("path", d=f"M{number(x)} {number(_TOP)}V{number(_down(up, 0))}", class_="median")
+    line = (f"M{number(x)} {number(_TOP)}V{number(floor)}", "median")
     text = f"median {value_text(name, middle)}{beyond}"
-    return _plot(
-        label_of(name), text, (*bars, line), axis, up, f"{label_of(name)} of {len(found)} questions, {text}"
-    )
+    description = f"{label_of(name)} of {len(found)} questions, {text}"
+    return _chart("plot", _title(name), text, description, axis, up, _down, bars, [line], ())
 
 
 def scatter(name: str, points: Sequence[tuple[float, float]]) -> Markup | None:
@@ -139,10 +117,10 @@ def scatter(name: str, points: Sequence[tuple[float, float]]) -> Markup | None:
     axis = axis_of(min(0.0, least), most, most=4)
     places = (f"M{number(_LEFT + axis.place(a) * _ACROSS)} {number(_down(axis, b))}h0" for a, b in found)
     corner = f"M{number(_LEFT)} {number(_down(axis, axis.low))}L{number(_LEFT + _ACROSS)} {number(_TOP)}"
-    drawn = (element("path", d=corner, class_="alike"), element("path", d="".join(places), class_="points"))
-    above, below = sum(b > a for a, b in found), sum(b < a for a, b in found)
-    text = f"B more in {above:,}, A more in {below:,}"
-    return _plot(label_of(name), text, drawn, axis, axis, f"{label_of(name)} in A and B, {text}", ("A", "B"))
+    lines = [(corner, "alike"), ("".join(places), "points")]
+    text = f"B more in {sum(b > a for a, b in found):,}, A more in {sum(b < a for a, b in found):,}"
+    description = f"{label_of(name)} in A and B, {text}"
+    return _chart("plot", _title(name), text, description, axis, axis, _down, [], lines, ("A", "B"))
 
 
 def _bins(found: Sequence[float], low: float, high: float) -> tuple[Axis, list[int]]:
@@ -164,66 +142,18 @@ def _place(value: float) -> float:
     return 5 + min(max(value, 0.0), 1.0) * (_WIDE - 10)
 
 
-def _strip(text: str, low: float, middle: float, high: float, none: float) -> Markup:
-    half = _HIGH / 2
-    return element(
-        "svg",
-        element("title", text),
-        element("path", d=f"M5 {number(half)}H{number(_WIDE - 5)}", class_="rail"),
-        element("path", d=f"M{number(_place(none))} 2v{number(_HIGH - 4)}", class_="none"),
-        element("path", d=f"M{number(low)} {number(half)}H{number(high)}", class_="whisker"),
-        element("path", d=f"M{number(middle)} {number(half)}h0", class_="spot"),
-        viewBox=f"0 0 {number(_WIDE)} {number(_HIGH)}",
-        width=_WIDE,
-        height=_HIGH,
-        role="img",
-        class_="strip-plot",
-    )
-
-
 def _down(axis: Axis, value: float) -> float:
-    return _TOP + (1 - axis.place(value)) * (_PLOT_HIGH - _TOP - _FOOT)
+    return _TOP + (1 - axis.place(value)) * _HIGH
 
 
-def _plot(
-    title: str,
-    text: str,
-    drawn: Iterable[Markup],
-    across: Axis,
-    up: Axis,
-    description: str,
-    names: tuple[str, str] = ("", ""),
-) -> Markup:
-    right = _PLOT_WIDE - 14 - 11 * text_width(names[0])
-    axis_names = (
-        element("text", names[0], x=right, y=_PLOT_HIGH - 6, class_="axis"),
-        element("text", names[1], x=_LEFT - 8, y=_TOP - 8 + 3, class_="axis up"),
-    )
-    return element(
-        "svg",
-        element("title", description),
-        element("text", next(iter(wrapped(title, 22, 1)), ""), x=14, y=20, class_="name"),
-        element("text", text, x=14, y=35, class_="told"),
-        *_grid(across, up),
-        *drawn,
-        *(axis_names if all(names) else ()),
-        viewBox=f"0 0 {number(_PLOT_WIDE)} {number(_PLOT_HIGH)}",
-        role="img",
-        class_="plot",
-    )
+def _title(name: str) -> str:
+    return next(iter(wrapped(label_of(name), 22, 1)), "")
 
 
-def _grid(across: Axis, up: Axis) -> Iterator[Markup]:
-    for tick, label in zip(up.ticks, up.labels, strict=True):
-        y = _down(up, tick)
-        kind = "base" if tick == up.low else "grid"
-        yield element("path", d=f"M{number(_LEFT)} {number(y)}h{number(_ACROSS)}", class_=kind)
-        yield element("text", label, x=_LEFT - 8, y=y + 3.8, class_="tick up")
-    bottom = _down(up, up.low)
-    for tick, label in zip(across.ticks, across.labels, strict=True):
-        x = _LEFT + across.place(tick) * _ACROSS
-        yield element("path", d=f"M{number(x)} {number(bottom)}v4", class_="base")
-        yield element("text", label, x=x, y=bottom + 17, class_="tick")
+def _chart(macro: str, *arguments: object) -> Markup:
+    """Draw a chart by a macro of its template."""
+    charts = environment("vrag.evaluation.report").get_template("charts.svg.jinja")
+    return getattr(charts.make_module({"text_width": text_width}), macro)(*arguments)
 
 
 @dataclass

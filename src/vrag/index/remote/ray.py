@@ -95,7 +95,6 @@ class RayTaskFailed(NamedTuple):
 
 Message: TypeAlias = "Conversion | Embedded | RayTaskDone | RayTaskFailed"
 
-
 COLUMNS = ("number", "made", "files")
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-
 RECORD = "published.json"
 _SCHEMA = 1
 """Version of the layout. A higher one is refused."""

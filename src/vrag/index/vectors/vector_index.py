@@ -55,7 +55,6 @@ _BATCH_BYTES = 8 << 20
 _BATCH_VECTORS = {VectorKind.SINGLE: 1, VectorKind.MULTI: 1024}
 """Vectors of an item, as assumed for how many rows to read at a time."""
 
-
 _Derive: TypeAlias = "Callable[[str, Callable[[Path], ArrayContent]], StoredArrays]"
 """Opens a cache that is made from the vectors, by its name; builds it first if there is none."""
 
