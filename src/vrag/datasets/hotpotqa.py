@@ -34,13 +34,6 @@ SPLITS = {
     "train": ("hotpot_train_v1.1.json", "distractor/train-*.parquet", "distractor/train/*.parquet"),
 }
 
-HUB = Hub(
-    repo="hotpotqa/hotpot_qa",
-    files=("distractor/validation-*.parquet", "fullwiki/validation-*.parquet"),
-    splits=("distractor", "fullwiki"),
-    note="Or hotpot_dev_distractor_v1.json of https://hotpotqa.github.io.",
-)
-
 
 class HotpotQA(CaseFormat, Benchmark):
     """The development set, a question a row of the published JSON or the hub's parquet.
@@ -60,7 +53,12 @@ class HotpotQA(CaseFormat, Benchmark):
     title = "HotpotQA (arXiv 1809.09600)"
     about = "questions over paragraphs of two Wikipedia articles"
     licence = "CC BY-SA 4.0"
-    hub = HUB
+    hub = Hub(
+        repo="hotpotqa/hotpot_qa",
+        files=("distractor/validation-*.parquet", "fullwiki/validation-*.parquet"),
+        splits=("distractor", "fullwiki"),
+        note="Or hotpot_dev_distractor_v1.json of https://hotpotqa.github.io.",
+    )
     measures = ("hotpotqa/f1", "em", "cited_f1", "hotpotqa/joint_paragraph_f1", "document_recall@10")
     columns = (frozenset({"question", "answer", "supporting_facts"}),)
 

@@ -44,11 +44,6 @@ if TYPE_CHECKING:
     from vrag.datasets.files.archive import Member
     from vrag.types import Case
 
-HUB = Hub(
-    repo="https://github.com/bloomberg/m3docrag",
-    files=("MMQA_dev.jsonl", "pdfs_dev/*.pdf"),
-    note="Its scripts fetch the questions of MultiModalQA and print the articles.",
-)
 SPLITS = {
     "dev": ("MMQA_dev.jsonl", "MMQA_dev.jsonl.gz"),
     "train": ("MMQA_train.jsonl", "MMQA_train.jsonl.gz"),
@@ -66,7 +61,11 @@ class M3DocVQA(Benchmark):
     title = "M3DocVQA (arXiv 2411.04952)"
     about = "questions over text, tables and pictures of several Wikipedia articles, as PDF"
     licence = "not stated (questions); CC BY-SA (articles)"
-    hub = HUB
+    hub = Hub(
+        repo="https://github.com/bloomberg/m3docrag",
+        files=("MMQA_dev.jsonl", "pdfs_dev/*.pdf"),
+        note="Its scripts fetch the questions of MultiModalQA and print the articles.",
+    )
     measures = ("m3docvqa/f1", "m3docvqa/em", "document_recall@10")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:

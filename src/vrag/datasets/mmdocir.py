@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 MAX_PAGE_DIGITS = 5
 """Digits of a page number: more are a fault of the file, and as many blank pages are not made."""
 
-HUB = Hub(
-    repo="MMDocIR/MMDocIR_Evaluation_Dataset",
-    files=("MMDocIR_annotations.jsonl", "MMDocIR_pages.parquet"),
-    note="Or the PDFs in the place of the pages: unpack doc_miscellaneous/doc_pdfs.rar.",
-)
-
 
 class MMDocIR(CaseFormat, Benchmark):
     """`MMDocIR_annotations.jsonl`, a document a row, beside PDFs or `MMDocIR_pages.parquet`.
@@ -53,7 +47,11 @@ class MMDocIR(CaseFormat, Benchmark):
     title = "MMDocIR (arXiv 2501.08828)"
     about = "pages and layout boxes of long PDFs"
     licence = "CC BY-NC 4.0, though the hub says Apache-2.0; the documents are their owners'"
-    hub = HUB
+    hub = Hub(
+        repo="MMDocIR/MMDocIR_Evaluation_Dataset",
+        files=("MMDocIR_annotations.jsonl", "MMDocIR_pages.parquet"),
+        note="Or the PDFs in the place of the pages: unpack doc_miscellaneous/doc_pdfs.rar.",
+    )
     measures = tuple("recall@1 recall@3 recall@5 region_recall@1 region_recall@5 region_recall@10".split())
     columns = (frozenset({"doc_name", "questions"}),)
 

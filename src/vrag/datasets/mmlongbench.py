@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 EDITIONS = {1_091: "the first edition, as on the hub", 1_082: "the edition of the paper"}
 """Editions by their number of questions: the authors took nine out, in the repository and not on the hub."""
 
-HUB = Hub(
-    repo="yubo2333/MMLongBench-Doc",
-    files=("data/*.parquet", "documents/*.pdf"),
-    note="data/samples.json of github.com/mayubo2333/MMLongBench-Doc is the later edition: 1,082 questions.",
-)
-
 
 class MMLongBench(CaseFormat, Benchmark):
     """`samples.json` of the repository or the parquet of the hub, with `documents/`.
@@ -57,7 +51,12 @@ class MMLongBench(CaseFormat, Benchmark):
     title = "MMLongBench-Doc (arXiv 2407.01523)"
     about = "long PDFs: evidence across pages, unanswerable questions"
     licence = "CC BY-NC 4.0, for research; the documents are their owners'"
-    hub = HUB
+    hub = Hub(
+        repo="yubo2333/MMLongBench-Doc",
+        files=("data/*.parquet", "documents/*.pdf"),
+        note="data/samples.json of github.com/mayubo2333/MMLongBench-Doc is the later edition: 1,082 "
+        "questions.",
+    )
     measures = ("mmlongbench", "mmlongbench/f1")
     columns = (frozenset({"doc_id", "question", "answer", "evidence_pages", "evidence_sources"}),)
 

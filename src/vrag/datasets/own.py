@@ -77,7 +77,6 @@ LAYOUT = (
     "It holds rag_dataset.json with pdf/ or img/ beside it; or one file of questions (.json, .jsonl, "
     ".parquet) at its top, and the documents anywhere below."
 )
-HUB = Hub(repo="your own folder", note=LAYOUT)
 QUESTIONS, KINDS = "rag_dataset.json", frozenset({".json", ".jsonl", ".ndjson", ".parquet"})
 MADE = tuple(".preparing benchmark.json campaign.json collection.json conditions.json records.jsonl".split())
 """Files that mark a folder made by `vrag`: nothing in it is a document."""
@@ -96,7 +95,7 @@ class DatasetJson(DatasetSource, Benchmark):
     title = "A data set of your own"
     about = "your own questions"
     licence = "your own"
-    hub = HUB
+    hub = Hub(repo="your own folder", note=LAYOUT)
     measures = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
     def data_source(self, split: str) -> str:  # noqa: ARG002 - the reference has one name

@@ -133,9 +133,8 @@ class Benchmark(ABC):
         """Find the files, and read them while cases and documents are taken.
 
         The folder holds the files as published or downloaded; documents may lie in zip archives. Without a
-        split, it is the one on which results are reported.
-
-        Raises `CaseError` if files are missing, with a hint that names them; or one is not as published.
+        split, it is the one on which results are reported. Raises `CaseError` if files are missing, with a
+        hint that names them; or one is not as published.
         """
 
 

@@ -113,10 +113,8 @@ def open_cases(path: Path, source: str | None = None) -> tuple[CaseFormat, Itera
 
     The file is JSON, JSON lines or parquet. Cases are read while they are taken, and reading them raises
     `CaseError` as well, with the row in the message. Gold boxes that were cut at the edge of their page are
-    logged at the end.
-
-    Raises `CaseError` if the file cannot be read, is empty, or no format fits its rows, and `SettingsError`
-    if there is no such source.
+    logged at the end. Raises `CaseError` if the file cannot be read, is empty, or no format fits its rows,
+    and `SettingsError` if there is no such source.
     """
     named = source_named(source) if source else None
     rows = read_rows(path)

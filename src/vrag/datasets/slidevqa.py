@@ -41,13 +41,6 @@ SPLITS = {
 _NUMBERED = re.compile(r"-(\d{1,4})-\d+\.\w+$")
 """End of the file name of a slide: `-<slide>-<width>.jpg`."""
 
-HUB = Hub(
-    repo="NTT-hil-insight/SlideVQA",
-    files=("data/test-*.parquet",),
-    splits=("test",),
-    note="Agree to the terms there first.",
-)
-
 
 class SlideVQA(CaseFormat, Benchmark):
     """The parquet of the hub, with images; or the repository's JSON lines beside `images/` or PDFs.
@@ -60,7 +53,12 @@ class SlideVQA(CaseFormat, Benchmark):
     title = "SlideVQA (arXiv 2301.04883)"
     about = "slide decks: one and several slides, arithmetic"
     licence = "NTT's agreement: evaluation only, no redistribution"
-    hub = HUB
+    hub = Hub(
+        repo="NTT-hil-insight/SlideVQA",
+        files=("data/test-*.parquet",),
+        splits=("test",),
+        note="Agree to the terms there first.",
+    )
     measures = ("slidevqa/f1", "slidevqa/em")
     columns = (frozenset({"qa_id", "question", "answer", "evidence_pages"}),)
 

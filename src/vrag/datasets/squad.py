@@ -27,12 +27,6 @@ SPLITS = {
     "train-v2.0": ("train-v2.0.json", "squad_v2/train-*.parquet", "squad_v2/train/*.parquet"),
     "train-v1.1": ("train-v1.1.json", "plain_text/train-*.parquet", "plain_text/train/*.parquet"),
 }
-HUB = Hub(
-    repo="rajpurkar/squad_v2",
-    files=("squad_v2/validation-*.parquet",),
-    splits=("dev-v2.0",),
-    note="Or dev-v2.0.json of https://rajpurkar.github.io/SQuAD-explorer.",
-)
 
 
 class SQuAD(CaseFormat, Benchmark):
@@ -47,7 +41,12 @@ class SQuAD(CaseFormat, Benchmark):
     title = "SQuAD (arXiv 1606.05250, 1806.03822)"
     about = "questions about paragraphs of Wikipedia; version 2 has some without an answer"
     licence = "CC BY-SA 4.0"
-    hub = HUB
+    hub = Hub(
+        repo="rajpurkar/squad_v2",
+        files=("squad_v2/validation-*.parquet",),
+        splits=("dev-v2.0",),
+        note="Or dev-v2.0.json of https://rajpurkar.github.io/SQuAD-explorer.",
+    )
     measures = ("f1", "em", "document_recall@10")
     columns = (frozenset({"title", "paragraphs"}), frozenset({"title", "context", "question", "answers"}))
 

@@ -40,13 +40,6 @@ LABELS = {
 }
 """Labels by their spellings in the published files, in lower case and with hyphens."""
 
-HUB = Hub(
-    repo="autumncc/ViDoSeek",
-    files=("vidoseek.json", "vidoseek_pdf_document.zip"),
-    splits=("vidoseek",),
-    note="Its PDFs are in vidoseek_pdf_document.zip, which is read as it is, or unpacked.",
-)
-
 
 class ViDoSeek(DatasetSource, Benchmark):
     """`vidoseek.json` or `rag_dataset.json`, with its PDFs in their archive or unpacked anywhere below.
@@ -58,7 +51,12 @@ class ViDoSeek(DatasetSource, Benchmark):
     title = "ViDoSeek (arXiv 2502.18017)"
     about = "one page in a collection of PDFs: text, tables, charts, layout"
     licence = "Apache-2.0; its refined SlideVQA under NTT's agreement; the documents are their owners'"
-    hub = HUB
+    hub = Hub(
+        repo="autumncc/ViDoSeek",
+        files=("vidoseek.json", "vidoseek_pdf_document.zip"),
+        splits=("vidoseek",),
+        note="Its PDFs are in vidoseek_pdf_document.zip, which is read as it is, or unpacked.",
+    )
     measures = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:

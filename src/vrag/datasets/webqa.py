@@ -112,7 +112,10 @@ class _WebQAReader:
                 self.remarks.count("gold snippets have no words and cannot be found", empty.title)
             gold += [snippet.name for snippet in snippets]
             with blamed(where):
-                answers = _answers(row)
+                texts = (_unquoted(answer) for answer in plain_list(row, "A") if isinstance(answer, str))
+                answers = list(dict.fromkeys(filter(None, texts)))
+                if not answers:
+                    raise CaseError("There is no answer; those of the test set are not public.")
                 if not gold:
                     raise CaseError("No fact answers it: there are no 'img_posFacts' or 'txt_posFacts'.")
                 pictured = any(name.endswith(".html") for name in gold)
@@ -186,15 +189,6 @@ def _image_id(fact: Mapping[str, Any], where: str) -> str:
 def _snippet(fact: Mapping[str, Any], where: str) -> ParagraphDocument:
     with blamed(where):
         return ParagraphDocument(text_of(fact, "title"), text_of(fact, "fact"))
-
-
-def _answers(row: Mapping[str, Any]) -> list[str]:
-    """Return the answers, each once."""
-    texts = (_unquoted(answer) for answer in plain_list(row, "A") if isinstance(answer, str))
-    answers = list(dict.fromkeys(filter(None, texts)))
-    if not answers:
-        raise CaseError("There is no answer; those of the test set are not public.")
-    return answers
 
 
 def _unquoted(text: str) -> str:

@@ -29,11 +29,10 @@ _DOWNLOADS = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.safetens
 def find_checkpoint(name: str) -> Path:
     """Return the folder of a model: a local one, or the local snapshot of one from the hub.
 
-    What was downloaded before is used without asking the hub again; `NAME@REVISION` names one
-    revision. Code and pickled weights are never downloaded.
-
-    Raises `EmbedError` if there is no such folder, or the hub has no such model or cannot be reached, and
-    `MissingExtra` if the model has to come from the hub and its client is not installed.
+    What was downloaded before is used without asking the hub again; `NAME@REVISION` names one revision. Code
+    and pickled weights are never downloaded. Raises `EmbedError` if there is no such folder, or the hub has
+    no such model or cannot be reached, and `MissingExtra` if the model has to come from the hub and its
+    client is not installed.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():

@@ -84,10 +84,9 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
     """Open a cache directory; build it first if it is missing or damaged.
 
     Where its parent cannot be written to, it is built in the system's folder for temporary files, or in
-    memory, for as long as this process uses it. `build` writes the arrays into an empty directory, or
-    returns None when it no longer can; then None is returned.
-
-    Raises `CollectionError` if there is no place with space for it.
+    memory, for as long as this process uses it. `build` writes the arrays into an empty directory, or returns
+    None when it no longer can; then None is returned. Raises `CollectionError` if there is no place with
+    space for it.
     """
     stored = find(directory)
     if stored is not None:
@@ -147,9 +146,7 @@ def sweep(home: Path, kind: str, keep: str) -> None:
 def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | None]) -> StoredArrays | None:
     """Build a cache in `home`; if that is the parent of `directory`, it is kept there for others to find.
 
-    Returns None if `build` does.
-
-    Raises `OSError` if it cannot be written there.
+    Returns None if `build` does. Raises `OSError` if it cannot be written there.
     """
     from filelock import FileLock
 

@@ -148,12 +148,10 @@ def add_sources(
 ) -> AddReport:
     """Add the named sources, in that order; otherwise like `add`.
 
-    They are absolute paths of files, and `SourceFile`s of contents that have no file here: their
-    modification time is `ABSENT`, and their path one that no other row of the manifest has. The producer
-    makes vectors as the collection has them.
-
-    Raises `CollectionBusy` if another process is writing, and anything is new, and `CollectionError` if the
-    collection cannot be written: what was committed stays.
+    They are absolute paths of files, and `SourceFile`s of contents that have no file here: their modification
+    time is `ABSENT`, and their path one that no other row of the manifest has. The producer makes vectors as
+    the collection has them. Raises `CollectionBusy` if another process is writing, and anything is new, and
+    `CollectionError` if the collection cannot be written: what was committed stays.
     """
     build = _Build(collection, producer, collection.header.options, retry_failed)
     return build.run(lambda known: plan_sources(sources, known, retry_failed=retry_failed), progress)

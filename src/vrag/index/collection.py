@@ -114,9 +114,7 @@ class Collection:
         """Create an empty collection in a directory that is empty or does not exist.
 
         How files become items, and the embedder of its vectors, are permanent; without an embedder, search is
-        lexical only.
-
-        Raises `CollectionError` if the directory holds anything or cannot be written to.
+        lexical only. Raises `CollectionError` if the directory holds anything or cannot be written to.
         """
         path = _local_path(directory)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
@@ -144,10 +142,8 @@ class Collection:
         """Open the collection, or create it when there is none.
 
         Options are compared with those it was built with; None accepts any. The embedder is for a new
-        collection: `add` compares it.
-
-        Raises `FingerprintMismatch` if it was built with other settings, and `CollectionError` as `open` and
-        `create` do.
+        collection: `add` compares it. Raises `FingerprintMismatch` if it was built with other settings, and
+        `CollectionError` as `open` and `create` do.
         """
         path = _local_path(directory)
         if CollectionHeader.read(path) is None:

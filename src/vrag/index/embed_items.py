@@ -79,7 +79,6 @@ def embed_all(
     """Embed every item. An item that cannot be embedded fails by itself, with the reason.
 
     `Finished` is held back until all items of its source are out. The conversions are closed in the end.
-
     Raises `EmbedderFailedError` if the embedder itself fails: no item is the cause, and none is given up, and
     `CollectionError` if the embedder returns vectors of another shape than it promises.
     """
@@ -104,10 +103,9 @@ def embed_all(
 def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) -> EmbedContent:
     """Return the richest form of an item that an embedder supports.
 
-    A page is its picture, a clip its video, or one frame of it where video is not understood, a passage
-    its text under its headings. For embedders of text alone it is always the text.
-
-    Raises `EmbedError` if the item has no form that the embedder supports, or it cannot be read.
+    A page is its picture, a clip its video, or one frame of it where video is not understood, a passage its
+    text under its headings. For embedders of text alone it is always the text. Raises `EmbedError` if the
+    item has no form that the embedder supports, or it cannot be read.
     """
     if item.clip is not None and Modality.VIDEO in modalities:
         return EmbedContent(video=items_dir / item.clip.path)

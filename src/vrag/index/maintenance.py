@@ -122,10 +122,8 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
 def prune(collection: Collection) -> RemoveReport:
     """Remove those files from a collection that are gone from the disk.
 
-    A file that cannot be accessed for another reason than its absence stays, and so does what was
-    imported without a file.
-
-    Raises `CollectionBusy` if another process is writing.
+    A file that cannot be accessed for another reason than its absence stays, and so does what was imported
+    without a file. Raises `CollectionBusy` if another process is writing.
     """
 
     def is_gone(document: Document) -> bool:

@@ -302,10 +302,9 @@ class SearchClient:
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find for each query the best `top_k` items or fewer, best first.
 
-        Queries with the same filters share a request.
-
-        Raises `SearchError` if a query is empty or too long, or `top_k` not within 1 to 1000, and
-        `ServerError` if the server cannot be reached, or its response is invalid.
+        Queries with the same filters share a request. Raises `SearchError` if a query is empty or too long,
+        or `top_k` not within 1 to 1000, and `ServerError` if the server cannot be reached, or its response is
+        invalid.
         """
         check_search(queries, top_k)
         return [

@@ -45,12 +45,11 @@ _ROTATED = frozenset({5, 6, 7, 8})
 class ImageRoot:
     """The `ItemStore` of the files below a directory. May be shared by threads.
 
-    A picture is a page without text: `report_12.jpg` is page 12 of `report`, and a name without a number
-    page 1 of a document of that name. A video is a clip, and its picture the first frame. Ids depend on the
-    path below the directory and nothing else, so that a new object over it knows them too. Passages are
-    those that the server sent; they are kept for a while and known to this object only.
-
-    Raises `SettingsError` if it is not a directory.
+    A picture is a page without text: `report_12.jpg` is page 12 of `report`, and a name without a number page
+    1 of a document of that name. A video is a clip, and its picture the first frame. Ids depend on the path
+    below the directory and nothing else, so that a new object over it knows them too. Passages are those that
+    the server sent; they are kept for a while and known to this object only. Raises `SettingsError` if it is
+    not a directory.
     """
 
     def __init__(self, directory: Path) -> None:

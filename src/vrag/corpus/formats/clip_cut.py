@@ -30,10 +30,9 @@ def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out:
 
     Every packet goes into the clip in which it is shown or heard, so that adjacent clips neither lose nor
     double anything. A span goes from one key frame to before another, in ticks, with None for the end; the
-    clip of the first frame also takes the packets before it. `kind` is FFmpeg's name of the container.
-
-    Raises `CorpusError` if the container does not take these streams, or they are damaged, and `OSError` if
-    it cannot be written.
+    clip of the first frame also takes the packets before it. `kind` is FFmpeg's name of the container. Raises
+    `CorpusError` if the container does not take these streams, or they are damaged, and `OSError` if it
+    cannot be written.
     """
     with open_video(path) as container, out.open("wb") as file, _explain_errors():
         stream = video_stream(container)
@@ -61,7 +60,13 @@ def encode_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], ou
             packets = _packets_within(again, again_video, [again_video, *audio], _bounds(timeline, span))
             encoder = None
             for frame in decoded(container, stream, timeline, times):
-                image = _to_h264_frame(frame, stream)
+                # H.264 takes frames of even sides; these are upright, and not too large.
+                scale = min(1.0, (MAX_ENCODED_PIXELS / frame.width / frame.height) ** 0.5)
+                image = frame
+                if frame.rotation or stream.sample_aspect_ratio not in {None, 0, 1}:
+                    image = pyav().VideoFrame.from_image(upright(frame, stream))
+                width, height = (max(2, round(side * scale / 2) * 2) for side in (image.width, image.height))
+                image = image.reformat(width=width, height=height, format="yuv420p")
                 if encoder is None:
                     encoder = target.add_stream("libx264", rate=stream.average_rate or 25)
                     encoder.width, encoder.height, encoder.pix_fmt = image.width, image.height, "yuv420p"
@@ -93,15 +98,6 @@ def _bounds(timeline: Timeline, span: tuple[int, int | None]) -> Bounds:
     start, end = span
     begin = None if start == timeline.first else start * timeline.tick
     return begin, None if end is None else end * timeline.tick
-
-
-def _to_h264_frame(frame: Any, stream: Any) -> Any:  # noqa: ANN401
-    """Convert a frame to one that H.264 takes: upright, of even sides, not too large."""
-    scale = min(1.0, (MAX_ENCODED_PIXELS / frame.width / frame.height) ** 0.5)
-    if frame.rotation or stream.sample_aspect_ratio not in {None, 0, 1}:
-        frame = pyav().VideoFrame.from_image(upright(frame, stream))
-    width, height = (max(2, round(side * scale / 2) * 2) for side in (frame.width, frame.height))
-    return frame.reformat(width=width, height=height, format="yuv420p")
 
 
 def _packets_within(container: Any, stream: Any, streams: list[Any], bounds: Bounds) -> Iterator[Any]:  # noqa: ANN401

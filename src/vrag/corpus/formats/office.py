@@ -206,13 +206,12 @@ def find_soffice() -> str:
 def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None:
     """Have LibreOffice print a document to a PDF file, without macros, links and network.
 
-    The work is done in a folder of its own beside the PDF file (a copy of the document, profile,
-    temporary files), which is removed whatever happens, also when this process is killed. The file appears
-    whole or not at all. `suffix` is that of the format in lower case, with the dot; `seconds` limit processor
-    time, see `vrag.corpus.timeout_exec`.
-
-    Raises `UnsupportedFormatError` if LibreOffice is not installed, `ConversionTimeout` if it took longer
-    than the time limit, `CorpusError` if it made nothing of the document, and `OSError` of the disk.
+    The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
+    files), which is removed whatever happens, also when this process is killed. The file appears whole or not
+    at all. `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
+    `vrag.corpus.timeout_exec`. Raises `UnsupportedFormatError` if LibreOffice is not installed,
+    `ConversionTimeout` if it took longer than the time limit, `CorpusError` if it made nothing of the
+    document, and `OSError` of the disk.
     """
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:

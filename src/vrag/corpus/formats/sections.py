@@ -194,8 +194,13 @@ class _HtmlPage:
             return False
         elif tag in HEADINGS:
             self._heading = []
-        elif tag == "img":
-            self._add_image(node.attributes)
+        elif tag == "img":  # pages that load images late name them in `data-src`
+            names = ("data-src", "src", "alt", "title")
+            late, address, description, title = (node.attributes.get(name) or "" for name in names)
+            self._add(description)
+            text = " ".join((description or title).split())
+            if reference := (late or address).strip():
+                self.figures.append(Figure(reference, text, self._outline.headings))
         elif tag == "base":
             self.base = self.base or node.attributes.get("href") or ""
         elif tag in BLOCKS:
@@ -226,14 +231,6 @@ class _HtmlPage:
                     self.figures[number] = figure._replace(text=text)
                 self._first_image = None
             self._add("\n\n" if tag in PARAGRAPHS else "\n")
-
-    def _add_image(self, attributes: dict[str, str | None]) -> None:
-        """Record an image; pages that load images late name them in `data-src`."""
-        alternative = attributes.get("alt") or ""
-        self._add(alternative)
-        text = " ".join((alternative or attributes.get("title") or "").split())
-        if reference := (attributes.get("data-src") or attributes.get("src") or "").strip():
-            self.figures.append(Figure(reference, text, self._outline.headings))
 
     def _add(self, text: str) -> None:
         if self._heading is None:

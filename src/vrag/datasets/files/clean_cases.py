@@ -66,9 +66,8 @@ def read_questions(
 ) -> Iterator[tuple[str, Mapping[str, Any], list[Case]]]:
     """Yield the rows of files of questions: the place of each in words, its fields, and its cases.
 
-    With `own` they are the user's files: the format names a missing field, and nothing was downloaded.
-
-    Raises `CaseError` if a file cannot be read, or a row is not as published; names the row.
+    With `own` they are the user's files: the format names a missing field, and nothing was downloaded. Raises
+    `CaseError` if a file cannot be read, or a row is not as published; names the row.
     """
     number = -1
     for number, (where, row) in enumerate(objects(paths)):

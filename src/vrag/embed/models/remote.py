@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import numpy as np
 import tenacity
+from PIL import Image
 
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.model_kind import QWEN3_INSTRUCTION
@@ -125,9 +126,11 @@ class RemoteEmbedder:
         self._reported = ""
         self._answered_request: tuple[str, dict[str, Any]] | None = None
         self.fingerprint = self._fingerprint(self.embed_queries(_PROBES))
-        self.modalities = frozenset(
-            {Modality.TEXT, Modality.IMAGE} if self._takes_images() else {Modality.TEXT}
-        )
+        self.modalities = frozenset({Modality.TEXT, Modality.IMAGE})
+        try:
+            self._embed_chat(EmbedContent(image=Image.new("RGB", (112, 112), "white")))
+        except _RequestRefused:
+            self.modalities = frozenset({Modality.TEXT})
 
     def close(self) -> None:
         """Close the connections; garbage collection does so, too."""
@@ -175,15 +178,6 @@ class RemoteEmbedder:
         answer = {"role": "assistant", "content": [{"type": "text", "text": ""}]}
         options = {"continue_final_message": True, "add_generation_prompt": False, "add_special_tokens": True}
         return self._request({"messages": [system, *messages, answer], **options}, 1)[0]
-
-    def _takes_images(self) -> bool:
-        from PIL import Image as Images
-
-        try:
-            self._embed_chat(EmbedContent(image=Images.new("RGB", (112, 112), "white")))
-        except _RequestRefused:
-            return False
-        return True
 
     def _request(self, request: dict[str, Any], count: int) -> list[NDArray[np.float32]]:
         """Send one request for `count` vectors; retry while that may help."""

@@ -19,9 +19,8 @@ from vrag.evaluation.report.rendering import render_html, render_markdown
 from vrag.render.text_format import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from markupsafe import Markup
     from PIL.Image import Image
 
     from vrag.agent.runs.run_store import RunStore
@@ -102,7 +101,10 @@ class ReportPage:
     @cached_property
     def html(self) -> str:
         """One page that needs no other file."""
-        plots = list(self._plots())[:_MAX_PLOTS]
+        measured = [entry.sides[0].record.measures for entry in self.entries]
+        names = _PLOTTED if any("ndcg@10" in values for values in measured) else ("ndcg@5", *_PLOTTED)
+        drawn = (histogram(name, [values[name] for values in measured if name in values]) for name in names)
+        plots = [drawing for drawing in drawn if drawing is not None][:_MAX_PLOTS]
         outcomes = {outcome.value: n for outcome, n in self.summary.overall.outcomes.items()}
         sections = {
             "Result": True,
@@ -130,14 +132,6 @@ class ReportPage:
             groups=self.groups,
             plots=plots,
         )
-
-    def _plots(self) -> Iterator[Markup]:
-        measures = [entry.sides[0].record.measures for entry in self.entries]
-        known = {name for values in measures for name in values}
-        for name in _PLOTTED if "ndcg@10" in known else ("ndcg@5", *_PLOTTED):
-            drawing = histogram(name, [values[name] for values in measures if name in values])
-            if drawing is not None:
-                yield drawing
 
     @cached_property
     def markdown(self) -> str:

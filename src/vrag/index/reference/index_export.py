@@ -96,11 +96,9 @@ def export_index(
 
     Single vectors become a FAISS index, for its `load_index(target)`. Many vectors, of 128 numbers, become
     `.node` files, one for each item; the reference calls their directory `node_dir_prefix`. The model name
-    for the reference is that of the collection's embedder if empty. With `replace`, an index that is there
-    is replaced.
-
-    Raises `CollectionError` if the collection has no such vectors, the target cannot be used, or nothing can
-    be written.
+    for the reference is that of the collection's embedder if empty. With `replace`, an index that is there is
+    replaced. Raises `CollectionError` if the collection has no such vectors, the target cannot be used, or
+    nothing can be written.
     """
     embedder = collection.header.embedder
     _check_kind(collection.address, embedder, kind)

@@ -70,9 +70,8 @@ class ReferenceIndex:
 def read_index(path: Path) -> ReferenceIndex:
     """Read a directory with a FAISS index or with `.node` files; or one `…_faiss_index.bin` of several in it.
 
-    All vectors are read once, to be checked; none stays in memory.
-
-    Raises `CollectionError` if there is no such index, or it is incomplete.
+    All vectors are read once, to be checked; none stays in memory. Raises `CollectionError` if there is no
+    such index, or it is incomplete.
     """
     path = path.absolute()
     try:

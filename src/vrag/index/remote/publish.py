@@ -87,11 +87,10 @@ def publish(
 
     One collection at a time may be published to a URL: the last one to finish stands. `prune` deletes what
     belongs to no publication that was current within this time; None deletes nothing. `progress` receives
-    after each file how many are done, of how many.
-
-    Raises `FingerprintMismatch` if a collection built with other settings is published there,
-    `CollectionBusy` if another process is writing to the collection, and `CollectionError` if the storage
-    cannot be reached or refuses, or the collection is damaged: the current publication is unchanged.
+    after each file how many are done, of how many. Raises `FingerprintMismatch` if a collection built with
+    other settings is published there, `CollectionBusy` if another process is writing to the collection, and
+    `CollectionError` if the storage cannot be reached or refuses, or the collection is damaged: the current
+    publication is unchanged.
     """
     started = time.monotonic()
     if is_url(collection.address):

@@ -119,10 +119,8 @@ class QdrantStore:
     def at(cls, address: str) -> QdrantStore:
         """Use the one at `qdrant://host:port/name`, or `qdrants://` for HTTPS.
 
-        The key, if one is needed, is the environment's `QDRANT_API_KEY`. No request is sent yet.
-
-        Raises `CollectionError` if the address is not valid and `MissingExtra` if the client is not
-        installed.
+        The key, if one is needed, is the environment's `QDRANT_API_KEY`. No request is sent yet. Raises
+        `CollectionError` if the address is not valid and `MissingExtra` if the client is not installed.
         """
         match = _ADDRESS.fullmatch(address)
         if match is None:
@@ -145,11 +143,9 @@ class QdrantStore:
 
         Readers find the former points until the end, and new ones as they come. The collection is not locked:
         what is added meanwhile waits for the next push. `progress` receives how many items have been checked,
-        of how many.
-
-        Raises `FingerprintMismatch` if the points there are of another embedder, and `CollectionError` if the
-        collection holds no vectors, Qdrant holds something else under this name, or cannot be reached:
-        uploaded points stay.
+        of how many. Raises `FingerprintMismatch` if the points there are of another embedder, and
+        `CollectionError` if the collection holds no vectors, Qdrant holds something else under this name, or
+        cannot be reached: uploaded points stay.
         """
         embedder = collection.header.embedder
         if embedder is None:
@@ -200,9 +196,8 @@ class QdrantStore:
         """Find the best items for the vector of a query, which has the filters: ids and scores, ties by id.
 
         The vector is (dimension,), or (tokens, dimension) for late interaction, where that many `candidates`
-        get scores by MaxSim. With `exact` it is compared with all points, without a graph.
-
-        Raises `SearchError` if Qdrant cannot be reached, or refuses.
+        get scores by MaxSim. With `exact` it is compared with all points, without a graph. Raises
+        `SearchError` if Qdrant cannot be reached, or refuses.
         """
         models = self._models
         must = [

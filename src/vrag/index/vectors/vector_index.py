@@ -71,11 +71,9 @@ def open_vectors(
 
     Several processes may do so at once, and any of them be killed. `ids` are those of its items, sorted, and
     `key` is a hash over them that names the cache. Returns None when one of the items is no longer in the
-    table: load the catalog again.
-
-    Raises `SettingsError` if the requested tier does not exist for this kind of vectors, `MissingExtra` if it
-    needs a package that is not installed, and `CollectionError` if the table cannot be read, or there is no
-    disk space for the cache anywhere.
+    table: load the catalog again. Raises `SettingsError` if the requested tier does not exist for this kind
+    of vectors, `MissingExtra` if it needs a package that is not installed, and `CollectionError` if the table
+    cannot be read, or there is no disk space for the cache anywhere.
     """
     embedder = collection.header.embedder
     assert embedder is not None
