@@ -24,22 +24,8 @@ from vrag.chat.errors import plain_http_hint
 from vrag.corpus.media import check_clip, clip_frames, on_disk, rgb
 from vrag.errors import CorpusError, SearchError, ServerError
 from vrag.providers import reachable
+from vrag.search import schema
 from vrag.search.local_items import ImageRoot, page_of
-from vrag.search.schema import (
-    ID_PATTERN,
-    MAX_HITS,
-    MAX_QUERIES,
-    ImageEntry,
-    ItemInfo,
-    OlderResponse,
-    ProblemDetails,
-    SearchRequest,
-    SearchResponse,
-    SearchResult,
-    ServerInfo,
-    TextEntry,
-    VideoEntry,
-)
 from vrag.search.searcher import check_search
 from vrag.types import Hit, ItemKind
 
@@ -69,8 +55,8 @@ _IMAGE_BYTES = 128 * 1024 * 1024
 _IMAGE_PIXELS = 100_000_000
 _CLIP_BYTES = 256 * 1024 * 1024
 _INFO_BYTES = 64 * 1024
-_ID = re.compile(ID_PATTERN)
-_NO_RESULT = SearchResult(score=[], indice=[], data=[])
+_ID = re.compile(schema.ID_PATTERN)
+_NO_RESULT = schema.SearchResult(score=[], indice=[], data=[])
 _KINDS = {"image": ItemKind.PAGE, "video": ItemKind.CLIP, "text": ItemKind.PASSAGE}
 _NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the directory that holds them."
 
@@ -222,13 +208,13 @@ def _base(url: str) -> str:
     return reachable(url).rstrip("/").removesuffix("/search")
 
 
-def parse_problem(content: bytes) -> ProblemDetails:
+def parse_problem(content: bytes) -> schema.ProblemDetails:
     """Parse an error response, made safe to show."""
     try:
-        problem = ProblemDetails.model_validate_json(content)
+        problem = schema.ProblemDetails.model_validate_json(content)
     except ValidationError:
-        problem = ProblemDetails(detail="It gave no reason.")
-    return ProblemDetails(detail=_line(problem.detail), hint=_line(problem.hint))
+        problem = schema.ProblemDetails(detail="It gave no reason.")
+    return schema.ProblemDetails(detail=_line(problem.detail), hint=_line(problem.hint))
 
 
 def _line(text: str) -> str:
@@ -317,13 +303,13 @@ class SearchClient:
             for result in self.results(queries, top_k)
         ]
 
-    def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
+    def results(self, queries: Sequence[Query], top_k: int) -> list[schema.SearchResult]:
         """Search as `search` does; return the entries as the server sent them: paths, addresses, texts."""
         results = [_NO_RESULT] * len(queries)
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, query in enumerate(queries):
             groups.setdefault((query.documents, query.kinds, query.corpora), []).append(number)
-        size = max(1, min(MAX_QUERIES, MAX_HITS // top_k))
+        size = max(1, min(schema.MAX_QUERIES, schema.MAX_HITS // top_k))
         for numbers in groups.values():
             for start in range(0, len(numbers), size):
                 part = numbers[start : start + size]
@@ -337,7 +323,7 @@ class SearchClient:
         if self._root is not None and self._root.holds(id):
             return self._root.item(id)
         answer = self._request_item(id, "", {"words": "true"}, _JSON_BYTES)
-        info = self._connection.parse(answer, ItemInfo)
+        info = self._connection.parse(answer, schema.ItemInfo)
         if info.id != id:
             raise self._connection.invalid("it sent another item than requested")
         try:
@@ -378,21 +364,21 @@ class SearchClient:
         except CorpusError as error:
             raise self._connection.invalid(f"a clip cannot be opened: {error}") from error
 
-    def _parse_info(self, answer: HttpAnswer) -> ServerInfo:
+    def _parse_info(self, answer: HttpAnswer) -> schema.ServerInfo:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise ServerError(
                 f"The server at {self._connection.url} does not report which version it searches.",
                 f"Use vrag serve. {_NAMES_ONLY}",
             )
-        return self._connection.parse(answer, ServerInfo)
+        return self._connection.parse(answer, schema.ServerInfo)
 
-    def _search(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
+    def _search(self, queries: Sequence[Query], top_k: int) -> list[schema.SearchResult]:
         """Search for queries with the same filters."""
         first = queries[0]
         if first.corpora is not None and not first.corpora:
             return [_NO_RESULT] * len(queries)
         try:
-            request = SearchRequest(
+            request = schema.SearchRequest(
                 queries=[query.text for query in queries],
                 top_k=top_k,
                 search_corpus=None if first.corpora is None else sorted(first.corpora),
@@ -406,7 +392,7 @@ class SearchClient:
         answer = self._connection.request("POST", "/search", _JSON_BYTES, content=body)
         if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
             return self._search_older(queries, top_k)
-        response = self._connection.parse(answer, SearchResponse)
+        response = self._connection.parse(answer, schema.SearchResponse)
         if len(response.results) != len(queries):
             raise self._connection.invalid(f"{len(queries)} queries, {len(response.results)} results")
         for result in response.results:
@@ -414,26 +400,32 @@ class SearchClient:
                 raise self._connection.invalid("its lists are too long, or not of one length")
         return response.results
 
-    def _search_older(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
+    def _search_older(self, queries: Sequence[Query], top_k: int) -> list[schema.SearchResult]:
         """Search by the older format: pictures without scores, ten at most; scores are 1 / rank."""
         first = queries[0]
         if (first.documents, first.kinds, first.corpora) != (None, None, None):
             raise SearchError(f"The server at {self._connection.url} is too old to search with filters.")
         params = {"queries": [query.text for query in queries]}
         answer = self._connection.request("GET", "/search", _JSON_BYTES, params=params)
-        lists = self._connection.parse(answer, OlderResponse).root
+        lists = self._connection.parse(answer, schema.OlderResponse).root
         if len(lists) != len(queries):
             raise self._connection.invalid(f"{len(queries)} queries, {len(lists)} results")
         return [
-            SearchResult(
+            schema.SearchResult(
                 score=[1 / rank for rank in range(1, len(files) + 1)],
                 indice=[-1] * len(files),
-                data=[ImageEntry(type="image", file_path=file.image_file) for file in files],
+                data=[schema.ImageEntry(type="image", file_path=file.image_file) for file in files],
             )
             for files in (files[:top_k] for files in lists)
         ]
 
-    def _hit(self, entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
+    def _hit(
+        self,
+        entry: schema.ImageEntry | schema.VideoEntry | schema.TextEntry,
+        score: float,
+        row: int,
+        rank: int,
+    ) -> Hit:
         name, page = page_of(entry.file_path)
         hit = Hit(
             item=entry.id or entry.file_path.replace("\\", "/").rsplit("/", 1)[-1],
@@ -447,7 +439,7 @@ class SearchClient:
         )
         if entry.id is not None or self._root is None:
             return hit
-        if isinstance(entry, TextEntry):
+        if isinstance(entry, schema.TextEntry):
             id = self._root.remember(entry.file_path, entry.content)
         else:
             id = self._root.id_of(entry.file_path)

@@ -15,16 +15,7 @@ from vrag.embed.device import Batches, first_line, is_out_of_memory, library, op
 from vrag.embed.embedder import EmbedContent, MatchMap, Modality, VectorKind, escape_special_tokens
 from vrag.embed.model_files import checkpoint_digest, find_checkpoint, lasting_name
 from vrag.embed.model_kind import EmbedderRole, read_layout
-from vrag.embed.models.loader import (
-    PROCESSOR_SETTINGS,
-    image_backend,
-    limit_visual_tokens,
-    loading,
-    restore_attention,
-    restore_positions,
-    rgb,
-    set_pixels,
-)
+from vrag.embed.models import loader
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError
 
@@ -67,10 +58,10 @@ class SentenceEmbedder:
                 f"{model} compares by {self._model.similarity_fn_name} distance; vectors are compared by the "
                 "dot product here."
             )
-        set_pixels(self._model[0].processor, options)
+        loader.set_pixels(self._model[0].processor, options)
         self.settings = options.settings(self._device.dtype) | self._limit_visual_tokens()
-        self._restored = restore_positions(self._model[0].model)
-        restore_attention(self._model[0].model)
+        self._restored = loader.restore_positions(self._model[0].model)
+        loader.restore_attention(self._model[0].model)
         self._has_one_prompt = self._model[0].transformer_task == "retrieval"  # one prompt for all texts
         self.modalities = self._modalities()
         self.dimension = int(self._model.get_embedding_dimension())
@@ -133,7 +124,7 @@ class SentenceEmbedder:
             raise EmbedError(f"{self.name} cannot embed {kinds}, only {known}.")
         inputs: dict[str, Any] = {}
         if content.image is not None:
-            inputs["image"] = rgb(content.image)
+            inputs["image"] = loader.rgb(content.image)
         if content.text:
             inputs["text"] = escape_special_tokens(content.text)
         return inputs
@@ -174,7 +165,7 @@ class SentenceEmbedder:
         most = self._options.visual_tokens
         if self.kind is VectorKind.SINGLE or not most or self._options.max_pixels is not None:
             return {}
-        lowered = limit_visual_tokens(self._model[0].processor, most)
+        lowered = loader.limit_visual_tokens(self._model[0].processor, most)
         return {"visual_tokens": most} if lowered else {}
 
     def _fingerprint(self) -> str:
@@ -190,7 +181,7 @@ class SentenceEmbedder:
             "files": checkpoint_digest(layout.folder),
             "base": checkpoint_digest(layout.base) if layout.base else "",
             "precision": self._device.precision,
-            "images": image_backend(processor),
+            "images": loader.image_backend(processor),
             "size": dict(size) if size is not None else {},
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
@@ -230,7 +221,7 @@ def _load(layout: ModelKindReport, device: str, dtype: str) -> Any:  # noqa: ANN
     """Load the model, from local files alone and without running code that comes with it."""
     torch, package = library("torch"), library("sentence_transformers")
     kind = package.MultiVectorEncoder if layout.role is EmbedderRole.MULTI else package.SentenceTransformer
-    with loading():
+    with loader.loading():
         try:
             return kind(
                 str(layout.folder),
@@ -238,7 +229,7 @@ def _load(layout: ModelKindReport, device: str, dtype: str) -> Any:  # noqa: ANN
                 local_files_only=True,
                 trust_remote_code=False,
                 model_kwargs={"dtype": getattr(torch, dtype), "use_safetensors": True},
-                processor_kwargs=PROCESSOR_SETTINGS if layout.sees else {},
+                processor_kwargs=loader.PROCESSOR_SETTINGS if layout.sees else {},
             )
         except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
             raise EmbedError(f"{layout.folder} cannot be loaded: {first_line(error)}") from error

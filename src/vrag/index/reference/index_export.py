@@ -26,15 +26,7 @@ from vrag.corpus.formats.image import SUFFIXES as PICTURES
 from vrag.embed.embedder import VectorKind
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError
-from vrag.index.reference.index_files import (
-    FLAT_HEADER,
-    FLAT_IP,
-    INDEX_FILE,
-    INDEX_PATTERNS,
-    LIST_FILE,
-    META_FILE,
-    NODE_DIMENSION,
-)
+from vrag.index.reference import index_files
 from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gather
 from vrag.types import ItemKind
 
@@ -145,10 +137,10 @@ def _check_kind(address: str, embedder: EmbedderRecord | None, kind: VectorKind)
         raise CollectionError(
             f"{embedder.name} makes {has} for each item.", f"Use {fits} for this collection."
         )
-    if kind is VectorKind.MULTI and embedder.dimension != NODE_DIMENSION:
+    if kind is VectorKind.MULTI and embedder.dimension != index_files.NODE_DIMENSION:
         raise CollectionError(
             f"The vectors of {embedder.name} have {embedder.dimension} numbers; nodes hold vectors of "
-            f"{NODE_DIMENSION}."
+            f"{index_files.NODE_DIMENSION}."
         )
 
 
@@ -160,7 +152,7 @@ def _check_target(target: Path, *, replace: bool) -> None:
         raise CollectionError(f"{target} is not a directory.", "Name another one.")
     if not any(target.iterdir()):
         return
-    own = {path.name for pattern in INDEX_PATTERNS for path in target.glob(pattern)}
+    own = {path.name for pattern in index_files.INDEX_PATTERNS for path in target.glob(pattern)}
     others = {path.name for path in target.iterdir()} - own
     if own:  # beside no index, a folder of this name is somebody else's
         others -= {_MEDIA}
@@ -183,7 +175,7 @@ def _listed_media(directory: Path) -> set[str]:
     """Return the files below `media` that an index lists; none where its lists cannot be read."""
     names: set[str] = set()
     try:
-        for path in directory.glob(f"*{LIST_FILE}"):
+        for path in directory.glob(f"*{index_files.LIST_FILE}"):
             with path.open(encoding="utf-8") as lines:
                 names.update(Path(json.loads(line)["file_path"]).name for line in lines)
         for path in directory.glob("*.node"):
@@ -239,13 +231,13 @@ def _write_faiss(collection: Collection, place: Path, target: Path, model: str) 
     valid, vectors = _gathered(collection, ids, place, np.float32)
     rows = np.flatnonzero(valid)
     stem = model.replace("/", "_").replace("-", "_")
-    with (place / f"{stem}{INDEX_FILE}").open("wb") as file:
+    with (place / f"{stem}{index_files.INDEX_FILE}").open("wb") as file:
         numbers = len(rows) * embedder.dimension
-        header = (FLAT_IP, embedder.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
-        file.write(FLAT_HEADER.pack(*header))
+        header = (index_files.FLAT_IP, embedder.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
+        file.write(index_files.FLAT_HEADER.pack(*header))
         for start in range(0, len(rows), _BLOCK):
             file.write(np.ascontiguousarray(vectors[rows[start : start + _BLOCK]]).data)
-    with (place / f"{stem}{LIST_FILE}").open("w", encoding="utf-8") as lines:
+    with (place / f"{stem}{index_files.LIST_FILE}").open("w", encoding="utf-8") as lines:
         for row in rows:
             lines.write(json.dumps(_entry(collection, items[row], place, target)) + "\n")
     described = {
@@ -254,7 +246,7 @@ def _write_faiss(collection: Collection, place: Path, target: Path, model: str) 
         "model_name": model,
         "date_created": time.strftime("%Y-%m-%d-%H-%M-%S"),
     }
-    (place / f"{stem}{META_FILE}").write_text(json.dumps(described, indent=4), encoding="utf-8")
+    (place / f"{stem}{index_files.META_FILE}").write_text(json.dumps(described, indent=4), encoding="utf-8")
     _remove_gathered(place)
     return len(rows), len(ids) - len(rows)
 
