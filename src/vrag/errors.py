@@ -7,6 +7,12 @@ past the code that handles many of them at once. Errors say what to do, in `hint
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, at most 300 characters, without its period."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:300].rstrip(".")
+
+
 class VragError(Exception):
     """An error that a user can act on.
 

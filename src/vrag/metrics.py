@@ -153,7 +153,6 @@ def _is_punctuation(sign: str) -> bool:
 
 
 def _gains(gold: AbstractSet[_Name] | Mapping[_Name, float]) -> Mapping[_Name, float]:
-    """Return the relevance of each gold page."""
     if isinstance(gold, Mapping):
         return {name: gain for name, gain in gold.items() if gain > 0}
     return dict.fromkeys(gold, 1.0)

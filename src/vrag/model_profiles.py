@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from vrag.errors import SettingsError
+from vrag.errors import SettingsError, first_line
 from vrag.geometry import Box, Size, Space, smart_resize
 
 if TYPE_CHECKING:
@@ -336,8 +336,7 @@ def read_profile(folder: Path) -> Profile | None:
     try:
         return TypeAdapter(Profile).validate_json(path.read_bytes())
     except (OSError, ValueError, ValidationError) as error:
-        reason = str(error).split("\n")[0]
         raise SettingsError(
-            f"The profile {path} cannot be read: {reason}.",
+            f"The profile {path} cannot be read: {first_line(error)}.",
             "Remove the file to take the profile of the model's family.",
         ) from error

@@ -147,7 +147,6 @@ class _Export:
         yield source
 
     def _deliver(self, source: SourceFile, item: Item, folder: Path) -> Exported | ExportProblem:
-        """Move the file of an item to its final name."""
         from PIL import Image
 
         file = folder / (item.clip.path if item.clip else str(item.image))

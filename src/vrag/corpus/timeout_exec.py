@@ -99,7 +99,6 @@ def _watch(process: subprocess.Popen[bytes], folder: str) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program and what it started."""
     with suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

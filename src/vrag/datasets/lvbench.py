@@ -187,7 +187,6 @@ def _seconds(first: str, second: str, third: str | None) -> float | None:
 
 
 def _questions(paths: Sequence[Path]) -> Iterator[_Question]:
-    """Yield the questions of all rows."""
     for where, row in objects(paths):
         with blamed(where):
             if row.get("key") is not None or "video_path" not in row:

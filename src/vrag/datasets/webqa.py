@@ -323,7 +323,6 @@ def _accuracy(answer: list[str], right: list[str], keep: Callable[[list[str]], l
 
 
 def _numbers(words: list[str]) -> list[str]:
-    """Return the whole numbers among the words."""
     found: list[str] = []
     for word in words:
         with suppress(ValueError):

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vrag.errors import EmbedderFailedError, EmbedError, MissingExtra
+from vrag.errors import EmbedderFailedError, EmbedError, MissingExtra, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +81,6 @@ def open_device(options: EmbedOptions) -> Device:
 
 
 def _find_cuda(torch: Any, name: str) -> str:  # noqa: ANN401
-    """Return the name of a CUDA device with its number."""
     if not torch.cuda.is_available():
         reason = "is built without CUDA" if torch.version.cuda is None else "finds no CUDA device"
         raise EmbedError(
@@ -150,10 +149,5 @@ def refusal(name: str, error: BaseException) -> EmbedError:
     """
     reason = first_line(error)
     if isinstance(error, library("torch").AcceleratorError) or _DEVICE_FAULT.match(reason):
-        return EmbedderFailedError(f"The device of {name} failed: {reason}", "Check the device.")
-    return EmbedError(f"{name} cannot embed this: {reason}")
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, at most 300 characters; its type without one."""
-    return str(error).strip().split("\n")[0][:300] or type(error).__name__
+        return EmbedderFailedError(f"The device of {name} failed: {reason}.", "Check the device.")
+    return EmbedError(f"{name} cannot embed this: {reason}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.embed.device import library
-from vrag.errors import EmbedError
+from vrag.errors import EmbedError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,9 +139,8 @@ def _download(hub: Any, wanted: dict[str, Any]) -> Path:  # noqa: ANN401
     except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError) as error:
         raise EmbedError(f"The hub has no model {name}, or not in that revision.") from error
     except Exception as error:  # the hub's client lets errors of many network layers through
-        reason = str(error).strip().split("\n")[0]
         raise EmbedError(
-            f"The model {name} is not on this machine and could not be downloaded: {reason}",
+            f"The model {name} is not on this machine and could not be downloaded: {first_line(error)}.",
             f"Run `hf download {name}` where the hub can be reached and name the folder here.",
         ) from error
 

@@ -110,7 +110,6 @@ def is_qwen3_vl_embedding(folder: Path) -> bool:
 
 
 def _by_architecture(folder: Path, config: dict[str, Any]) -> ModelKindReport:
-    """Describe a checkpoint of a class of transformers."""
     names = [str(name) for name in cast("list[object]", config.get("architectures") or [])]
     known = library("transformers")
     for suffix, role in (
@@ -135,7 +134,6 @@ def _by_architecture(folder: Path, config: dict[str, Any]) -> ModelKindReport:
 
 
 def _by_modules(folder: Path, modules: object) -> ModelKindReport:
-    """Describe a checkpoint that lists its modules."""
     if not isinstance(modules, list) or not modules:
         raise EmbedError(f"{folder / 'modules.json'} lists no modules.")
     entries = cast("list[dict[str, Any]]", modules)

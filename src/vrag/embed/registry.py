@@ -114,7 +114,6 @@ _FACTORIES: dict[str, EmbedderFactory] = {
 
 
 def _open_entry_point(name: str, argument: str, options: EmbedOptions) -> Embedder:
-    """Import the factory of an entry point and open its embedder."""
     point = next(iter(entry_points(group=ENTRY_POINTS, name=name)))
     try:
         factory = cast("EmbedderFactory", point.load())

@@ -12,7 +12,7 @@ from vrag.evaluation.intervals import DIFFERENCE, FEW, RESAMPLES, Interval, mean
 from vrag.evaluation.pairs import ACCURACY, Key, Pair, Pairing, document_of, pair, value
 from vrag.evaluation.run_measures import COUNTS
 from vrag.evaluation.significance import Significance, detectable, holm, sign_flip
-from vrag.evaluation.summary import GROUPS, grouped
+from vrag.evaluation.summary import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -350,12 +350,8 @@ def _adjust(contrasts: Sequence[MetricComparison]) -> tuple[MetricComparison, ..
 
 def _groups(pairs: Sequence[Pair], measures: Sequence[str], make: Make) -> tuple[ComparedGroup, ...]:
     """Compare the groups of each kind of label, except kinds with one label for all; p corrected by kind."""
-
-    def labels_by(kind: str) -> Callable[[Pair], Iterable[str]]:
-        return lambda both: GROUPS[kind](both.subject)
-
     found: list[ComparedGroup] = []
-    for kind, groups in grouped(pairs, {kind: labels_by(kind) for kind in GROUPS}).items():
+    for kind, groups in grouped(pairs, lambda both: both.subject).items():
         if all(len(group) == len(pairs) for group in groups.values()):
             continue
         contrasts: dict[str, list[MetricComparison]] = {label: [] for label in groups}

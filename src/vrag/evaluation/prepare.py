@@ -37,7 +37,7 @@ from vrag.datasets.files.lookup import check_name
 from vrag.datasets.protocols import FileDocument, PageDocument, StreamDocument, TextDocument
 from vrag.datasets.registry import open_cases
 from vrag.embed.device import library
-from vrag.errors import CaseError, VragError
+from vrag.errors import CaseError, VragError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,8 +102,6 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDocuments:
-    """The documents of a folder that is being prepared."""
-
     folder: Path
     tell: Callable[[str], None]
     renamed: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
@@ -203,8 +201,6 @@ def prepare(
 
 @dataclass(slots=True)
 class _Opened:
-    """A benchmark that was opened, and its questions."""
-
     benchmark: Benchmark
     folder: Path
     split: str | None
@@ -284,7 +280,6 @@ def read_prepared(folder: Path) -> Prepared:
 
 
 def _unfinished_files(out: Path) -> list[str]:
-    """Return the names of files that a killed process left."""
     return [path.name for name in (ABOUT, CASES) for path in out.glob(f".{name}.*")]
 
 
@@ -387,15 +382,13 @@ def _snapshot(download: Callable[..., str], benchmark: Benchmark, repo: str, pat
                 f"{repo} was not fetched completely before, and HF_HUB_OFFLINE is set.",
                 f"Unset HF_HUB_OFFLINE. {by_hand}",
             ) from error
-        reason = str(error).strip().split("\n")[0].rstrip(".").removeprefix("Got: ") or type(error).__name__
         raise CaseError(
-            f"{repo} could not be fetched: {reason:.300}.",
+            f"{repo} could not be fetched: {first_line(error).removeprefix('Got: ')}.",
             f"Check that {page} is reachable; the same command continues. {by_hand}",
         ) from error
 
 
 def _page(repo: str) -> str:
-    """Return the web page of a data set."""
     return f"{library('huggingface_hub.constants').ENDPOINT}/datasets/{repo}"
 
 

@@ -32,7 +32,7 @@ from vrag.evaluation.search_measures import (
     ranking_measures,
     region_measures,
 )
-from vrag.evaluation.summary import GROUPS, Estimate, grouped
+from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
 from vrag.search.searcher import ForwardedItems
 from vrag.types import ItemKind, Query
@@ -135,10 +135,7 @@ class RetrievalReport:
         }
 
     def _grouped(self) -> dict[str, dict[str, list[QuestionScore]]]:
-        def labels_by(kind: str) -> Callable[[QuestionScore], Iterable[str]]:
-            return lambda score: GROUPS[kind](score.case)
-
-        return grouped(self.scores, {kind: labels_by(kind) for kind in GROUPS})
+        return grouped(self.scores, lambda score: score.case)
 
 
 def evaluate_retrieval(
@@ -226,7 +223,6 @@ def _estimates(scores: Sequence[QuestionScore]) -> dict[str, Estimate]:
 
 
 def _values(scores: Sequence[QuestionScore]) -> dict[str, list[tuple[QuestionScore, float]]]:
-    """Return the scores and values of each measure."""
     found = {
         name: [(score, score.measures[name]) for score in scores if name in score.measures]
         for name in (*MEASURES, *REGIONS)

@@ -141,7 +141,6 @@ def detectable(differences: Sequence[float], units: Sequence[Hashable]) -> float
 
 
 def _clusters(differences: Sequence[float], units: Sequence[Hashable] | None) -> list[list[float]]:
-    """Group the differences by unit."""
     if units is not None and len(units) != len(differences):
         raise ValueError(f"{len(differences)} differences, and units of {len(units)}")
     if not all(map(math.isfinite, differences)):

@@ -127,17 +127,14 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
     Records are in any order; samples of one question count each.
     """
     rows = list(records)
-
-    def labels_by(kind: str) -> Callable[[int], Iterable[str]]:
-        return lambda at: GROUPS[kind](rows[at].subject)
-
-    kinds = {kind: labels_by(kind) for kind in GROUPS}
-    kinds["answerable"] = lambda at: [ANSWERABLE[rows[at].subject.answerable]]
-    indices = grouped(range(len(rows)), kinds)
     everything = tuple(range(len(rows)))
+    indices = grouped(everything, lambda at: rows[at].subject)
     groups = {
         kind: {label: tuple(found) for label, found in labels.items()} for kind, labels in indices.items()
     }
+    for answerable, label in ANSWERABLE.items():
+        if group := tuple(at for at in everything if rows[at].subject.answerable == answerable):
+            groups.setdefault("answerable", {})[label] = group
     distinct = list(
         dict.fromkeys((everything, *(group for labels in groups.values() for group in labels.values())))
     )
@@ -149,18 +146,16 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
     )
 
 
-def grouped(
-    things: Iterable[T], labels: Mapping[str, Callable[[T], Iterable[str]]]
-) -> dict[str, dict[str, list[T]]]:
-    """Group things by the kind of label and the label, in alphabetical order.
+def grouped(things: Iterable[T], question_of: Callable[[T], Case | Subject]) -> dict[str, dict[str, list[T]]]:
+    """Group things by the `GROUPS` of their questions: kind of label, and label in alphabetical order.
 
     Things without a label of a kind are in no group of that kind; kinds without any label are left out. The
     groups of a kind can overlap.
     """
-    found: dict[str, defaultdict[str, list[T]]] = {kind: defaultdict(list) for kind in labels}
+    found: dict[str, defaultdict[str, list[T]]] = {kind: defaultdict(list) for kind in GROUPS}
     for thing in things:
-        for kind, labels_of in labels.items():
-            for label in dict.fromkeys(filter(None, labels_of(thing))):
+        for kind, labels_of in GROUPS.items():
+            for label in dict.fromkeys(filter(None, labels_of(question_of(thing)))):
                 found[kind][label].append(thing)
     return {
         kind: {label: groups[label] for label in sorted(groups)} for kind, groups in found.items() if groups

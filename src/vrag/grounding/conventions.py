@@ -153,7 +153,6 @@ def parse_box(reply: str) -> Numbers | None:
 
 
 def _named(text: str) -> list[tuple[str, ...]]:
-    """Return the last value of each named side."""
     for names in _SIDES:
         values = [re.findall(rf"\b{name}\W{{1,4}}({_NUMBER})", text, re.IGNORECASE) for name in names]
         if all(values):

@@ -359,7 +359,6 @@ class _Build:
                 self._writer.document(after, now.rows)
 
     def _record(self, document: Document, rows: int) -> None:
-        """Record and count a file that is done."""
         before = self._manifest.get(document.path)
         if not document.status.served:
             self._failed += 1

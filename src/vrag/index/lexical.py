@@ -291,7 +291,6 @@ class _TermCounter:
 
 
 def _flags(of_terms: array[int], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the flags of the terms with these numbers."""
     return np.fromiter(map(of_terms.__getitem__, numbers), np.bool_, len(numbers))
 
 

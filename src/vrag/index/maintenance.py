@@ -373,8 +373,6 @@ def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
 
 
 class _Inspection:
-    """One pass over everything."""
-
     def __init__(self, collection: Collection, known: dict[str, Known]) -> None:
         self.items = self.pictures = 0
         self.problems: list[VerifyProblem] = []

@@ -78,8 +78,6 @@ class SearchRequest(BaseModel):
 
 
 class _FoundEntry(BaseModel):
-    """The fields of every entry."""
-
     model_config = ConfigDict(frozen=True)
 
     file_path: _Name = Field(description="Where the client may find the file; its base name is the item's.")

@@ -123,7 +123,6 @@ class OfficeFile(OpenFile):
 
 
 def _print(source: SourceFile, pdf: Path, seconds: float) -> None:
-    """Check a document and have it printed."""
     with source.path.open("rb") as file:
         head = file.read(512)
     if head.startswith(ZIP):

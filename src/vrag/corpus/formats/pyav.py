@@ -133,8 +133,6 @@ def scan(path: Path) -> Timeline:
 
 @dataclass(slots=True)
 class _Scanner:
-    """The packets of a video read so far."""
-
     stream: Any
     container: Any
     pts: array[int] = field(default_factory=lambda: array("q"))

@@ -145,8 +145,6 @@ def _inline(token: Token) -> str:
 
 
 class _HtmlPage:
-    """The sections and images of an HTML document."""
-
     def __init__(self) -> None:
         self.sections: list[Section] = []
         self.figures: list[Figure] = []
@@ -242,7 +240,6 @@ class _HtmlPage:
 
 
 def _join_words(parts: list[str]) -> str:
-    """Join the text of an element into one line."""
     return " ".join("".join(parts).replace(CELL_END, CELL).split())
 
 

@@ -123,7 +123,6 @@ def cut(text: str, size: int) -> Iterator[str]:
 
 
 def _best_cut(text: str, low: int, high: int) -> int:
-    """Return the best position to cut between `low` and `high`."""
     for mark in ("\n\n", "\n"):
         at = text.rfind(mark, low, high + 1)
         if at >= 0:

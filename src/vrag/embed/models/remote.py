@@ -229,7 +229,6 @@ class RemoteEmbedder:
             raise EmbedError(f"{self.name} returned a vector that is not finite.")
 
     def _pause_seconds(self, state: tenacity.RetryCallState) -> float:
-        """Return the seconds before the next attempt."""
         error = state.outcome.exception() if state.outcome else None
         retry_after = error.retry_after if isinstance(error, _ServerBusy) else 0.0
         return max(retry_after, self._pause * (2**state.attempt_number - random.random()))

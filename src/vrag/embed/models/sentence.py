@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.embed.device import Batches, first_line, is_out_of_memory, library, open_device, refusal
+from vrag.embed.device import Batches, is_out_of_memory, library, open_device, refusal
 from vrag.embed.embedder import EmbedContent, MatchMap, Modality, VectorKind, escape_special_tokens
 from vrag.embed.model_files import checkpoint_digest, find_checkpoint, lasting_name
 from vrag.embed.model_kind import EmbedderRole, read_layout
 from vrag.embed.models import loader
 from vrag.embed.options import EmbedOptions
-from vrag.errors import EmbedError
+from vrag.errors import EmbedError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -232,10 +232,9 @@ def _load(layout: ModelKindReport, device: str, dtype: str) -> Any:  # noqa: ANN
                 processor_kwargs=loader.PROCESSOR_SETTINGS if layout.sees else {},
             )
         except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
-            raise EmbedError(f"{layout.folder} cannot be loaded: {first_line(error)}") from error
+            raise EmbedError(f"{layout.folder} cannot be loaded: {first_line(error)}.") from error
 
 
 def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return the length of the common beginning of two sequences."""
     pairs = zip(left, right, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -151,7 +151,6 @@ def _title(name: str) -> str:
 
 
 def _chart(macro: str, *arguments: object) -> Markup:
-    """Draw a chart by a macro of its template."""
     charts = environment("vrag.evaluation.report").get_template("charts.svg.jinja")
     return getattr(charts.make_module({"text_width": text_width}), macro)(*arguments)
 

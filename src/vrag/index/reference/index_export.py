@@ -70,8 +70,6 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """An item to export."""
-
     kind: ItemKind
     text: str
     uid: str

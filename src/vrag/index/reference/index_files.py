@@ -237,7 +237,6 @@ def _read_nodes(directory: Path, paths: list[Path]) -> ReferenceIndex:
 
 
 def _load_nodes(path: Path) -> list[Mapping[str, Any]]:
-    """Load the nodes of a file."""
     if path.stat().st_size > MAX_NODE_BYTES:
         raise BadEntry(f"It is larger than {MAX_NODE_BYTES:,} bytes: no page has so many vectors.")
     try:
@@ -276,7 +275,6 @@ def _node_entry(node: Mapping[str, Any], path: Path, number: int) -> ListEntry:
 
 
 def _node_vectors(node: Mapping[str, Any]) -> NDArray[np.float32]:
-    """Return the vectors of a node, (vectors, 128)."""
     flat = node.get("embedding")
     if not isinstance(flat, list) or not flat:
         raise BadEntry("It has no vectors.")

@@ -16,7 +16,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from vrag.errors import CollectionError
+from vrag.errors import CollectionError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -221,9 +221,3 @@ def _lance_options(scheme: str) -> dict[str, str]:
         "allow_http": "true" if (_endpoint() or "").startswith("http://") else None,
     }
     return {name: value for name, value in environment.items() if value}
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error message, without its period."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:300].rstrip(".")

@@ -124,8 +124,6 @@ def publish(
 
 @dataclass(frozen=True, slots=True)
 class _PublishState:
-    """The state to publish."""
-
     tables: str
     versions: Mapping[str, int]
     """LanceDB's version of each table; 0 for none."""
@@ -199,7 +197,6 @@ def _refers(manifest: bytes, name: str) -> bool:
 
 
 def _stored_files(items: Table) -> set[str]:
-    """List the paths of all pictures and clips of a table of items."""
     rows = items.read(_STORED).data
     return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}
 

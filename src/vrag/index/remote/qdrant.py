@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from vrag.embed.embedder import VectorKind
-from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
-from vrag.index.remote.object_storage import first_line
+from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError, first_line
 from vrag.index.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
 from vrag.providers import reachable
@@ -273,7 +272,6 @@ class QdrantStore:
         self._client.upsert(self.name, points=[point], wait=True)
 
     def _ids(self) -> Iterator[str]:
-        """Yield the items that have a point."""
         place: Any = None
         while True:
             found, place = self._client.scroll(

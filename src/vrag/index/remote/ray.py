@@ -42,9 +42,8 @@ from vrag.atomic_io import atomic_file
 from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
 from vrag.corpus.worker import explain
-from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, VragError
+from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, VragError, first_line
 from vrag.index.embed_items import MIN_BATCH, Embedded, embed_all
-from vrag.index.remote.object_storage import first_line
 from vrag.index.schema import ArrowTable, arrow
 
 if TYPE_CHECKING:
@@ -271,8 +270,6 @@ class Embedding:
 
 
 class _PendingItem(NamedTuple):
-    """An item to embed."""
-
     number: int
     made: Converted
     files: dict[str, bytes]

@@ -60,7 +60,6 @@ _Derive: TypeAlias = "Callable[[str, Callable[[Path], ArrayContent]], StoredArra
 
 
 def _cache_path(collection: Collection, key: str, name: str) -> Path:
-    """Return the directory of a cache of one version of a collection."""
     return collection.cache_dir / f"{_CACHES}{key}-{name}"
 
 
