@@ -41,9 +41,10 @@ from PIL import Image, ImageDraw
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
-from vrag.index.build import add, compact, prune, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.embed_items import content_of
+from vrag.index.maintenance import compact, prune, verify
 from vrag.index.manifest import read_manifest
 from vrag.index.schema import item_of
 from vrag.index.vectors.tiers import VectorOptions

@@ -85,7 +85,11 @@ def normalised(text: str) -> str:
     'lantern ferry'
     """
     plain = unicodedata.normalize("NFC", text).lower()
-    words = "".join(sign for sign in plain if not _is_punctuation(sign)).split()
+    words = "".join(
+        sign
+        for sign in plain
+        if sign not in string.punctuation and not unicodedata.category(sign).startswith("P")
+    ).split()
     return " ".join(word for word in words if word not in _ARTICLES)
 
 
@@ -146,10 +150,6 @@ def edits(left: str, right: str, *, most: float = math.inf) -> float:
     limit = None if math.isinf(most) else max(math.ceil(most) - 1, 0)
     distance = Levenshtein.distance(left, right, score_cutoff=limit)
     return distance if distance < most else math.inf
-
-
-def _is_punctuation(sign: str) -> bool:
-    return sign in string.punctuation or unicodedata.category(sign).startswith("P")
 
 
 def _gains(gold: AbstractSet[_Name] | Mapping[_Name, float]) -> Mapping[_Name, float]:

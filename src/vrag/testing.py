@@ -208,7 +208,10 @@ def page(document: str, ordinal: int, text: str, *, size: Size | None = None) ->
         start = sum(len(previous) + 1 for previous in text.split("\n")[:number])
         at = 0
         for word in line.split(" "):
-            words.append(_word(start + at, len(word), at, number, size))
+            x, y = LEFT + at * CHARACTER, LINE * (number + 1)
+            corners = (x, y, x + len(word) * CHARACTER, y + LINE * 0.6)
+            sides = (min(1.0, side / whole) for side, whole in zip(corners, (*size, *size), strict=True))
+            words.append(Word(start + at, start + at + len(word), Box.unit(*sides)))
             at += len(word) + 1
     return Item(
         id=item_id(_document_id(document), ordinal),
@@ -274,10 +277,3 @@ def tiny_corpus() -> MemorySearcher:
 
 def _document_id(name: str) -> str:
     return name.encode().hex().ljust(64, "0")[:64]
-
-
-def _word(start: int, length: int, column: int, line: int, size: Size) -> Word:
-    x, y = LEFT + column * CHARACTER, LINE * (line + 1)
-    corners = (x, y, x + length * CHARACTER, y + LINE * 0.6)
-    sides = (min(1.0, side / whole) for side, whole in zip(corners, size * 2, strict=True))
-    return Word(start, start + length, Box.unit(*sides))

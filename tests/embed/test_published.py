@@ -174,7 +174,7 @@ class TestOpening:
         def torchvision(_: object) -> str:
             return "torchvision"
 
-        monkeypatch.setattr("vrag.embed.models.sentence.image_backend", torchvision)
+        monkeypatch.setattr("vrag.embed.models.loader.image_backend", torchvision)
         assert SentenceEmbedder(str(folder / name)).fingerprint != embedders[name].fingerprint
 
 

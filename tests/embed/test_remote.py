@@ -15,8 +15,9 @@ from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.models.remote import Address, RemoteEmbedder
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedderFailedError, EmbedError
-from vrag.index.build import add, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import verify
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

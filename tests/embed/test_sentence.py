@@ -105,7 +105,7 @@ class TestSameVectorsAsAnIndependentImplementation:
         def leave(_: object) -> bool:
             return False
 
-        monkeypatch.setattr("vrag.embed.models.sentence.restore_positions", leave)
+        monkeypatch.setattr("vrag.embed.models.loader.restore_positions", leave)
         flat = SentenceEmbedder(str(models / "colqwen2")).embed_items(show(pages))
         parts = reference.colqwen2(models / "colqwen2")
         right = [reference.colqwen2_page(parts, page) for page in pages]

@@ -14,9 +14,10 @@ from built_files import FAILED, PARTIAL, PENDING, READY, texts, the_document, wr
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, FingerprintMismatch
 from vrag.index import build
-from vrag.index.build import IndexProgress, add, remove, status, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.manifest import Writer, read_manifest
+from vrag.index.maintenance import remove, status, verify
+from vrag.index.manifest import IndexProgress, Writer, read_manifest
 
 if TYPE_CHECKING:
     from fake_conversion import FakeConversion

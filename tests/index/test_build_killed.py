@@ -10,8 +10,9 @@ import pytest
 from built_files import READY, texts, the_document, write
 from fake_conversion import contents
 
-from vrag.index.build import add, compact, prune, remove, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import compact, prune, remove, verify
 from vrag.index.manifest import Writer
 from vrag.index.table import Table
 

@@ -10,8 +10,9 @@ from built_files import texts, write
 
 from vrag.embed.embedder import EmbedContent, VectorKind
 from vrag.errors import CollectionError, EmbedError, FingerprintMismatch
-from vrag.index.build import add, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import verify
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 

@@ -18,8 +18,9 @@ from fake_conversion import contents
 from PIL import Image
 
 from vrag.corpus.converter import CorpusOptions
-from vrag.index.build import add, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import verify
 from vrag.index.manifest import Writer
 from vrag.search.engine import Engine
 from vrag.types import DocumentStatus, Query

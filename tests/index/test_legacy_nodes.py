@@ -15,9 +15,9 @@ from legacy_imports import ANY_JSON, SINGLE, picture, stored, take, vectors
 from old_indexes import draw, write_faiss, write_node
 
 from vrag.embed.embedder import VectorKind
-from vrag.index.build import verify
 from vrag.index.collection import Collection
 from vrag.index.location import EmbedderRecord
+from vrag.index.maintenance import verify
 from vrag.index.reference.index_files import MAX_NODE_BYTES, read_index
 from vrag.types import ItemKind
 

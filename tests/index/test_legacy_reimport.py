@@ -18,9 +18,9 @@ from old_indexes import draw, embed, write_faiss, write_node
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import FingerprintMismatch
-from vrag.index.build import prune, remove, verify
 from vrag.index.collection import Collection
 from vrag.index.location import EmbedderRecord
+from vrag.index.maintenance import prune, remove, verify
 from vrag.index.reference.entry_list import ListEntry
 from vrag.index.schema import file_rows
 from vrag.search.engine import Engine, Ranking

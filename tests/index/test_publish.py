@@ -22,9 +22,10 @@ from PIL import Image
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
-from vrag.index.build import add, compact, prune, remove, status, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.location import IMPORTED, EmbedderRecord
+from vrag.index.maintenance import compact, prune, remove, status, verify
 from vrag.index.remote import remote_collection
 from vrag.index.remote.object_storage import Objects
 from vrag.index.remote.publish import publish

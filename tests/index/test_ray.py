@@ -27,8 +27,9 @@ from vrag.errors import (
     MissingExtra,
     VragError,
 )
-from vrag.index.build import add, remove
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import remove
 from vrag.index.remote.ray import RayOptions, RayProgress, by_ray
 from vrag.testing import HashEmbedder, passage
 

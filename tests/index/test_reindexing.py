@@ -11,7 +11,9 @@ import pytest
 from built_files import FAILED, PENDING, READY, texts, the_document, write
 
 from vrag.errors import CollectionError
-from vrag.index.build import IndexProgress, add, prune, remove, verify
+from vrag.index.build import add
+from vrag.index.maintenance import prune, remove, verify
+from vrag.index.manifest import IndexProgress
 from vrag.index.schema import file_rows
 
 if TYPE_CHECKING:

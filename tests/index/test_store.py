@@ -11,10 +11,11 @@ from fake_conversion import contents
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
-from vrag.index.build import add, prune
+from vrag.index.build import add
 from vrag.index.catalog import Catalog
 from vrag.index.collection import Collection
 from vrag.index.location import CollectionHeader, EmbedderRecord
+from vrag.index.maintenance import prune
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 

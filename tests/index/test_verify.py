@@ -7,8 +7,9 @@ from fake_conversion import contents
 from PIL import Image
 
 from vrag.errors import CollectionBusy
-from vrag.index.build import add, compact, verify
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import compact, verify
 from vrag.index.schema import file_rows
 from vrag.types import DocumentStatus
 

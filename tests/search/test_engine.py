@@ -12,9 +12,9 @@ import pytest
 
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.geometry import Size
-from vrag.index.build import compact
 from vrag.index.collection import Collection
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
+from vrag.index.maintenance import compact
 from vrag.index.schema import file_rows, item_rows
 from vrag.search import engine as engine_module
 from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion

@@ -14,8 +14,9 @@ import pytest
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
-from vrag.index.build import add, remove
+from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.maintenance import remove
 from vrag.index.remote.qdrant import QdrantStore, is_qdrant
 from vrag.search.engine import Engine, Ranking
 from vrag.search.qdrant import QdrantSearcher

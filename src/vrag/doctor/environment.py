@@ -216,8 +216,8 @@ def check_settings(report: SettingsReport | SettingsError) -> Check:
 def check_collection(report: SettingsReport, place: str) -> Check:
     """Open a collection and one of its pictures, and count what it contains."""
     from vrag.factory import vector_options
-    from vrag.index.build import status
     from vrag.index.collection import Collection
+    from vrag.index.maintenance import status
 
     named = {report.origins["collection"], report.origins["collections"]} != {"default"}
     if not named and not _exists(place):

@@ -231,18 +231,12 @@ def compare(
 
     A run that broke off counts as wrong. A question without a verdict in either run is left out of accuracy,
     counted, and bracketed. The verdict is p, not whether two intervals overlap. Raises `CaseError` if the
-    runs cannot be paired (see `pairs.pair`), or have no measure in common.
+    runs cannot be paired (see `pairs.pair`, also about the identities of judges), or have no measure in
+    common.
 
-    Args:
-        a: The first run, in any order.
-        b: The second.
-        names: Their names.
-        judges: Identities of their judges; see `pairs.pair`.
-        measures: Those to compare, the headline first; those that no question has in both runs are left out.
-            None: accuracy, and all others in alphabetical order.
-        by_group: Measures that are compared by group too.
-        resamples: Number of draws for an interval.
-        seed: Seed of the draws.
+    The headline is the first of the measures; those that no question has in both runs are left out. None
+    stands for accuracy, and all others in alphabetical order. `by_group` are compared by group too. Intervals
+    are made of so many draws with this seed.
     """
     pairing = pair(a, b, judges=judges)
     pairs = pairing.pairs

@@ -34,7 +34,7 @@ from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
 from vrag.corpus.discover import Skipped, read_source
 from vrag.errors import CollectionError, EmbedderFailedError
 from vrag.index.embed_items import Embedded, local
-from vrag.index.maintenance import compact, is_settled, prune, remove, settle, status, sweep, verify
+from vrag.index.maintenance import is_settled, settle, sweep
 from vrag.index.manifest import (
     IndexPlan,
     IndexProgress,
@@ -58,18 +58,6 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.index.collection import Collection
     from vrag.index.embed_items import Made, Producer
-
-__all__ = [
-    "AddReport",
-    "IndexProgress",
-    "add",
-    "add_sources",
-    "compact",
-    "prune",
-    "remove",
-    "status",
-    "verify",
-]
 
 _BEGIN_SIZE = 64
 """Files that are marked as begun in one commit."""

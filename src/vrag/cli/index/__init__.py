@@ -30,7 +30,7 @@ from vrag.factory import (
     unreadable_error,
     vector_options,
 )
-from vrag.index import build
+from vrag.index import build, maintenance
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.maintenance import CollectionStatus, RemoveReport
@@ -117,7 +117,7 @@ def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = F
     statuses: list[CollectionStatus] = []
     for name in collection or [None]:
         settings = load_settings(collection=name).settings
-        statuses.append(build.status(_open(name), vector_options(settings)))
+        statuses.append(maintenance.status(_open(name), vector_options(settings)))
     if as_json:
         print_json(statuses if len(statuses) > 1 else statuses[0])
         return
@@ -170,7 +170,7 @@ def verify(
 
     Example: vrag index verify --repair
     """
-    report = build.verify(_open(collection), repair=repair)
+    report = maintenance.verify(_open(collection), repair=repair)
 
     def render() -> None:
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
@@ -197,7 +197,7 @@ def remove(
 
     Example: vrag index remove ./reports/draft.pdf
     """
-    _print_removed(build.remove(_open(collection), targets), as_json=as_json)
+    _print_removed(maintenance.remove(_open(collection), targets), as_json=as_json)
 
 
 @app.command()
@@ -206,7 +206,7 @@ def prune(collection: opt.CollectionOption = None, as_json: opt.JsonOption = Fal
 
     Example: vrag index prune
     """
-    _print_removed(build.prune(_open(collection)), as_json=as_json)
+    _print_removed(maintenance.prune(_open(collection)), as_json=as_json)
 
 
 def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
@@ -226,7 +226,7 @@ def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = F
 
     Example: vrag index compact
     """
-    report = build.compact(_open(collection))
+    report = maintenance.compact(_open(collection))
     text = f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now."
     print_result(report, lambda: echo(text), as_json=as_json)
 

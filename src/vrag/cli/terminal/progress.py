@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from vrag.agent.events import Event
-    from vrag.index.build import IndexProgress
+    from vrag.index.manifest import IndexProgress
 
 LOG_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""

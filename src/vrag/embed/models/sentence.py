@@ -63,7 +63,15 @@ class SentenceEmbedder:
         self._restored = loader.restore_positions(self._model[0].model)
         loader.restore_attention(self._model[0].model)
         self._has_one_prompt = self._model[0].transformer_task == "retrieval"  # one prompt for all texts
-        self.modalities = self._modalities()
+        able = {
+            modality for modality in (Modality.TEXT, Modality.IMAGE) if self._model.supports(str(modality))
+        }
+        if layout.sees and Modality.IMAGE not in able:
+            raise EmbedError(
+                f"The network of {self.name} takes images; its files have it loaded for text alone.",
+                "Use a revision whose sentence_bert_config.json has a modality_config.",
+            )
+        self.modalities = frozenset(able)
         self.dimension = int(self._model.get_embedding_dimension())
         self.fingerprint = self._fingerprint()
         self._lock = threading.Lock()
@@ -144,21 +152,6 @@ class SentenceEmbedder:
             return vectors
         # In half precision the model's own normalisation leaves lengths off by 1e-3.
         return [np.float32(1 / max(np.linalg.norm(vector), 1e-12)) * vector for vector in vectors]
-
-    def _modalities(self) -> frozenset[Modality]:
-        """Return the inputs of the loaded model.
-
-        Raises `EmbedError` if the network takes images, and was loaded for text alone.
-        """
-        able = {
-            modality for modality in (Modality.TEXT, Modality.IMAGE) if self._model.supports(str(modality))
-        }
-        if self._layout.sees and Modality.IMAGE not in able:
-            raise EmbedError(
-                f"The network of {self.name} takes images; its files have it loaded for text alone.",
-                "Use a revision whose sentence_bert_config.json has a modality_config.",
-            )
-        return frozenset(able)
 
     def _limit_visual_tokens(self) -> dict[str, int]:
         """Apply the limit of visual tokens; it is a setting of the collection where it has an effect."""

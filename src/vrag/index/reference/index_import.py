@@ -27,10 +27,11 @@ from vrag.corpus.formats.image import open_picture
 from vrag.embed.embedder import EmbedContent, Modality
 from vrag.embed.registry import check_retired
 from vrag.errors import CollectionError, CorpusError, FingerprintMismatch
-from vrag.index.build import AddReport, add_sources, remove
+from vrag.index.build import AddReport, add_sources
 from vrag.index.collection import Collection
 from vrag.index.embed_items import Embedded
 from vrag.index.location import IMPORTED, EmbedderRecord
+from vrag.index.maintenance import remove
 from vrag.index.reference.entry_list import (
     BadEntry,
     EntryKind,
