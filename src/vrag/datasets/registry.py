@@ -80,13 +80,6 @@ def benchmark_named(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
-def source_named(name: str) -> CaseFormat:
-    """Return a row format by its name. Raises `SettingsError` if there is none."""
-    if name not in SOURCES:
-        raise SettingsError(f"There is no data set {name!r}.", f"Known: {', '.join(SOURCES)}.")
-    return SOURCES[name]
-
-
 def published_measures(case: Case, answer: str | None) -> dict[str, float]:
     """Score an answer by the rules that fit any answer, and by the rule of its benchmark.
 
@@ -116,7 +109,9 @@ def open_cases(path: Path, source: str | None = None) -> tuple[CaseFormat, Itera
     logged at the end. Raises `CaseError` if the file cannot be read, is empty, or no format fits its rows,
     and `SettingsError` if there is no such source.
     """
-    named = source_named(source) if source else None
+    if source and source not in SOURCES:
+        raise SettingsError(f"There is no data set {source!r}.", f"Known: {', '.join(SOURCES)}.")
+    named = SOURCES[source] if source else None
     rows = read_rows(path)
     first = next(rows, None)
     if first is None:

@@ -11,7 +11,7 @@ evaluation that was killed and resumed has the same records as one that was not:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -113,14 +113,8 @@ class Evaluation(BaseModel):
     """In the order of the questions, then of the samples."""
 
 
-class ResultRecorder(Protocol):
-    """A function that makes the record of a run, of the verdict on its answer and of its short answer."""
-
-    def __call__(
-        self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /
-    ) -> CaseRecord:
-        """Return the record; verdict and short answer are None where no model was asked."""
-        ...
+ResultRecorder: TypeAlias = "Callable[[Rollout, Reward | None, Extraction | None], CaseRecord]"
+"""A function that makes the record of a run; verdict and short answer are None where no model was asked."""
 
 
 async def record_rollouts(

@@ -14,7 +14,7 @@ import math
 import time
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from PIL import Image
 
@@ -230,12 +230,9 @@ def _values(scores: Sequence[QuestionScore]) -> dict[str, list[tuple[QuestionSco
     return {name: pairs for name, pairs in found.items() if pairs}
 
 
-class Locate(Protocol):
-    """A function that returns the regions of hits."""
-
-    def __call__(self, question: str, hits: Sequence[Hit], /) -> Sequence[tuple[Hit, Box]]:
-        """Return hits and boxes in `Space.UNIT`, best first; a hit may come several times, or never."""
-        ...
+Locate: TypeAlias = "Callable[[str, Sequence[Hit]], Sequence[tuple[Hit, Box]]]"
+"""A function that returns the regions of the hits of a question, in `Space.UNIT`, best first; a hit may come
+several times, or never."""
 
 
 class WordLocator:

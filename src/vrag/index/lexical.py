@@ -244,7 +244,6 @@ class _RowCounts:
         self._counts: list[NDArray[np.int32]] = []
 
     def add(self, keys: NDArray[np.uint64]) -> None:
-        """Count the keys of the next row."""
         distinct, counts = np.unique(keys, return_counts=True)
         self._keys.append(distinct)
         self._counts.append(counts.astype(np.int32))

@@ -154,14 +154,16 @@ class Engine(ForwardedItems):
         vectors: VectorOptions | None = None,
     ) -> None:
         self.collection = collection
+        self.name = PurePosixPath(collection.address).name
+        """The name of the collection in `Query.corpora`: the last part of its directory or URL."""
         self._items = collection
         self._options = vectors or VectorOptions()
-        self._rankings = set(rankings)
-        if collection.header.embedder is None:
-            self._rankings.discard(Ranking.VECTOR)
-        if not self._rankings:
+        without = set[Ranking]() if collection.header.embedder else {Ranking.VECTOR}
+        self.rankings = frozenset(rankings) - without
+        """The rankings that are used."""
+        if not self.rankings:
             raise SearchError("Nothing to rank by: the collection holds no vectors.")
-        if Ranking.VECTOR in self._rankings:
+        if Ranking.VECTOR in self.rankings:
             collection.header.check_embedder(embedder)
         self.embedder = embedder
         self._snapshot: Snapshot | None = None
@@ -169,19 +171,9 @@ class Engine(ForwardedItems):
         self._loading: Future[Snapshot] | None = None
 
     @property
-    def name(self) -> str:
-        """The name of the collection in `Query.corpora`: the last part of its directory or URL."""
-        return PurePosixPath(self.collection.address).name
-
-    @property
     def version(self) -> str:
         """Hash over what a search finds now; equal versions find the same."""
         return self.snapshot().catalog.content
-
-    @property
-    def rankings(self) -> frozenset[Ranking]:
-        """The rankings that are used."""
-        return frozenset(self._rankings)
 
     @property
     def tier(self) -> Tier | None:
@@ -201,7 +193,7 @@ class Engine(ForwardedItems):
             return []
         vectors = self._embed(queries)
         snapshot = self.snapshot()
-        rankings = snapshot.rank(queries, depth_of(top_k, len(self._rankings)), vectors)
+        rankings = snapshot.rank(queries, depth_of(top_k, len(self.rankings)), vectors)
         return [snapshot.catalog.hits(fused(lists)[:top_k]) for lists in rankings]
 
     def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, ScoredIds]]:
@@ -228,7 +220,7 @@ class Engine(ForwardedItems):
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
         """Embed queries; None when vectors are not searched."""
-        if Ranking.VECTOR not in self._rankings:
+        if Ranking.VECTOR not in self.rankings:
             return None
         assert self.embedder is not None
         return self.embedder.embed_queries([query.text for query in queries])
@@ -269,12 +261,12 @@ class Engine(ForwardedItems):
             if old is not None and old.catalog.key == catalog.key:  # only the manifest changed
                 return replace(old, catalog=catalog)
             lexical = vectors = None
-            if Ranking.LEXICAL in self._rankings:
+            if Ranking.LEXICAL in self.rankings:
                 lexical = self._load_lexical(catalog)
-            if Ranking.VECTOR in self._rankings:
+            if Ranking.VECTOR in self.rankings:
                 vectors = open_vectors(self.collection, catalog.ids, catalog.key, self._options)
             loaded = {Ranking.LEXICAL: lexical, Ranking.VECTOR: vectors}
-            if all(loaded[ranking] is not None for ranking in self._rankings):
+            if all(loaded[ranking] is not None for ranking in self.rankings):
                 if not self._is_growing():
                     self.collection.save_copies()
                 now = time.monotonic()

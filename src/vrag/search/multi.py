@@ -45,16 +45,13 @@ class MultiSearcher(ForwardedItems):
         if not engines:
             raise SearchError("There is no collection to search.")
         self._engines = dict(sorted(engines.items()))
+        self.names = tuple(self._engines)
+        """The names of the collections, sorted."""
         check_embedders(
             {name: e.collection for name, e in self._engines.items() if Ranking.VECTOR in e.rankings}
         )
         self._masks: dict[tuple[str, ...], list[NDArray[np.bool_] | None]] = {}
         """`_count_masks` by the keys of catalogs."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the collections, sorted."""
-        return tuple(self._engines)
 
     @property
     def version(self) -> str:

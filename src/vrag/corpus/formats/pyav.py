@@ -146,7 +146,6 @@ class _Scanner:
     broken: str = ""
 
     def run(self) -> None:
-        """Read to the end, or up to a damaged place."""
         streams = [self.stream, *self.container.streams.audio]
         texts = [
             subtitles

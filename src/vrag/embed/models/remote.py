@@ -65,17 +65,11 @@ class Address:
                 "Write MODEL@URL: my-model@http://localhost:8000/v1",
             )
         self.model: str = found["model"]
-        self._root = reachable(found["url"]).rstrip("/").removesuffix("/v1")
-
-    @property
-    def embeddings(self) -> str:
+        root = reachable(found["url"]).rstrip("/").removesuffix("/v1")
+        self.embeddings = f"{root}/v1/embeddings"
         """The URL that returns one vector per input."""
-        return f"{self._root}/v1/embeddings"
-
-    @property
-    def pooling(self) -> str:
+        self.pooling = f"{root}/pooling"
         """The URL that returns one vector per token."""
-        return f"{self._root}/pooling"
 
 
 class RemoteEmbedder:

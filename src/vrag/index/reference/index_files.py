@@ -183,7 +183,6 @@ class _Flat:
         return cls(path, count, dimension)
 
     def all(self) -> Iterator[NDArray[np.float32]]:
-        """Yield every vector, in order."""
         for start in range(0, self.count, _BLOCK_SIZE):
             yield from self._read(start, min(_BLOCK_SIZE, self.count - start))
 

@@ -453,7 +453,6 @@ class _RayJob:
     items_dir: Path
 
     def run(self, ray: Ray, wave: Sequence[tuple[SourceFile, frozenset[int]]]) -> Iterator[Made]:
-        """Yield all results of a wave."""
         progress = [RayProgress(source, have) for source, have in wave]
         reason = ""
         for _ in range(ATTEMPTS):

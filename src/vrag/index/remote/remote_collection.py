@@ -201,15 +201,12 @@ class _Stream(io.RawIOBase):
         self._file = objects.open(name)
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Fill a buffer as far as the object goes."""
         with self._objects.failures("read"):
             return int(self._file.readinto(buffer))
 
@@ -218,11 +215,9 @@ class _Stream(io.RawIOBase):
         return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """Return the position."""
         return int(self._file.tell())
 
     def close(self) -> None:
-        """Close the object."""
         self._file.close()
         super().close()
 
