@@ -99,7 +99,7 @@ class _ConversionJob:
 
 
 class _Scheduler:
-    """Assigns tasks to workers and turns their messages into conversions."""
+    """A scheduler that assigns tasks to workers and turns their messages into conversions."""
 
     def __init__(
         self,

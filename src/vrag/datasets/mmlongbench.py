@@ -61,7 +61,7 @@ class MMLongBench(CaseFormat, Benchmark):
     columns = (frozenset({"doc_id", "question", "answer", "evidence_pages", "evidence_sources"}),)
 
     def data_source(self, split: str) -> str:  # noqa: ARG002 - the reference has one name
-        """`mmlongdoc`."""
+        """Return `mmlongdoc`."""
         return "mmlongdoc"
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:

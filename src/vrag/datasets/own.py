@@ -99,7 +99,7 @@ class DatasetJson(DatasetSource, Benchmark):
     measures = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
     def data_source(self, split: str) -> str:  # noqa: ARG002 - the reference has one name
-        """`rag`."""
+        """Return `rag`."""
         return "rag"
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:

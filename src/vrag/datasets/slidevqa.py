@@ -63,7 +63,7 @@ class SlideVQA(CaseFormat, Benchmark):
     columns = (frozenset({"qa_id", "question", "answer", "evidence_pages"}),)
 
     def data_source(self, split: str) -> str:
-        """`slidevqa_train` or `slidevqa_test`."""
+        """Return `slidevqa_train` or `slidevqa_test`."""
         return f"slidevqa_{'train' if split == 'train' else 'test'}"
 
     def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:

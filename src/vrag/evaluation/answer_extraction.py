@@ -50,7 +50,7 @@ _EXTRACTIONS = VerdictTable(
 
 
 class Extractor:
-    """Asks a model for the short answer in an answer. One object serves many runs at once.
+    """A model that is asked for the short answer in an answer. One object serves many runs at once.
 
     Question and answer are quoted as data, as by `EndpointJudge`, and only what the model's own reply ends
     with is read; nothing of it is evaluated. Whoever asks for the same again gets the same, from memory or

@@ -101,7 +101,7 @@ class MetricComparison:
         return "few documents: says little about others" if self.documents < FEW else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; `low` and `high` are the interval's sides, `p` is the one that decides."""
+        """Return the JSON; `low` and `high` are the interval's sides, `p` is the one that decides."""
         return {
             "n": self.questions,
             "documents": self.documents,
@@ -135,7 +135,7 @@ class Cells:
     neither: tuple[Key, ...]
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
-        """For JSON: keys as lists."""
+        """Return the JSON, with keys as lists."""
         names = ("both", "only_a", "only_b", "neither")
         return {name: [list(key) for key in getattr(self, name)] for name in names}
 
@@ -149,7 +149,7 @@ class Bracket:
     worst_for_b: MetricComparison
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
-        """For JSON."""
+        """Return the JSON."""
         return {"worst_for_a": self.worst_for_a.as_dict(), "worst_for_b": self.worst_for_b.as_dict()}
 
 
@@ -192,7 +192,7 @@ class Comparison:
         return not any(contrast.wins or contrast.losses for contrast in self.contrasts)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; keys of questions are `[benchmark, uid, sample]`."""
+        """Return the JSON; keys of questions are `[benchmark, uid, sample]`."""
         groups: dict[str, dict[str, Any]] = {}
         for group in self.groups:
             groups.setdefault(group.kind, {})[group.label] = {

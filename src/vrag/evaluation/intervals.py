@@ -127,7 +127,7 @@ class Interval:
         return self.documents < FEW
 
     def as_dict(self) -> dict[str, float | str | int | bool]:
-        """For JSON."""
+        """Return the JSON."""
         return asdict(self) | {"method": self.method.value, "few": self.few}
 
 

@@ -38,7 +38,7 @@ class Pair:
 
     @property
     def key(self) -> Key:
-        """Of both."""
+        """The key of both records."""
         return self.a.key
 
     @property

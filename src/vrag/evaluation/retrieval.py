@@ -115,11 +115,11 @@ class RetrievalReport:
         }
 
     def estimates_by(self, kind: str) -> dict[str, dict[str, Estimate]]:
-        """`estimates` of each group of a kind (`vrag.evaluation.summary.GROUPS`)."""
+        """Return the `estimates` of each group of a kind (`vrag.evaluation.summary.GROUPS`)."""
         return {label: _estimates(scores) for label, scores in self._grouped().get(kind, {}).items()}
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: means, `questions`, `pages`, `seconds`, `skipped`, `missing`, `groups`, `estimates`.
+        """Return means, `questions`, `pages`, `seconds`, `skipped`, `missing`, `groups`, `estimates`.
 
         `estimates` has by measure `mean`, `n`, `low`, `high` and `few`.
         """

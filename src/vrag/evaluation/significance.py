@@ -58,7 +58,7 @@ class Significance:
         return self.units < MIN_UNITS
 
     def as_dict(self) -> dict[str, float | int | bool]:
-        """For JSON."""
+        """Return the JSON."""
         return {"p": self.p, "units": self.units, "exact": self.exact, "too_few": self.too_few}
 
 

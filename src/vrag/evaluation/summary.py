@@ -70,7 +70,7 @@ class MeasureValues:
     """Percentiles, by `p50` …; empty without seconds."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the JSON."""
         outcomes = {outcome.value: count for outcome, count in self.outcomes.items()}
         return asdict(self) | {"outcomes": outcomes}
 
@@ -96,7 +96,7 @@ class Summary:
     intervals: Resampling
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures of all, `intervals`, and `groups` with the figures of each."""
+        """Return the JSON: the figures of all, `intervals`, and `groups` with the figures of each."""
         return {
             **self.overall.as_dict(),
             "intervals": asdict(self.intervals),

@@ -146,7 +146,7 @@ class IndexProgress:
 
 
 class ProgressMeter:
-    """Counts `files` to do, and reports at most every tenth of a second of a monotonic clock."""
+    """A counter of `files` to do, which reports at most every tenth of a second of a monotonic clock."""
 
     WINDOW = 30.0
     """Seconds over which the rate is taken."""
@@ -305,7 +305,7 @@ KEEP = timedelta(minutes=10)
 
 
 class Writer:
-    """Collects rows and commits them: items first, then the documents that are complete by them.
+    """A writer that collects rows and commits them: items first, then the documents complete by them.
 
     The caller holds the lock of the collection.
     """

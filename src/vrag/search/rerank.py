@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reranker(Protocol):
-    """Scores how well contents answer a query.
+    """A model that scores how well contents answer a query.
 
     A score depends on its own pair alone. May be called from several threads.
     """

@@ -63,7 +63,7 @@ class ItemStore(Protocol):
 
 
 class Searcher(ItemStore, Protocol):
-    """Finds items, and shows them."""
+    """A search that finds items, and shows them."""
 
     @property
     def version(self) -> str:

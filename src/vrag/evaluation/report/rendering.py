@@ -52,7 +52,7 @@ def render_html(
     links = Links()
 
     def scripts() -> Markup:
-        """The cases and the script that lists them; the last part, since it has all links of the page."""
+        """Render the cases and the script that lists them: last, since it has all links of the page."""
         measures = dict.fromkeys(
             name for entry in entries for side in entry.sides for name in side.record.measures
         )

@@ -270,7 +270,7 @@ def _check_embedder(embedder: Embedder, mark: EmbedderRecord, listing: Listing) 
 
 
 def _contents(embedder: Embedder, listing: Listing) -> Iterator[tuple[EmbedContent, ListEntry]]:
-    """Contents to embed again, spread over the listing."""
+    """Yield contents to embed again, spread over the listing."""
     pairs = list(listing.entries.items())
     for path, entry in (*pairs[:: max(1, len(pairs) // SAMPLE_SIZE)], *pairs):
         if entry.kind is EntryKind.TEXT and Modality.TEXT in embedder.modalities:

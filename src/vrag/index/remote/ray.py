@@ -197,7 +197,7 @@ def _convert_sources(
 
 
 class Embedding:
-    """Embeds items: an actor of the cluster, with a model that it opens once and checks by its fingerprint.
+    """An actor of the cluster that embeds items, with a model opened once and checked by its fingerprint.
 
     Ray repeats a batch forever when the process dies of it. So what is begun and ended is noted with the
     `Origin` actor: a batch that comes back is embedded one by one, and an item that comes back a second time
