@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
+from extras import require
 
 from vrag.agent.policies.local_model import as_model_error, family_of, open_checkpoint, within_memory
 from vrag.agent.policy import Message, Role, Text
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.policies.local_model import Checkpoint
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `models` is not installed")
+require("models", "torch", "transformers")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from local_models import FAMILIES, Bare, all_of, ask, picture, user
 
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `models` is not installed")
+require("models", "torch", "transformers")
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
 
 

@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 from local_models import ask, picture
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `models` is not installed")
+require("models", "torch", "transformers")
 
 
 class TestOpening:

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from extras import require
 from local_models import Bare, all_of, ask, picture, user
 
 from vrag.agent.agent import Agent
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.method import Method
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `models` is not installed")
+require("models", "torch", "transformers")
 
 
 class TestManyRuns:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from extras import require
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -109,7 +110,7 @@ def test_more_pixels_never_show_less(native: Size, profile: Profile, tokens: int
 @cache
 def image_processor(profile: str) -> Any:  # noqa: ANN401 - not typed
     """The real one of the family, with the limits that its checkpoints come with."""
-    pytest.importorskip("transformers", reason="the extra `models` is not installed")
+    require("models", "transformers")
     patch, least, most = {"qwen2.5-vl": (14, 3136, 12_845_056), "qwen3-vl": (16, 65_536, 16_777_216)}[profile]
     kind = importlib.import_module("transformers").Qwen2VLImageProcessorPil
     return kind(min_pixels=least, max_pixels=most, patch_size=patch, merge_size=2)

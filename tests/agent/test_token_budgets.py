@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_scripts import QUESTION, answers, enlarges, memorizes, note, of, searches
+from extras import require
 from PIL import Image
 
 from vrag.agent.agent import Agent
@@ -67,7 +68,7 @@ def corpus() -> MemorySearcher:
 
 @cache
 def processor(profile: str) -> Any:  # noqa: ANN401 - not typed
-    pytest.importorskip("transformers", reason="the extra `models` is not installed")
+    require("models", "transformers")
     patch, least, most = PROCESSORS[profile]
     kind = importlib.import_module("transformers").Qwen2VLImageProcessorPil
     return kind(min_pixels=least, max_pixels=most, patch_size=patch, merge_size=2)

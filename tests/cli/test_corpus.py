@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from corpus.test_export import pdf
 from corpus.video_files import Film, film_bytes
+from extras import require
 from typer.testing import CliRunner
 
 from vrag.cli.corpus import app
@@ -50,7 +50,7 @@ def test_nothing_written_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_split_cuts_videos(tmp_path: Path) -> None:
-    pytest.importorskip("av", reason="PyAV is not installed")
+    require("video", "av")
     (tmp_path / "talk.mkv").write_bytes(film_bytes(Film(kind="matroska")))
     line = ["split", str(tmp_path / "talk.mkv"), "-o", str(tmp_path / "out"), "--seconds", "5", "--json"]
     record = json.loads(CliRunner().invoke(app, line).stdout)

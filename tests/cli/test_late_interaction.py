@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from extras import require
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -21,8 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for library in ("sentence_transformers", "peft"):
-        pytest.importorskip(library, reason="the extra `models` is not installed")
+    require("models", "sentence_transformers", "peft")
     folder = tmp_path_factory.mktemp("models")
     sys.path.append(str(Path(__file__).parents[1] / "embed"))
     try:

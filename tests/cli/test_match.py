@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extras import require
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -21,7 +22,7 @@ app = create_app()
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
+    require("models", "sentence_transformers")
     sys.path.append(str(Path(__file__).parents[1] / "embed"))
     try:
         return importlib.import_module("tiny_models").colqwen2(tmp_path_factory.mktemp("model"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
+from extras import require
 from typer.testing import CliRunner
 
 from vrag.cli.eval import app
@@ -119,7 +120,7 @@ def test_what_is_missing_is_told(published: Path, prepared: Path, tmp_path: Path
 
 
 def test_regions_are_where_the_embedder_says_that_pages_match(prepared: Path, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
+    require("models", "sentence_transformers")
     sys.path.append(str(Path(__file__).parents[1] / "embed"))
     try:
         model = importlib.import_module("tiny_models").colqwen2(tmp_path / "model")

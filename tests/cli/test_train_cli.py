@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from extras import require
 from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 app = create_app()
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
+require("train", "torch", "transformers")
 
 RL = (
     *("--steps", "2", "--questions", "1", "--group", "2", "--lr", "1e-3", "--exact", "--save-every", "1"),

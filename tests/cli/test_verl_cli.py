@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import typer
+from extras import require
 from typer.testing import CliRunner
 
 from vrag.cli.train.verl import check_gpus, doctor, run_command, verl
@@ -303,7 +304,7 @@ def test_steps_of_a_dry_run_that_need_a_failed_one_are_skipped() -> None:
 
 
 def test_a_run_without_gpus_is_refused_unless_a_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
+    require("models", "torch")
     with pytest.raises(TrainingError, match="sees no GPU"):
         check_gpus()
     monkeypatch.setenv("RAY_ADDRESS", "auto")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from extras import require
 from PIL import Image
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
@@ -110,7 +111,7 @@ def test_a_folder_within_the_documents_is_not_read_itself(tmp_path: Path) -> Non
 
 
 def test_videos_become_clips(tmp_path: Path) -> None:
-    pytest.importorskip("av", reason="PyAV is not installed")
+    require("video", "av")
     (tmp_path / "talk.MP4").write_bytes(film_bytes(Film(sound="aac")))
     (tmp_path / "a.pdf").write_bytes(pdf(1))
     written, reasons = split(export_clips([tmp_path], tmp_path / "out", OPTIONS))

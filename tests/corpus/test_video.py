@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -25,7 +26,7 @@ from vrag.types import Clip, Item, ItemKind, TextSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-pytest.importorskip("av", reason="PyAV is not installed")
+require("video", "av")
 
 FILMS = {
     "mp4 with frames out of order": ("a.mp4", Film(options=(("bf", "3"),), sound="aac")),

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from extras import require
 from server_harness import serving
 
 from vrag.doctor import Check, CheckStatus, DoctorOptions, examine_all
@@ -227,7 +228,7 @@ def test_torch_is_not_imported_where_nothing_needs_it(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_asked_for_is_opened() -> None:
-    pytest.importorskip("torch")
+    require("models", "torch")
     assert looked_at(device="cpu")["accelerator"].message == "Models run on cpu in float32."
 
 

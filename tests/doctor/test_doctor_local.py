@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extras import require
 
 from vrag.doctor import CheckStatus, DoctorOptions, examine_all
 from vrag.settings import load_settings
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `models` is not installed")
+require("models", "torch", "transformers")
 
 
 def tiny_models() -> Any:  # noqa: ANN401 - not typed

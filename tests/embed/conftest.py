@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from extras import require
 from PIL import Image, ImageDraw
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one folder for each tiny model."""
-    for library in ("torch", "transformers", "sentence_transformers", "peft"):
-        pytest.importorskip(library, reason=f"{library} is not installed: pip install 'vrag-agent[models]'")
+    require("models", "torch", "transformers", "sentence_transformers", "peft")
     import tiny_models as tiny
     from torch import set_num_threads
 

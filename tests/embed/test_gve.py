@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("transformers", reason="the extra `models` is not installed")
-
 import reference
+from extras import require
 from PIL import Image as Images
 
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from PIL.Image import Image
+
+require("models", "transformers")
 
 TEXTS = ["a red square", "revenue grew by 12 % in 2023, and a blue circle on a white page"]
 

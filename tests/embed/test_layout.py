@@ -7,8 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip("transformers", reason="the extra `models` is not installed")
+from extras import require
 
 from vrag.embed.model_kind import EmbedderRole, Route, read_layout
 from vrag.embed.models.sentence import SentenceEmbedder
@@ -16,6 +15,8 @@ from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+require("models", "transformers")
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import importlib
 from typing import Any
 
 import pytest
+from extras import require
 
 from vrag.embed.models.loader import loading
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `models` is not installed")
+require("models", "torch", "transformers")
 
 
 def state() -> list[Any]:

@@ -8,15 +8,12 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
-from PIL import Image
-
-pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
-pytest.importorskip("peft", reason="the extra `models` is not installed")
-
 import published_models as published
+import pytest
 import reference
 import tiny_models as tiny
+from extras import require
+from PIL import Image
 
 from vrag.embed.embedder import EmbedContent
 from vrag.embed.models import loader
@@ -30,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+require("models", "sentence_transformers", "peft")
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation:DeprecationWarning"  # PaliGemmaProcessor hands a tensor to NumPy 2

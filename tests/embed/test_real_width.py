@@ -10,14 +10,11 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
-from PIL import Image
-
-pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
-pytest.importorskip("peft", reason="the extra `models` is not installed")
-
 import published_models as published
+import pytest
 import tiny_models as tiny
+from extras import require
+from PIL import Image
 
 from vrag.embed.embedder import EmbedContent, VectorKind
 from vrag.embed.registry import open_embedder
@@ -25,6 +22,8 @@ from vrag.embed.registry import open_embedder
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+require("models", "sentence_transformers", "peft")
 
 pytestmark = [
     pytest.mark.slow,

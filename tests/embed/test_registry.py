@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from extras import require
 
 from vrag.embed.embedder import EmbedContent
 from vrag.embed.registry import SHORT_NAMES, embedder_names, open_embedder
@@ -86,7 +87,7 @@ class TestNames:
             open_embedder(spec)
 
     def test_short_ones_lead_to_what_the_reference_uses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pytest.importorskip("torch", reason="the extra `models` is not installed")
+        require("models", "torch")
         asked: list[str] = []
 
         def found(name: str) -> Path:

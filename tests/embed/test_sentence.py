@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
-
 import reference
+from extras import require
 
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.models.sentence import SentenceEmbedder
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from PIL.Image import Image
+
+require("models", "sentence_transformers")
 
 TEXTS = ["a red square", "revenue grew by 12 % in 2023, and a blue circle on a white page", "收入 多少"]
 NATIVE = "Query: {}" + "<|endoftext|>" * 10 + "\n"

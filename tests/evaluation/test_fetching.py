@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from extras import require
 from hub_server import REVISION, HubServer
 from typer.testing import CliRunner
 
@@ -52,7 +53,7 @@ def published(*files: str) -> DatasetJson:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and nobody's token; what the client reads from the environment when it is imported."""
-    pytest.importorskip("huggingface_hub", reason="the extra `models` is not installed")
+    require("models", "huggingface_hub")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no token"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
@@ -311,7 +312,7 @@ print(fetch(benchmark))
 
 def test_the_environment_counts(tmp_path: Path) -> None:
     """In a process of its own: the client reads it when it is imported."""
-    pytest.importorskip("huggingface_hub", reason="the extra `models` is not installed")
+    require("models", "huggingface_hub")
     with HubServer(REPO, FILES, token="hf_mine") as hub:
         told = {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_mine", "HF_HOME": str(tmp_path), "NO_PROXY": "*"}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}

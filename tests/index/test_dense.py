@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 from vector_tables import clusters, names, ranked
@@ -84,7 +85,7 @@ def test_a_query_that_is_not_finite_finds_nothing() -> None:
 @pytest.mark.parametrize("alike", [False, True])
 def test_bytes_first_is_exact_to_the_last_bit(tmp_path: Path, share: float, *, alike: bool) -> None:
     """Where candidates prove it, and where they cannot because all vectors are nearly the same."""
-    pytest.importorskip("faiss")
+    require("faiss", "faiss")
     chance = np.random.default_rng(0)
     numbers = 1 + 1e-4 * chance.standard_normal((6000, 64)) if alike else clusters(6000, 64)
     numbers[:, 5] *= 30  # a dimension that outweighs the others has a scale of its own
@@ -103,7 +104,7 @@ def test_bytes_first_is_exact_to_the_last_bit(tmp_path: Path, share: float, *, a
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[RabitqDense, ExactDense, NDArray[Any]]:
-    pytest.importorskip("faiss")
+    require("faiss", "faiss")
     numbers = clusters(8000, 64)
     valid = np.random.default_rng(1).random(len(numbers)) < 0.95
     directory = tmp_path_factory.mktemp("rabitq")
@@ -167,7 +168,7 @@ def test_more_than_there_are_gives_all_there_are(
 
 def test_what_has_no_structure_is_searched_whole(tmp_path: Path) -> None:
     """Where inverted lists cannot help, all of them are looked through, and recall says what that gives."""
-    pytest.importorskip("faiss")
+    require("faiss", "faiss")
     chance = np.random.default_rng(0)
     numbers = chance.standard_normal((3000, 32)).astype(np.float32)
     facts = build_rabitq(vectors(numbers), tmp_path).facts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -276,7 +277,7 @@ def test_options_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def network() -> Any:  # noqa: ANN401 - not typed
     """A tiny Qwen2.5-VL."""
-    pytest.importorskip("transformers", reason="the extra `models` is not installed")
+    require("models", "transformers")
     torch.set_num_threads(1)
     sys.path.append(str(Path(__file__).parents[1] / "embed"))
     try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -114,8 +115,7 @@ class Forced:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for name in ("torch", "transformers"):
-        pytest.importorskip(name, reason="the extra `models` is not installed")
+    require("models", "torch", "transformers")
     importlib.import_module("torch").set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # saving warns of what loading does not use

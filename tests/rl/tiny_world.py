@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from PIL import Image
 
 from vrag.agent.agent import Agent
@@ -50,8 +51,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_result import RunResult
     from vrag.rl.generation import GeneratedReply, GenerationPrompt
 
-for library in ("torch", "transformers"):  # whoever imports this is skipped without them
-    pytest.importorskip(library, reason="the extra `train` is not installed")
+require("train", "torch", "transformers")  # whoever imports this is skipped without them
 
 FAMILIES = ("qwen3-vl", "qwen2.5-vl")
 WORDS = ("red blue green grey", "ferry passengers prices 48,200", "colour of a return ticket ?")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from corpus.video_files import Film, film_bytes, number_of
+from extras import require
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import EmbedContent, Modality
     from vrag.search.searcher import Searcher
 
-pytest.importorskip("av", reason="PyAV is not installed")
+require("video", "av")
 
 LARGE = (1403, 992)
 """Odd sides, so that halves are rounded."""

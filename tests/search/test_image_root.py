@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from corpus.video_files import Film, film_bytes, number_of
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -165,7 +166,7 @@ class TestWhatIsShown:
                 ask(one.item)
 
     def test_videos_have_frames(self, root: Path) -> None:
-        pytest.importorskip("av")
+        require("video", "av")
         (root / "talk_2.mp4").write_bytes(film_bytes(Film(times=range(0, 3000, 100))))
         client = client_of(newer({"type": "video", "file_path": "/videos/talk_2.mp4"}), root)
         (hit,) = client.search([Query("a")], 9)[0]

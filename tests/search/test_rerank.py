@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from PIL import Image
 
 from vrag.embed.embedder import EmbedContent, Modality
@@ -190,7 +191,7 @@ class TestReranked:
 @pytest.fixture(scope="module")
 def tiny() -> Any:  # noqa: ANN401
     """What makes the tiny checkpoints."""
-    pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
+    require("models", "sentence_transformers")
     sys.path.append(str(Path(__file__).parents[1] / "embed"))
     try:
         return importlib.import_module("tiny_models")
