@@ -19,7 +19,7 @@ from vrag.errors import CollectionError, EmbedError, SearchError, ServerError
 from vrag.search.searcher import ForwardedItems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
@@ -169,23 +169,15 @@ class Reranked(ForwardedItems):
         """
         depth = top_k if top_k < 1 else max(top_k, self._depth)
         found = self._searcher.search(queries, depth)
-        items = self._load_items(dict.fromkeys(hit.item for hits in found for hit in hits))
-        return [self._ordered(query, hits, items)[:top_k] for query, hits in zip(queries, found, strict=True)]
-
-    def _load_items(self, ids: Iterable[str]) -> dict[str, Item]:
-        """Load the items of hits, each once for all queries; those deleted since are absent.
-
-        They are loaded one by one, as `ItemStore` offers it; that is quick compared with the model.
-        """
-        items: dict[str, Item] = {}
-        for name in ids:
+        items: dict[str, Item] = {}  # each once for all queries; those deleted since are absent
+        for name in dict.fromkeys(hit.item for hits in found for hit in hits):
             try:
                 items[name] = self._searcher.item(name)
             except ServerError:
                 raise
             except SearchError as error:
                 _log.warning("A hit is not reranked: %s", error)
-        return items
+        return [self._ordered(query, hits, items)[:top_k] for query, hits in zip(queries, found, strict=True)]
 
     def _ordered(self, query: Query, hits: Sequence[Hit], items: Mapping[str, Item]) -> list[Hit]:
         loaded_hits = [hit for hit in hits if hit.item in items]

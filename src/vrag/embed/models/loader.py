@@ -22,7 +22,7 @@ from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from PIL.Image import Image
 
@@ -308,39 +308,28 @@ def qwen2_5_positions(config: Any, inputs: dict[str, Any]) -> Any:  # noqa: ANN4
     Inputs are `attention_mask` (padding on the right) and `mm_token_type_ids` (0 text, 1 image, 2 video),
     both (sequences, tokens); the grids of images and videos in patches; `second_per_grid_ts`.
     """
-    torch = library("torch")
+    torch, vision = library("torch"), config.vision_config
     kinds = inputs["mm_token_type_ids"]
     grids = {1: iter(inputs.get("image_grid_thw", ())), 2: iter(inputs.get("video_grid_thw", ()))}
     seconds = iter(inputs.get("second_per_grid_ts", ()))
     positions = torch.zeros(3, *kinds.shape, dtype=torch.long, device=kinds.device)
-    for row, (sequence, mask) in enumerate(
-        zip(kinds.tolist(), inputs["attention_mask"].tolist(), strict=True)
-    ):
-        length = sum(mask)
-        parts = _parts(config, sequence[:length], grids, seconds)
-        positions[:, row, :length] = torch.cat(list(parts), dim=1)
+    lengths = map(sum, inputs["attention_mask"].tolist())
+    for sequence, (length, kinds_of_tokens) in enumerate(zip(lengths, kinds.tolist(), strict=True)):
+        parts: list[Any] = []
+        start = 0
+        for kind, tokens in itertools.groupby(kinds_of_tokens[:length]):
+            if kind == 0:
+                part = torch.arange(len(list(tokens))).expand(3, -1)
+            else:
+                time, height, width = next(grids[kind]).tolist()
+                rows, columns = height // vision.spatial_merge_size, width // vision.spatial_merge_size
+                step = float(next(seconds)) * vision.tokens_per_second if kind == 2 else 0.0
+                axes = (torch.arange(time) * step).long(), torch.arange(rows), torch.arange(columns)
+                part = torch.stack(torch.meshgrid(*axes, indexing="ij")).reshape(3, -1)
+            parts.append(part + start)
+            start += int(part.max()) + 1
+        positions[:, sequence, :length] = torch.cat(parts, dim=1)
     return positions
-
-
-def _parts(
-    config: Any,  # noqa: ANN401
-    kinds: list[int],
-    grids: dict[int, Iterator[Any]],
-    seconds: Iterator[Any],
-) -> Iterator[Any]:
-    """Yield the positions of each run of tokens of one kind, (3, tokens), in the order of the sequence."""
-    torch, vision, start = library("torch"), config.vision_config, 0
-    for kind, tokens in itertools.groupby(kinds):
-        if kind == 0:
-            part = torch.arange(len(list(tokens))).expand(3, -1)
-        else:
-            time, height, width = next(grids[kind]).tolist()
-            rows, columns = height // vision.spatial_merge_size, width // vision.spatial_merge_size
-            step = float(next(seconds)) * vision.tokens_per_second if kind == 2 else 0.0
-            axes = (torch.arange(time) * step).long(), torch.arange(rows), torch.arange(columns)
-            part = torch.stack(torch.meshgrid(*axes, indexing="ij")).reshape(3, -1)
-        yield part + start
-        start += int(part.max()) + 1
 
 
 def restore_attention(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
