@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import yaml
 
+from vrag.agent.methods import METHODS
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
-from vrag.rl.trainers.verl import CREDIT
+from vrag.rl.trainers.verl import CREDIT, LOOPS, agent_loops
 from vrag.rl.trainers.verl.agent_loops import (
     Output,
     PlayedRollout,
@@ -57,6 +58,17 @@ KNOWN = set(
     rollout.val_kwargs.n rollout.val_kwargs.temperature""".split()
 )
 """Keys of verl's section `actor_rollout_ref` that our configurations set."""
+
+
+def test_every_trainable_method_has_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: dict[str, object] = {}
+
+    def register(name: str) -> Any:
+        return lambda loop: registered.setdefault(name, loop)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+
+    monkeypatch.setattr(agent_loops, "library", lambda _: SimpleNamespace(register=register))
+    agent_loops.register()
+    assert set(LOOPS) == set(registered) == {name for name, method in METHODS.items() if method.trainable}
 
 
 def merged(name: str, agent: str, attention: str = "sdpa") -> dict[str, Any]:

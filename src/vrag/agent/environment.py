@@ -93,24 +93,28 @@ class Environment:
         return str(error)
 
     def use_tool(self, action: UseTool, shown: Sequence[str]) -> tuple[ToolResult, tuple[str, ...]]:
-        """Run a custom tool.
+        """Run a custom tool; `shown` are ids of the items shown in this run, in order.
 
-        Args:
-            action: Name and text.
-            shown: Ids of the items shown in this run, in order.
-
-        Returns:
-            The result with each item once, and why items that it named are not part of it.
-
-        Raises:
-            ActionRejected: If it cannot be carried out.
-            SearchError, CollectionError: If the search fails.
+        Returns the result with each item once, and why items that it named are not part of it. Raises
+        `ActionRejected` if the tool rejects the text, or fails (the model is given no details of a fault),
+        and `SearchError` or `CollectionError` if the search fails.
         """
         tool = self.tools.get(action.name)
         if tool is None:
             raise ActionRejected(f"there is no action {action.name}")
         documents = self.options.documents
-        result = _run_tool(tool, action, ToolContext(self.searcher, tuple(dict.fromkeys(shown)), documents))
+        context = ToolContext(self.searcher, tuple(dict.fromkeys(shown)), documents)
+        try:
+            result = tool.run(action.text, context)
+            if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may break its type
+                raise TypeError(f"it returned no ToolResult: {result!r:.200}")  # noqa: TRY301
+        except (SearchError, CollectionError) as error:
+            raise ActionRejected(f"{action.name} failed: {error.message}") from error
+        except Exception as error:  # a custom tool may raise anything; the run continues
+            if type(error) in {ValueError, ActionRejected} and str(error).strip():
+                raise ActionRejected(encodable(str(error))) from error
+            log.exception("The custom tool %s failed.", action.name)
+            raise ActionRejected(f"{action.name} failed") from error
         items: list[str] = []
         damaged: list[str] = []
         for id in dict.fromkeys(map(encodable, result.items)):
@@ -203,25 +207,6 @@ class Environment:
                 and self.frame(picture.item, image, moment, view.shown, view.margin).sha256 == picture.sha256
             )
         return same
-
-
-def _run_tool(tool: ToolPlugin, action: UseTool, context: ToolContext) -> ToolResult:
-    """Run a tool.
-
-    Raises `ActionRejected` if the tool rejects the text, or fails; the model is given no details of a fault.
-    """
-    try:
-        result = tool.run(action.text, context)
-        if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may break its type
-            raise TypeError(f"it returned no ToolResult: {result!r:.200}")  # noqa: TRY301
-    except (SearchError, CollectionError) as error:
-        raise ActionRejected(f"{action.name} failed: {error.message}") from error
-    except Exception as error:  # a custom tool may raise anything; the run continues
-        if type(error) in {ValueError, ActionRejected} and str(error).strip():
-            raise ActionRejected(encodable(str(error))) from error
-        log.exception("The custom tool %s failed.", action.name)
-        raise ActionRejected(f"{action.name} failed") from error
-    return result
 
 
 def picture_of(

@@ -109,9 +109,11 @@ class VRAG:
             match event:
                 case ModelCalled():
                     reply = event.reply[: event.executed]
-                    tag = _action(reply)
-                case ThoughtGiven():
-                    yield _thought(reply, event.text)
+                    actions = list(_ACTION.finditer(_THINK.sub("", reply)))
+                    tag = actions[-1][0] if actions else ""
+                case ThoughtGiven(text=text):  # as written, unless its tags are incomplete
+                    found = _THINK.search(reply)
+                    yield ("think", found[1], found[0]) if found else ("think", text, text)
                 case SearchRequested():
                     yield "search", event.query, tag
                 case CropRequested():
@@ -120,8 +122,10 @@ class VRAG:
                     yield "crop_image", pictures.of(event), pictures.boxed(event)
                 case ImageShown():
                     yield "search_image", pictures.of(event), tag
-                case AnswerGiven():
-                    return _answer_step(event, tag)
+                case AnswerGiven():  # of an abstention the model's own words
+                    abstained = event.stop_reason is StopReason.ABSTAINED
+                    text = _text_of(tag) if abstained else event.text
+                    return ("answer", "", "") if text is None else ("answer", text, tag)
                 case RunFailed():
                     raise failure_of(event)
                 case _:
@@ -176,29 +180,9 @@ def failure_of(event: RunFailed) -> VragError:
     return (SearchError if event.stop_reason is StopReason.SEARCH_ERROR else ModelError)(event.message)
 
 
-def _thought(reply: str, text: str) -> Step:
-    """Return the thought as written in the reply; as the grammar read it where its tags are incomplete."""
-    found = _THINK.search(reply)
-    return ("think", found[1], found[0]) if found else ("think", text, text)
-
-
-def _action(reply: str) -> str:
-    """Return the last complete action in the executed part of a reply, with its tags; "" without one."""
-    found = list(_ACTION.finditer(_THINK.sub("", reply)))
-    return found[-1][0] if found else ""
-
-
 def _text_of(tag: str) -> str:
     found = _ACTION.fullmatch(tag)
     return found[2].strip() if found else ""
-
-
-def _answer_step(event: AnswerGiven, tag: str) -> Step:
-    """Return the answer; of an abstention the model's own words; "" where there is none."""
-    if event.text is not None:
-        return "answer", event.text, tag
-    abstained = event.stop_reason is StopReason.ABSTAINED
-    return ("answer", _text_of(tag), tag) if abstained else ("answer", "", "")
 
 
 class _Pictures:

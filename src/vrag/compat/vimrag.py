@@ -35,7 +35,6 @@ from vrag.agent.events import (
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policy import Policy
 from vrag.chat import ChatDelta, ChatMessage, ChatModel, ChatOptions, ChatReply, ChatRetry
 from vrag.compat.agents import open_reference_agent, read_settings, with_steps
 from vrag.errors import SettingsError
@@ -111,9 +110,15 @@ class VimRAG:
             thinking="on" if enable_thinking else "off",
             hits=search_top_k if top_k is None else top_k,
         )
-        self._report = _with_template_switch(report)
+        if (
+            report.origins["thinking_switch"] == "default"
+        ):  # as in the reference; DashScope has one of its own
+            switch = "both" if is_dashscope(report.settings.base_url) else "template"
+            settings = report.settings.model_copy(update={"thinking_switch": switch})
+            report = replace(report, settings=settings)
+        self._report = report
         opened = open_reference_agent(self, self._report.settings, _RecordingClient)
-        pixels = _Pixels(max_pixels_image, max_pixels_video, memory_buffer_pixels)
+        pixels = (max_pixels_image, max_pixels_video, memory_buffer_pixels)
         self._agent = _with_pixels(opened, pixels, self._report)
 
     @property
@@ -150,58 +155,39 @@ class VimRAG:
         shared = self._agent.environment
         assert isinstance(shared.searcher, _RecordingClient)
         received: dict[str, SearchResult] = {}
+        policy = self._agent.policy
+        if isinstance(policy, ChatPolicy):  # chunks of a local model are not streamed
+            settings = self._report.settings
+            options = chat_options(settings, shared.profile, shared.tools)
+            policy = ChatPolicy(_StreamTap(open_chat(settings), parts.put), options, policy.name)
         agent = replace(
             with_steps(self._agent, self.max_mem_steps),
-            policy=self._policy(parts.put),
+            policy=policy,
             environment=replace(shared, searcher=shared.searcher.for_run(received)),
         )
         translator = _EventTranslator(sample, received)
         for part in _running(agent, question, translator.keep, parts):
             yield from translator.of(part)
 
-    def _policy(self, on_chunk: Callable[[_Part], None]) -> Policy:
-        """Return the policy of one run, with its chunks streamed; those of a local model are not."""
-        if not isinstance(self._agent.policy, ChatPolicy):
-            return self._agent.policy
-        settings, environment = self._report.settings, self._agent.environment
-        options = chat_options(settings, environment.profile, environment.tools)
-        return ChatPolicy(_StreamTap(open_chat(settings), on_chunk), options, self._agent.policy.name)
 
+def _with_pixels(agent: Agent, pixels: tuple[int, int, int], report: SettingsReport) -> Agent:
+    """Return the agent with the reference's pixels of a picture, of a frame, and of all that is remembered.
 
-@dataclass(frozen=True, slots=True)
-class _Pixels:
-    """The limits of the reference, in pixels."""
-
-    image: int
-    frame: int
-    memory: int
-
-
-def _with_template_switch(report: SettingsReport) -> SettingsReport:
-    """Switch thinking as the reference does, unless the user has chosen how.
-
-    DashScope documents a switch of its own, so that it gets both.
+    The reference has no limit for all results of a search.
     """
-    if report.origins["thinking_switch"] != "default":
-        return report
-    switch = "both" if is_dashscope(report.settings.base_url) else "template"
-    return replace(report, settings=report.settings.model_copy(update={"thinking_switch": switch}))
-
-
-def _with_pixels(agent: Agent, pixels: _Pixels, report: SettingsReport) -> Agent:
-    """Return the agent with the limits of the reference, which has none for all results of a search."""
+    image, frame, memory_pixels = pixels
     area = agent.environment.profile.factor**2
-    largest = max(pixels.image, _FRAMES * pixels.frame)
-    fresh = max(report.settings.fresh_tokens, agent.environment.options.hits * largest // area)
+    fresh = report.settings.fresh_tokens
+    if report.origins["fresh_tokens"] == "default":
+        largest = max(image, _FRAMES * frame)
+        fresh = max(fresh, agent.environment.options.hits * largest // area)
     method: Any = agent.method
     values = {
-        "image_pixels": pixels.image,
-        "frame_pixels": pixels.frame,
-        "tokens": pixels.memory // area,
+        "image_pixels": image,
+        "frame_pixels": frame,
+        "tokens": memory_pixels // area,
         "frames": _FRAMES,
-        "fresh_tokens": fresh
-        if report.origins["fresh_tokens"] == "default"
-        else report.settings.fresh_tokens,
+        "fresh_tokens": fresh,
     }
     try:
         memory = MemoryOptions.model_validate({**method.memory.model_dump(), **values})

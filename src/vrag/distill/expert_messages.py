@@ -10,16 +10,17 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, Turn, parse, render
 from vrag.agent.environment import fault_of
+from vrag.agent.policies.chat import join_texts
 from vrag.agent.policy import EnclosedImage, Message, Picture, Role, Text
 from vrag.agent.prompts import encodable, material
 from vrag.agent.prompts import prompt as agent_prompt
-from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
+from vrag.chat.messages import ChatImage, ChatMessage, ChatText
 from vrag.geometry import Box, Space, View, draw_view, encode_jpeg
 from vrag.model_profiles import Profile
 
@@ -177,7 +178,7 @@ def _read_sides(value: object) -> tuple[float, float, float, float]:
 
 
 def _clean(text: str) -> str:
-    """An expert's words in one line, in which nothing is a tag."""
+    """Return an expert's words in one line, with tags escaped."""
     return material(encodable(" ".join(text.split())))
 
 
@@ -244,9 +245,9 @@ class ExpertView:
             # Without the request to answer in the grammar of tags.
             kept = (part for part in parts if not (isinstance(part, Text) and part.text == grammar))
             texts = (ChatText(part.text) if isinstance(part, Text) else self._image(part) for part in kept)
-            messages.append(ChatMessage("user", _join(texts)))
+            messages.append(ChatMessage("user", join_texts(texts)))
         end = messages[-1]
-        messages[-1] = ChatMessage(end.role, _join([*end.parts, ChatText(request)]))
+        messages[-1] = ChatMessage(end.role, join_texts([*end.parts, ChatText(request)]))
         return messages
 
     def _image(self, part: Picture | EnclosedImage) -> ChatImage:
@@ -267,14 +268,3 @@ class ExpertView:
             sides = box_sides(box, seen_by(picture.view, self.expert), self.expert)
             turn = replace(turn, action=Crop(sides, turn.action.image))
         return dump_turn(turn)
-
-
-def _join(parts: Iterable[ChatPart]) -> tuple[ChatPart, ...]:
-    """Join texts in a row, since servers put nothing between them."""
-    joined: list[ChatPart] = []
-    for part in parts:
-        if isinstance(part, ChatText) and joined and isinstance(before := joined[-1], ChatText):
-            joined[-1] = ChatText(f"{before.text}\n{part.text}")
-        else:
-            joined.append(part)
-    return tuple(joined)

@@ -219,20 +219,13 @@ def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
     )
 
 
-def _with_provider(section: _Section) -> _Section:
-    """Add the address, key and thinking switch of the provider that a model names; own values stay."""
-    provider, model = split_model(section.model)
-    if provider is None:
-        return section
-    values: dict[str, Any] = {"base_url": provider.base_url, "thinking_switch": provider.thinking_switch}
-    if provider.key_variable:
-        values["key_variable"] = provider.key_variable
-    values |= section.model_dump(exclude_unset=True) | {"model": model}
-    return section.model_validate(values)
-
-
 def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Expert:
-    section = _with_provider(section)
+    provider, model = split_model(section.model)
+    if provider is not None:  # its address, key and thinking switch, unless the section has its own
+        values: dict[str, Any] = {"base_url": provider.base_url, "thinking_switch": provider.thinking_switch}
+        if provider.key_variable:
+            values["key_variable"] = provider.key_variable
+        section = section.model_validate(values | section.model_dump(exclude_unset=True) | {"model": model})
     key, variable = _key(role, section, environment)
     chat = OpenAIChat(
         section.base_url,
@@ -256,7 +249,7 @@ def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Exp
 
 
 def _key(role: str, section: _Section, environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """The key, and its variable; none where the server asks for none."""
+    """Find the key and its variable; return no key where the server asks for none."""
     defaults = _DASHSCOPE_KEYS if is_dashscope(section.base_url) else ()
     names = (section.key_variable,) if section.key_variable else defaults
     for name in names:

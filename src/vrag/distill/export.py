@@ -125,7 +125,7 @@ def _dump(value: object, *, indent: int) -> bytes:
 
 
 def _read_info(path: Path) -> dict[str, Any]:
-    """The data sets that the folder has."""
+    """Read the data sets that the folder has."""
     if not path.exists():
         return {}
     try:
@@ -234,7 +234,7 @@ class _RunConversion:
         return encode_jpeg(drawn)
 
     def _size(self, image: ImageShown) -> Size:
-        """The size at which the target is shown the part of the page in an image."""
+        """Return the size at which the target is shown the part of the page in an image."""
         if self.source == self.target:
             return Size(image.width, image.height)
         region = view_of(image).region

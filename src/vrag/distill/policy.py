@@ -152,7 +152,7 @@ class ExpertPolicy:
         return await consult(expert, messages, read, usage, report)
 
     def _count_tokens(self) -> tuple[int, int]:
-        """Tokens of all prompts and all replies so far."""
+        """Count the tokens of all prompts and of all replies so far."""
         used = self.usage.values()
         return sum(usage.prompt_tokens for usage in used), sum(usage.completion_tokens for usage in used)
 

@@ -196,8 +196,14 @@ class SampleWriter:
         """Write the record of a case; raise `SampleError` if it has one, or the disk refuses."""
         if sample.uid in self.records:
             raise SampleError(f"The case {sample.uid!r} has a record already.")
-        if sample.run is not None:
-            self._sync_run(sample.run)
+        if sample.run is not None:  # the record must not outlive the run
+            directory = self.store.runs.directory / sample.run
+            try:
+                for file in (*directory.glob("files/*.*"), directory / "events.jsonl"):
+                    sync(file)
+                sync(directory / "files")
+            except OSError as error:
+                raise SampleError(f"The run {sample.run} cannot be kept: {error}.") from error
         self.store.samples.append(self.sample_journal, sample)
         self.records[sample.uid] = sample
 
@@ -226,16 +232,6 @@ class SampleWriter:
             return self.store.runs.read(run)
         except (RunError, OSError):
             return None
-
-    def _sync_run(self, run: str) -> None:
-        """Put a run on the disk: its record must not outlive it."""
-        directory = self.store.runs.directory / run
-        try:
-            for file in (*directory.glob("files/*.*"), directory / "events.jsonl"):
-                sync(file)
-            sync(directory / "files")
-        except OSError as error:
-            raise SampleError(f"The run {run} cannot be kept: {error}.") from error
 
 
 def is_complete(run: StoredRun) -> bool:

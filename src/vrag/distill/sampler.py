@@ -7,7 +7,6 @@ record; everything before that may be interrupted at any moment and is resumed.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -26,8 +25,8 @@ from vrag.agent.prompts import material
 from vrag.agent.runs.run_store import StoredRun
 from vrag.cases.annotations import is_gold
 from vrag.chat.messages import ChatMessage, ChatText
-from vrag.distill.expert_messages import AnswerScore, read_score
-from vrag.distill.experts import Expert, Experts, consult, prompt
+from vrag.distill.expert_messages import read_score
+from vrag.distill.experts import Experts, consult, prompt
 from vrag.distill.policy import ExpertPolicy
 from vrag.distill.sample_store import (
     ExpertUsage,
@@ -62,7 +61,7 @@ class OracleSearcher(ForwardedItems):
     def version(self) -> str:
         """The version of the collection and of the order: equal versions find the same hits."""
         gold = json.dumps([self._case.file_name, self._case.reference_page]).encode()
-        return f"{self._searcher.version}+gold-{hashlib.sha256(gold).hexdigest()[:12]}"
+        return f"{self._searcher.version}+gold-{sha256(gold).hexdigest()[:12]}"
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Search; gold pages come first, others in the order found. See `Searcher.search`."""
@@ -210,24 +209,19 @@ class _Trial:
         if not self.case.reference_answer.strip():
             return self._record(None, why="It has no reference answer to be scored by.")
         run = self.writer.finished_run(self.case.uid)
-        interrupted = 0 if run else self._count_interrupted()
+        interrupted = 0
+        for id in () if run else self.writer.started.get(self.case.uid, ()):  # of processes that were killed
+            earlier = self.writer.read(id)
+            if earlier is not None and earlier.has_end:
+                self.attempts.append(SampleAttempt(run=id, reason=_describe_failure(earlier)))
+            else:
+                self.attempts.append(SampleAttempt(run=id, reason="The process was stopped."))
+                interrupted = min(interrupted + 1, MAX_INTERRUPTIONS)
         while run is None and len(self.attempts) < self.sampling.attempts + interrupted:
             run = await self._run()
         if run is None:
             return self._record(None, why=self.attempts[-1].reason)
         return await self._score_run(run)
-
-    def _count_interrupted(self) -> int:
-        """Take in the attempts of processes that were killed; return how many of them that interrupted."""
-        interrupted = 0
-        for id in self.writer.started.get(self.case.uid, ()):
-            run = self.writer.read(id)
-            if run is not None and run.has_end:
-                self.attempts.append(SampleAttempt(run=id, reason=_describe_failure(run)))
-            else:
-                self.attempts.append(SampleAttempt(run=id, reason="The process was stopped."))
-                interrupted += 1
-        return min(interrupted, MAX_INTERRUPTIONS)
 
     async def _run(self) -> StoredRun | None:
         """Make one attempt; None where it failed."""
@@ -259,12 +253,16 @@ class _Trial:
         return None
 
     async def _score_run(self, run: StoredRun) -> Sample:
-        answer, reason = run.result.answer or ABSTENTION, ""
+        case, answer, reason = self.case, run.result.answer or ABSTENTION, ""
+        facts = {"question": case.query, "reference": case.reference_answer, "answer": answer}
+        text = material(json.dumps(facts, ensure_ascii=False, indent=1))  # data of the prompt
+        system = ChatMessage("system", (ChatText(prompt("judge.md")),))
+        messages = [system, ChatMessage("user", (ChatText(text),))]
         judge = self.sampling.experts.judge
         usage = self.usage.setdefault(judge.role, ExpertUsage(model=judge.model.name))
         for _ in range(self.sampling.attempts):
             try:
-                score = await score_answer(judge, self.case, answer, usage)
+                score = await consult(judge, messages, read_score, usage)
             except ModelError as error:
                 reason = str(error)
                 self.attempts.append(SampleAttempt(run=run.id, reason=reason))
@@ -289,20 +287,6 @@ class _Trial:
                 if expert.role in self.usage
             },
         )
-
-
-async def score_answer(judge: Expert, case: Case, answer: str, usage: ExpertUsage) -> AnswerScore:
-    """Ask the judge for a score from 1 to 5; raise `ModelError` if none can be had.
-
-    Question, reference and answer are data of the prompt.
-    """
-    facts = {"question": case.query, "reference": case.reference_answer, "answer": answer}
-    text = material(json.dumps(facts, ensure_ascii=False, indent=1))
-    messages = [
-        ChatMessage("system", (ChatText(prompt("judge.md")),)),
-        ChatMessage("user", (ChatText(text),)),
-    ]
-    return await consult(judge, messages, read_score, usage)
 
 
 def _describe_failure(run: StoredRun) -> str:

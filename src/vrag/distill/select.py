@@ -254,7 +254,7 @@ def _find_fault(run: StoredRun, steps: RunTrace, options: SelectionOptions) -> t
 
 
 def _share_room(found: Mapping[str, int], most: int | None) -> dict[str, int]:
-    """Samples to keep of each kind: equal numbers, as far as there are that many."""
+    """Return how many samples of each kind to keep: equal numbers, as far as there are that many."""
     if most is None:
         level = median_high(found.values()) if found else 0
         return {kind: min(count, level) for kind, count in found.items()}

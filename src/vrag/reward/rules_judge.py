@@ -107,7 +107,7 @@ def _value(number: re.Match[str]) -> float:
 
 
 def _parse_list(text: str) -> list[str] | None:
-    """The elements of a text that is a list in JSON or Python; None when it is none, or too long for one."""
+    """Return the elements of a list in JSON or Python; None for another text, and one that is too long."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")) or len(text) > MAX_LIST_CHARACTERS:
         return None

@@ -257,9 +257,13 @@ def batch_credit(
     rules = options or GgpoOptions()
     outcome = np.asarray(outcomes, dtype=np.float64)
     rows = list(zip(outcome, credits, correct, strict=True))
+    # Where other parts of a reward outweigh the bit, a wrong run is above its group or a right one below it.
+    # There is neither reward for a dead end nor blame for a search that found the evidence, which a mask
+    # would remove. It cannot happen if the reward is the bit alone.
+    agree = [not (advantage < 0 if right else advantage > 0) for advantage, _, right in rows]
     mus = [
-        np.logical_and(masks(credit, correct=right, options=rules), not _is_reversed(advantage, right))
-        for advantage, credit, right in rows
+        np.logical_and(masks(credit, correct=right, options=rules), agrees)
+        for (_, credit, right), agrees in zip(rows, agree, strict=True)
     ]
     if rules.permute:
         mus = _permute(mus, outcome, credits, correct, random)
@@ -272,16 +276,6 @@ def batch_credit(
         )
         for (advantage, credit, _), mu in zip(rows, mus, strict=True)
     ]
-
-
-def _is_reversed(outcome: float, correct: bool | None) -> bool:
-    """Return whether other parts of a reward outweigh the bit.
-
-    A wrong run is above its group then, or a right one below, and there is neither reward for a dead end nor
-    blame for a search that found the evidence, which a mask would remove. It cannot happen if the reward is
-    the bit alone.
-    """
-    return correct is not None and (outcome < 0 if correct else outcome > 0)
 
 
 def _permute(

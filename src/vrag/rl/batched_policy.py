@@ -60,7 +60,7 @@ class BatchedGenerator:
     """The reason the last failed batch could not be sampled: no fault of the runs, which all fail by it."""
     preparing: int = 0
     """Prompts that are being made: the thread samples after them, so that they can be in the next batch."""
-    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "vrag-scribe"))
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "vrag-sampling"))
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def expect(self, runs: int) -> None:
@@ -91,9 +91,8 @@ class BatchedGenerator:
         try:
             return await asyncio.get_running_loop().run_in_executor(self.thread, prepare)
         except BaseException:
-            asyncio.get_running_loop().call_soon(
-                self._start_batch
-            )  # others may have waited for this one alone
+            # Others may have waited for this one alone.
+            asyncio.get_running_loop().call_soon(self._start_batch)
             raise
         finally:
             self.preparing -= 1

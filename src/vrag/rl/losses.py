@@ -149,7 +149,10 @@ def policy_loss(  # noqa: PLR0913 - an array each
     from_ = old if sampled is None else _select(sampled, active)
     each = advantages if advantages.ndim == 2 else advantages[:, None].expand_as(new)
     ratio = _ratio(new, old.detach(), active, settings.kind)
-    term, clipped = _clipped(ratio, _select(each, active), settings.clips)
+    low, high = settings.clips
+    plain = ratio * _select(each, active)
+    bound = ratio.clamp(1 - low, 1 + high) * _select(each, active)
+    term, clipped = -library("torch").minimum(plain, bound), bound < plain
     scale = weights.to(new.dtype)[:, None] * active
     parts = {"policy": term}
     total = (term * scale).sum()
@@ -179,13 +182,6 @@ def _ratio(new: Tensor, old: Tensor, active: Tensor, kind: RatioKind) -> Tensor:
         lengths = active.sum(dim=1, keepdim=True).clamp(min=1)
         logs = (logs.sum(dim=1, keepdim=True) / lengths).expand_as(logs)
     return logs.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
-
-
-def _clipped(ratio: Tensor, advantages: Tensor, clips: tuple[float, float]) -> tuple[Tensor, Tensor]:
-    """The policy term of each token, and whether the clip took its gradient away."""
-    low, high = clips
-    plain, bound = ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages
-    return -library("torch").minimum(plain, bound), bound < plain
 
 
 def _low_variance(difference: Tensor) -> Tensor:

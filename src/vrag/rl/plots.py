@@ -227,13 +227,13 @@ def running_mean(points: Points, window: float) -> list[tuple[float, float]]:
 
 
 def window_of(trainings: Iterable[PlottedTraining]) -> int:
-    """Steps over which lines are smoothed: at most a twelfth of the longest training; 1 when it is short."""
+    """Return the steps of a running mean: at most a twelfth of the longest training, 1 for a short one."""
     steps = max((record.step for training in trainings for record in training.records), default=0)
     return next((size for size in (500, 250, 100, 50, 25, 10, 5) if size <= steps / 12), 1)
 
 
 def _measures(trainings: Sequence[PlottedTraining]) -> dict[str, list[Measure]]:
-    """The groups of measures, with those of others in their places."""
+    """Return the groups of measures, with other measures in their places."""
     groups = {heading: list(measures) for heading, measures in GROUPS.items()}
     first, held_out, *_, last = groups
     found = names(record for training in trainings for record in training.records)
@@ -401,7 +401,7 @@ def _draw_curve(axes: Any, curve: Curve, *, raw: bool) -> None:  # noqa: ANN401
 
 
 def _limits(panel: Panel) -> tuple[float, float]:
-    """The ends of the axis of values: a few far outliers of the raw values do not press all others flat."""
+    """Return the ends of the axis of values; a few far outliers of the raw values do not flatten the rest."""
     if panel.span is not None:
         return panel.span
     smooth = [y for curve in panel.curves for _, *ys in (*curve.points, *curve.band) for y in ys]

@@ -93,7 +93,7 @@ def credit_of(events: Sequence[Event], case: Case) -> TrajectoryCredit:
 
 
 def _ends(events: Sequence[Event]) -> list[int]:
-    """The steps after which the context was rebuilt, in order."""
+    """List the steps after which the context was rebuilt, in order."""
     return [event.step for event in events if isinstance(event, MemoryUpdated)]
 
 
@@ -284,7 +284,7 @@ def _count_kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
 
 
 def _list_images(sha256: str, files: Mapping[str, bytes]) -> list[str]:
-    """The images of a message, in order; raises `_UnusableCallError` if the run lacks the message."""
+    """List the images of a message, in order; raise `_UnusableCallError` if the run lacks the message."""
     data = files.get(f"{sha256}.json")
     if data is None:
         raise _UnusableCallError(f"The message {sha256:.12} is missing from the run.")

@@ -154,7 +154,7 @@ def describe_differences(names: Iterable[str], before: Mapping[str, Any], now: M
 
 
 def _differences(name: str, before: object, now: object) -> Iterator[tuple[str, str]]:
-    """Names with both values; without values where they would tell nobody anything."""
+    """Yield names with both values, or with "" for values that are not readable."""
     readable = _is_readable(before) and _is_readable(now)
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         first, second = cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", now)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import threading
 import time
 import traceback
@@ -22,6 +21,7 @@ from cachetools import LRUCache
 from vrag.agent.agent import Agent
 from vrag.agent.events import AnswerGiven, Event, RunFailed, StopReason
 from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_store import new_run_id
 from vrag.errors import VragError
 from vrag.types import Case
 
@@ -189,7 +189,7 @@ class _RolloutTask:
         try:
             async with timeout:
                 stream = agent(self.attempt).astream(
-                    self.attempt.case.query, run_id=_new_run_id(), save=save, cancel=self.cancel
+                    self.attempt.case.query, run_id=new_run_id(4), save=save, cancel=self.cancel
                 )
                 async with aclosing(stream) as events:
                     async for event in events:
@@ -233,13 +233,6 @@ class _SharedFiles:
             if len(data) <= self._files.maxsize:
                 self._files[name] = data
             return data
-
-
-def _new_run_id() -> str:
-    """Make an id as a `RunStore` does, so that runs list by the time they began."""
-    now = time.time()
-    begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    return f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(4)}"
 
 
 def _describe_failure(error: BaseException) -> str:

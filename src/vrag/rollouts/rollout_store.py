@@ -149,20 +149,16 @@ class RolloutStore:
         entry = RolloutEntry.of(rollout)
         with report_disk_errors(self.folder, RunError):
             if entry.run is not None:
-                self._write_run(entry.run, rollout)
+                unfinished = self.folder / RUNS / f".{entry.run}"  # so that nobody reads half of a run
+                (unfinished / "files").mkdir(parents=True)
+                for name, data in rollout.files.items():
+                    self._write_file(unfinished / "files" / name, data)
+                lines = [event.model_dump_json().encode() + b"\n" for event in rollout.events]
+                write_file(unfinished / "events.jsonl", b"".join(lines))
+                unfinished.replace(self.folder / RUNS / entry.run)
             self.journal.append(entry.model_dump_json().encode())
         self.entries[entry.key] = entry
         return entry
-
-    def _write_run(self, run: str, rollout: Rollout) -> None:
-        """Write the run under a temporary name first, so that nobody reads half of one."""
-        unfinished = self.folder / RUNS / f".{run}"
-        (unfinished / "files").mkdir(parents=True)
-        for name, data in rollout.files.items():
-            self._write_file(unfinished / "files" / name, data)
-        lines = [event.model_dump_json().encode() + b"\n" for event in rollout.events]
-        write_file(unfinished / "events.jsonl", b"".join(lines))
-        unfinished.replace(self.folder / RUNS / run)
 
     def _write_file(self, target: Path, data: bytes) -> None:
         """Write a file of a run; a picture is a link to the one in `pictures/`."""
@@ -253,7 +249,7 @@ def _store(folder: Path) -> ResumableStore[RolloutEntry]:
 
 
 def _done(folder: Path, entries: Iterable[RolloutEntry]) -> dict[tuple[str, int], RolloutEntry]:
-    """The last entry of each attempt, by uid and sample; not of those whose run was deleted."""
+    """Return the last entry of each attempt, by uid and sample, without those whose run was deleted."""
     last = {entry.key: entry for entry in entries}
     try:
         runs = {path.name for path in (folder / RUNS).iterdir()}

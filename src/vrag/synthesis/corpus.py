@@ -100,7 +100,7 @@ def synthesize(options: SynthesisOptions) -> Corpus:
 
 
 def _plan(options: SynthesisOptions) -> list[_PlannedDocument]:
-    """The documents; the last of each template are held out."""
+    """Plan the documents; the last of each template are held out."""
     turns = [options.templates[number % len(options.templates)] for number in range(options.documents)]
     plan: list[_PlannedDocument] = []
     for template, count in Counter(turns).items():
@@ -174,7 +174,7 @@ def _write_manifest(folder: Path, documents: AbstractSet[str]) -> None:
 
 
 def _former_documents(folder: Path) -> set[str]:
-    """The documents of an earlier corpus in the folder; none where it is new.
+    """List the documents of an earlier corpus in the folder; none where it is new.
 
     Raises `CaseError` if the folder was not made here, its manifest is damaged, or it has foreign documents.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import Generic, NamedTuple, TypeVar
@@ -132,7 +132,11 @@ def deal_names(
         )
     side = min(most, max(ceil(sqrt(train + held_out)), (train + 1) // 2))
     firsts, seconds = (random.sample(part, side) for part in (words.first, words.second))
-    names = [Name(firsts[i], seconds[j]) for i, j in _diagonals(side)]
+    names: list[Name] = []
+    for base in range(0, side, 2):  # two diagonals at a time, so that neighbours share a row or a column
+        for row in range(side):
+            offsets = (base, base + 1) if base + 1 < side else (base,)
+            names += (Name(firsts[row], seconds[(row + offset) % side]) for offset in offsets)
     shown = names[:train]
     shown_firsts, shown_seconds = {name.first for name in shown}, {name.second for name in shown}
     known = [name for name in names[train:] if name.first in shown_firsts and name.second in shown_seconds]
@@ -143,12 +147,3 @@ def deal_names(
             "Ask for more documents, or hold out fewer.",
         )
     return random.sample(shown, len(shown)), random.sample(known, len(known))
-
-
-def _diagonals(side: int) -> Iterator[tuple[int, int]]:
-    """Every cell of a square once; two diagonals at a time, so that neighbours share a row or a column."""
-    for base in range(0, side, 2):
-        for row in range(side):
-            yield row, (row + base) % side
-            if base + 1 < side:
-                yield row, (row + base + 1) % side

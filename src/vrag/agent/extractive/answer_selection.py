@@ -31,7 +31,11 @@ _STOP = re.compile(r"[.!?;](?=[\s\"”')\]]|$)|[。！？；]")
 
 def span(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:
     """Return the start and end in the item's text of what to quote for a line."""
-    if _is_prose(page, number):
+    block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
+    texts = [page.item.text[line.start : line.end] for line in block]
+    words = [text[token.start : token.end].lower() for text in texts for token in tokens(text)]
+    empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
+    if len(words) >= 8 and empty >= MIN_PROSE_SHARE * len(words):  # a line of running text
         return _sentence(page, number, asked)
     first, last = _row_around(page, number)
     start, end = page.lines[first].start, page.lines[last].end
@@ -42,15 +46,6 @@ def span(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, in
             break
         end = max(end, line.end)
     return start, end
-
-
-def _is_prose(page: PageLayout, number: int) -> bool:
-    """Return whether a line stands in a block of running text."""
-    block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
-    texts = [page.item.text[line.start : line.end] for line in block]
-    words = [text[token.start : token.end].lower() for text in texts for token in tokens(text)]
-    empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
-    return len(words) >= 8 and empty >= MIN_PROSE_SHARE * len(words)
 
 
 def _sentence(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:

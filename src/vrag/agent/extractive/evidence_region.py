@@ -121,14 +121,13 @@ def _window(scored: ScoredPage, quoted: Rect | None) -> Rect:
     return best[1]
 
 
-def _shapes() -> Sequence[tuple[int, int]]:
-    """Return heights and widths in cells of the windows compared: the widest for each height."""
-    widest = ((height, min(COLUMNS, int(MOST * COLUMNS * ROWS / height))) for height in range(1, ROWS + 1))
-    shares = (((height, width), (width / COLUMNS) / (height / ROWS)) for height, width in widest)
-    return [shape for shape, share in shares if 1 / MOST_HIGH <= share <= MOST_WIDE]
-
-
-_SHAPES = _shapes()
+_WIDEST = [(height, min(COLUMNS, int(MOST * COLUMNS * ROWS / height))) for height in range(1, ROWS + 1)]
+_SHAPES = [
+    (height, width)
+    for height, width in _WIDEST
+    if 1 / MOST_HIGH <= (width / COLUMNS) / (height / ROWS) <= MOST_WIDE
+]
+"""Heights and widths in cells of the windows compared: the widest for each height."""
 _X, _Y = ((np.arange(count) + 0.5) / count for count in (COLUMNS, ROWS))
 _CELLS = np.stack([*np.meshgrid(_X, _Y)] * 2, axis=-1).reshape(-1, 4)
 """Centres of the cells as rectangles without extent, row by row."""
@@ -178,22 +177,17 @@ def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_R
     for score, scored, line in sorted(blocks, key=lambda block: -block[0]):
         if len(chosen) == most:
             break
-        item = scored.page.item.id
-        box = _region_to_show(scored, line, [earlier.box for earlier in chosen if earlier.item == item])
-        if box is not None:
-            chosen.append(RankedRegion(item, box, score))
+        item, box = scored.page.item.id, _WHOLE
+        if scored.page.words:
+            before = [earlier.box for earlier in chosen if earlier.item == item]
+            rect = scored.page.lines[line].rect
+            if _is_shown(rect.box(), before, 1.0):  # known before its surroundings, which take longer
+                continue
+            box = region(scored, line, rect, firm=True).box()
+            if _is_shown(box, before, 1 - NEW):
+                continue
+        chosen.append(RankedRegion(item, box, score))
     return chosen
-
-
-def _region_to_show(scored: ScoredPage, line: int, before: Sequence[Box]) -> Box | None:
-    """Return the region to show of the block around a line; None where it is shown already."""
-    if not scored.page.words:
-        return _WHOLE
-    rect = scored.page.lines[line].rect
-    if _is_shown(rect.box(), before, 1.0):  # known before its surroundings, which take longer
-        return None
-    box = region(scored, line, rect, firm=True).box()
-    return None if _is_shown(box, before, 1 - NEW) else box
 
 
 def _is_shown(box: Box, before: Sequence[Box], share: float) -> bool:

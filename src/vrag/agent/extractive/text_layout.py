@@ -215,7 +215,14 @@ def around(rects: Iterable[Rect]) -> Rect | None:
 
 def layout(item: Item) -> PageLayout:
     """Find the lines and blocks of an item. Words without a usable box or span are left out."""
-    words = _usable_words(item)
+    words: list[tuple[int, int, Rect]] = []
+    for word in item.words:
+        sides = word.box.as_tuple()
+        if 0 <= word.start < word.end <= len(item.text) and all(map(math.isfinite, sides)):
+            rect = Rect(*(min(max(side, 0.0), 1.0) for side in sides))
+            if rect.area > 0:
+                words.append((word.start, word.end, rect))
+    words.sort(key=lambda word: word[:2])
     aspect = item.size.width / item.size.height if item.size and item.size.height > 0 else 1.0
     lines = _lines(item.text, words) if words else _sentences(item.text)
     blocks = _blocks(lines, aspect) if words else [[number] for number in range(len(lines))]
@@ -224,18 +231,6 @@ def layout(item: Item) -> PageLayout:
             lines[line].block = number
     rects = np.asarray([line.rect for line in lines], dtype=np.float64).reshape(-1, 4)
     return PageLayout(item, words, lines, rects, blocks, aspect)
-
-
-def _usable_words(item: Item) -> list[tuple[int, int, Rect]]:
-    """Return words with a span inside the text and a box clipped to the page, by start."""
-    words: list[tuple[int, int, Rect]] = []
-    for word in item.words:
-        sides = word.box.as_tuple()
-        if 0 <= word.start < word.end <= len(item.text) and all(map(math.isfinite, sides)):
-            rect = Rect(*(min(max(side, 0.0), 1.0) for side in sides))
-            if rect.area > 0:
-                words.append((word.start, word.end, rect))
-    return sorted(words, key=lambda word: word[:2])
 
 
 def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:

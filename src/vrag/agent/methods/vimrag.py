@@ -7,7 +7,7 @@ that its energy earns. Raw results are seen until they are summarised.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -28,7 +28,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.evidence import EvidenceCandidate
 from vrag.agent.memory.energies import MemoryOptions, Remembered
-from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
+from vrag.agent.memory.memory_graph import Graph, NodeKind, RememberedItem
 from vrag.agent.memory.node_results import Results, frame_parts, reviewed, unreviewed
 from vrag.agent.memory.pixel_budget import Allotment, Placed, recall
 from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_drop, question_parts
@@ -209,8 +209,15 @@ class VimragEpisode(Episode):
         self.results = Results(self.environment, self.options)
         state = prompt("graph_state.md", graph=self.environment.material(self.graph.as_json()))
         self.messages = [Message(Role.SYSTEM, (Text(self.instruction),))]
-        heading = Text(prompt("graph_question.md"))
-        self.pending = [heading, *self.question, Text(state), *self._memory_parts(allotment)]
+        self.pending = [Text(prompt("graph_question.md")), *self.question, Text(state)]
+        if allotment.shown:
+            self.pending.append(Text(prompt("memory_head.md")))
+        for placed in _by_node(allotment):
+            entry = placed.entry
+            name = self.environment.material(entry.node)
+            heading = prompt("memory_node.md", node=name, label=entry.label)
+            self.pending.append(Text(heading, label=entry.label, node=entry.node))
+            self.pending += frame_parts(self.remembered[entry.item, entry.region])
         return allotment
 
     def _refusal(self, reason: str) -> str:
@@ -331,28 +338,18 @@ class VimragEpisode(Episode):
     def _candidates(self, parents: Sequence[str] | None) -> list[EvidenceCandidate]:
         """Return all that could be evidence, the newest node first, and by priority within a node."""
         nodes = self.graph.nodes if parents is None else self.graph.ancestors(parents)
-        return [candidate for node in reversed(nodes) for candidate in self._candidates_of(node)]
-
-    def _candidates_of(self, node: Node) -> Iterator[EvidenceCandidate]:
-        if node == self.graph.pending:
-            for label in self.results.labels:
-                yield from self.results.evidence(label, None)
-            return
-        worth = {memory_item.label: memory_item.priority for memory_item in node.memory}
-        labels = [label for id, label in self.useful if id == node.id]
-        for label in sorted(labels, key=lambda label: -worth.get(label, _TEXT_WORTH)):
-            yield from self.useful[node.id, label]
-
-    def _memory_parts(self, allotment: Allotment) -> Iterator[Part]:
-        """Return the parts of the message that show memory, node by node."""
-        if allotment.shown:
-            yield Text(prompt("memory_head.md"))
-        for placed in _by_node(allotment):
-            entry = placed.entry
-            name = self.environment.material(entry.node)
-            heading = prompt("memory_node.md", node=name, label=entry.label)
-            yield Text(heading, label=entry.label, node=entry.node)
-            yield from frame_parts(self.remembered[entry.item, entry.region])
+        candidates: list[EvidenceCandidate] = []
+        for node in reversed(nodes):
+            if node == self.graph.pending:
+                for label in self.results.labels:
+                    candidates += self.results.evidence(label, None)
+                continue
+            worth = {memory_item.label: -memory_item.priority for memory_item in node.memory}
+            labels = [label for id, label in self.useful if id == node.id]
+            labels.sort(key=lambda label, worth=worth: worth.get(label, -_TEXT_WORTH))
+            for label in labels:
+                candidates += self.useful[node.id, label]
+        return candidates
 
     def _recall(self) -> Allotment:
         """Draw the items that memory shows, without those that can no longer be opened."""

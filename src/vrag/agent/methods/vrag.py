@@ -197,7 +197,12 @@ class VragEpisode(Episode):
             case UseTool(name, text) if name == _SELECT and self.environment.profile.candidates:
                 self._select_page(text, log)
             case UseTool():
-                self._use_tool(action, log)
+                result, unknown = self.environment.use_tool(action, self.seen)
+                shown, damaged = self._open_within_limits(result.items)
+                damaged = (*unknown, *damaged)
+                log.add(ActionReturned, items=result.items, texts=result.texts, damaged=damaged)
+                texts: list[Part] = [self._passage(text) for text in result.texts]
+                self.pending = texts + self._show(shown, log) or [Text(prompt("nothing_found.md"))]
             case _:
                 raise AssertionError("evidence is selected only when the model is asked for it")
         return ActionOutcome()
@@ -229,19 +234,12 @@ class VragEpisode(Episode):
             raise ActionRejected(f"select takes the number of a page of the last search, 0 to {last}")
         id = self.pages_to_select[int(text)]
         try:
-            shown = self._open(id, len(self.pictures) + 1)
+            shown = self._open(id)
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
             raise ActionRejected("that page can no longer be opened") from error
         log.add(ActionReturned, items=(id,), texts=())
         self.pending = self._show([shown], log)
-
-    def _use_tool(self, action: UseTool, log: EventLog) -> None:
-        result, unknown = self.environment.use_tool(action, self.seen)
-        shown, damaged = self._open_within_limits(result.items)
-        log.add(ActionReturned, items=result.items, texts=result.texts, damaged=(*unknown, *damaged))
-        texts: list[Part] = [self._passage(text) for text in result.texts]
-        self.pending = texts + self._show(shown, log) or [Text(prompt("nothing_found.md"))]
 
     def _crop(self, action: Crop, log: EventLog) -> None:
         if not self.pictures:
@@ -274,7 +272,7 @@ class VragEpisode(Episode):
                 if len(shown) == _MAX_ITEMS or (shown and tokens > room):
                     damaged.append(f"{id} is not shown: there is no room for it.")
                     continue
-                shown.append(self._open(id, len(self.pictures) + 1 + _count_pictures(shown)))
+                shown.append(self._open(id, shown))
             except (SearchError, CollectionError) as error:
                 damaged.append(self.environment.unopened(error))
             else:
@@ -288,15 +286,17 @@ class VragEpisode(Episode):
         for id in items:
             if len(shown) < most and id not in self.seen:
                 try:
-                    shown.append(self._open(id, len(self.pictures) + 1 + _count_pictures(shown)))
+                    shown.append(self._open(id, shown))
                 except (SearchError, CollectionError) as error:
                     damaged.append(self.environment.unopened(error))
         return shown, damaged
 
-    def _open(self, id: str, number: int) -> Shown:
+    def _open(self, id: str, before: Sequence[Shown] = ()) -> Shown:
+        """Open an item; its picture has the number after those shown so far and `before`."""
         item = self.items[id] = self.environment.item(id)
         if item.size is None:
             return self._passage(item.text, id)
+        number = len(self.pictures) + 1 + sum(isinstance(part, Picture) for part in before)
         return self.environment.whole(item, number=number)
 
     def _passage(self, text: str, item: str | None = None) -> Text:
@@ -321,7 +321,3 @@ class VragEpisode(Episode):
             if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
                 self.seen.append(item.id)
         return parts
-
-
-def _count_pictures(parts: Iterable[Part]) -> int:
-    return sum(isinstance(part, Picture) for part in parts)

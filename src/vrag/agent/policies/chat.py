@@ -7,13 +7,13 @@ import contextlib
 import json
 import re
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from cachetools import LRUCache
 
-from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Message, Picture, Reply, Retry
+from vrag.agent.policy import Delta, FinishReason, Message, Part, Reply, Retry, Text
 from vrag.chat.messages import (
     ChatDelta,
     ChatImage,
@@ -83,7 +83,10 @@ class ChatPolicy:
         Raises `ContextTooLong` if the history is longer than the model can take, and `ModelError` if no reply
         can be had, or the server withholds it.
         """
-        messages = [self._message(message) for message in history]
+        messages = [
+            ChatMessage(message.role.value, join_texts(map(self._chat_part, message.parts)))
+            for message in history
+        ]
         reply_text = _ReplyText()
         async with aclosing(self._model.stream(messages, self._options)) as parts:
             async for part in parts:
@@ -112,27 +115,28 @@ class ChatPolicy:
         """Give back the model's connections of the running event loop."""
         await self._model.aclose()
 
-    def _message(self, message: Message) -> ChatMessage:
-        """Return a message; texts in a row are one, since servers put nothing between them."""
-        parts: list[ChatPart] = []
-        for part in message.parts:
-            if isinstance(part, Picture | EnclosedImage):
-                parts.append(ChatImage(self._data_url(part)))
-            elif parts and isinstance(before := parts[-1], ChatText):
-                parts[-1] = ChatText(f"{before.text}\n{part.text}")
-            else:
-                parts.append(ChatText(part.text))
-        return ChatMessage(message.role.value, tuple(parts))
-
-    def _data_url(self, picture: Picture | EnclosedImage) -> str:
-        """Return the data URL of a picture, with the type, which strict servers ask for."""
+    def _chat_part(self, part: Part) -> ChatPart:
+        """Convert a part; the data URL of a picture has the type, which strict servers ask for."""
+        if isinstance(part, Text):
+            return ChatText(part.text)
         with self._lock:
-            if (cached := self._urls.get(picture.sha256)) is not None:
-                return cached
-        url = f"data:image/jpeg;base64,{base64.b64encode(picture.jpeg).decode()}"
+            if (cached := self._urls.get(part.sha256)) is not None:
+                return ChatImage(cached)
+        url = f"data:image/jpeg;base64,{base64.b64encode(part.jpeg).decode()}"
         with self._lock, contextlib.suppress(ValueError):  # larger than the whole cache
-            self._urls[picture.sha256] = url
-        return url
+            self._urls[part.sha256] = url
+        return ChatImage(url)
+
+
+def join_texts(parts: Iterable[ChatPart]) -> tuple[ChatPart, ...]:
+    """Join texts in a row with line breaks, since servers put nothing between them."""
+    joined: list[ChatPart] = []
+    for part in parts:
+        if isinstance(part, ChatText) and joined and isinstance(before := joined[-1], ChatText):
+            joined[-1] = ChatText(f"{before.text}\n{part.text}")
+        else:
+            joined.append(part)
+    return tuple(joined)
 
 
 class _ReplyText:

@@ -55,13 +55,14 @@ class OfflinePolicy(ABC):
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Decide from what was shown so far; the same history gives the same reply."""
         thought, action = self._decide(history)
-        text = f"<think>{without_tags(thought)}</think>\n{action}"
+        written = render(action) if isinstance(action, Action) else render_call(action)
+        text = f"<think>{without_tags(thought)}</think>\n{written}"
         yield Delta(text)
         yield Reply(text)
 
     @abstractmethod
-    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
-        """Return the thought and the action, rendered in the grammar."""
+    def _decide(self, history: Sequence[Message]) -> tuple[str, Action | Call]:
+        """Return the thought and the action."""
 
     async def aclose(self) -> None:  # noqa: B027 - optional: none of them holds resources
         """Do nothing: no resources are held."""
@@ -101,11 +102,8 @@ class ExtractivePolicy(OfflinePolicy):
     crops: bool = True
     """True if it may look closer; ReAct may not."""
 
-    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
-        thought, action = self._next_action(_RunSummary.of(history))
-        return thought, render(action)
-
-    def _next_action(self, summary: _RunSummary) -> tuple[str, Action]:
+    def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
+        summary = _RunSummary.of(history)
         query = without_tags(search_query(summary.question)) or summary.question
         if not summary.searches:
             return f"{summary.remark}The words worth looking for: {query}", Search(query)
@@ -125,11 +123,11 @@ class ExtractivePolicy(OfflinePolicy):
 class ExtractiveReader(OfflinePolicy):
     """A policy for RAG that quotes the words that answer from the pages shown with the question."""
 
-    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
+    def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
         thought, answer = _quoted(resolved.text, [self.searcher.item(item) for item in shown])
-        return resolved.remark + thought, render(answer)
+        return resolved.remark + thought, answer
 
 
 def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
@@ -185,11 +183,8 @@ class ExtractiveGraphPolicy(OfflinePolicy):
     crops: bool = False
     """True if it may look closer at what is remembered."""
 
-    def _decide(self, history: Sequence[Message]) -> tuple[str, str]:
-        thought, call = self._next_call(_GraphSummary.of(history))
-        return thought, render_call(call)
-
-    def _next_call(self, summary: _GraphSummary) -> tuple[str, Call]:
+    def _decide(self, history: Sequence[Message]) -> tuple[str, Call]:
+        summary = _GraphSummary.of(history)
         if summary.results is not None and not summary.must_answer:
             return self._summarise(summary.question, summary.results)
         for node in summary.nodes:

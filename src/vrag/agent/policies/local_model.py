@@ -148,7 +148,7 @@ def as_chat(message: Message) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def as_model_error() -> Generator[None, None, None]:
-    """Embedders open checkpoints in the same way; here it is a language model that cannot be opened."""
+    """Raise the errors of opening an embedder's checkpoint as `ModelError`: here it is a language model."""
     try:
         yield
     except EmbedError as error:
@@ -157,7 +157,7 @@ def as_model_error() -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def within_memory(name: str, hint: str) -> Generator[None, None, None]:
-    """Say so when memory does not suffice, and gives back what there is."""
+    """Raise `ModelError` where memory does not suffice, after emptying the cache of the device."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -197,7 +197,7 @@ class TextDecoder:
         self._give(text)
 
     def add(self, token: int) -> None:
-        """One token more."""
+        """Add a token."""
         self._pending.append(token)
         text = self._decode(self._pending)
         if not text.endswith("�"):  # ends with a whole character
@@ -205,7 +205,7 @@ class TextDecoder:
             self._take(text)
 
     def end(self) -> str:
-        """No token follows. Returns the whole text."""
+        """Take in that no token follows; return the whole text."""
         if not self.stopped:
             self._take(self._decode(self._pending))
         if not self.stopped:

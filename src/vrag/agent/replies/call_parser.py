@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import cast
+from typing import TypeAlias, cast
 
 from vrag.agent.actions import Flag, Invalid, Turn, closing_tag, first_element
 from vrag.agent.replies import tool_arguments as args
@@ -77,11 +77,10 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
     >>> parse_call("no idea").action
     Invalid(reason='The reply contains no complete tool call.')
     """
-    envelope = _EnvelopeReader(reply).read()
-    names = _offered_names(tools, crop)
-    call = envelope.call
-    if call is None:
-        return Turn(envelope.thought, Invalid(envelope.fault), reply[: envelope.end], envelope.flags)
+    turn = _EnvelopeReader(reply).read()
+    call, names = turn.action, _offered_names(tools, crop)
+    if isinstance(call, Invalid):
+        return Turn(turn.thought, call, turn.executed, turn.flags)
     if isinstance(function := call.get("function"), dict):
         call = cast("dict[str, object]", function)
     name = call.get("name")
@@ -89,7 +88,7 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
         action = _build_call(name.strip(), call.get("arguments", call.get("parameters")))
     else:
         action = _unknown_tool(name, names)
-    return Turn(envelope.thought, action, reply[: envelope.end], envelope.flags)
+    return Turn(turn.thought, action, turn.executed, turn.flags)
 
 
 def read_call(
@@ -187,19 +186,8 @@ def _complete_call(turn: Turn[Call], known: KnownNodes) -> Turn[Call]:
     return turn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Envelope:
-    """A reply, taken apart as far as its tags go."""
-
-    thought: str | None
-    """The text of the think blocks; None without one."""
-    call: dict[str, object] | None = None
-    """The JSON object of the call; None where there is none that can be read."""
-    fault: str = ""
-    """The reason there is none; one sentence the model can act on."""
-    end: int
-    """Characters of the reply up to the end of the call; all of it without one."""
-    flags: frozenset[Flag] = frozenset()
+_ObjectTurn: TypeAlias = Turn[dict[str, object]]
+"""A reply, taken apart as far as its tags go; its action is the JSON object of a call."""
 
 
 class _EnvelopeReader:
@@ -224,7 +212,7 @@ class _EnvelopeReader:
             self.thoughts.append(reply[: first.start()].strip())
             self.position = first.end()
 
-    def read(self) -> _Envelope:
+    def read(self) -> _ObjectTurn:
         incomplete = 0
         is_endless = False  # a passage begins that never ends: then none that begins later ends either
         for index, tag in enumerate(self.tags):
@@ -232,8 +220,8 @@ class _EnvelopeReader:
             if tag.start() < self.position or tag["close"]:
                 continue
             if name == "tool_call":
-                if (envelope := self._read_call(index)) is not None:
-                    return envelope
+                if (turn := self._read_call(index)) is not None:
+                    return turn
                 incomplete += 1
                 if incomplete == _MAX_OPENINGS:
                     break
@@ -241,9 +229,7 @@ class _EnvelopeReader:
             at = None if is_endless and name == "passage" else closing_tag(self.tags, index)
             if at is None and name == "think":
                 thought = self.reply[tag.end() :].strip()
-                return _Envelope(
-                    thought=thought, fault="The think block is never closed.", end=len(self.reply)
-                )
+                return Turn(thought, Invalid("The think block is never closed."), self.reply)
             if at is None:
                 is_endless = True
                 continue
@@ -252,11 +238,9 @@ class _EnvelopeReader:
                 self.thoughts.append(self.reply[tag.end() : close.start()].strip())
             self.spoken += self.reply[self.position : tag.start() if name == "think" else close.end()]
             self.position = close.end()
-        return self._read_bare_object() or _Envelope(
-            thought=self._thought, fault=self.fault, end=len(self.reply)
-        )
+        return self._read_bare_object() or Turn(self._thought, Invalid(self.fault), self.reply)
 
-    def _read_call(self, index: int) -> _Envelope | None:
+    def _read_call(self, index: int) -> _ObjectTurn | None:
         """Return the call that opens here; None when it is not complete, and another may follow."""
         start = self.tags[index].end()
         try:
@@ -268,11 +252,11 @@ class _EnvelopeReader:
                 self.fault = f"The tool call is not complete: {error}."
                 return None
             fault = f"The tool call holds no JSON object that can be read: {error}."
-            return self._envelope(None, following.end(), fault)
+            return self._turn(Invalid(fault), following.end())
         closing = _CLOSING.match(self.reply, end)
-        return self._envelope(call, closing.end() if closing else end)
+        return self._turn(call, closing.end() if closing else end)
 
-    def _read_bare_object(self) -> _Envelope | None:
+    def _read_bare_object(self) -> _ObjectTurn | None:
         """Return a JSON object that is all that was said."""
         try:
             call, end = _json_object(self.reply, self.position)
@@ -281,13 +265,13 @@ class _EnvelopeReader:
         fence = _FENCE.match(self.reply, end)
         end = fence.end() if fence else end
         is_alone = not self.spoken.strip() and not self.reply[end:].strip()
-        return self._envelope(call, end) if is_alone else None
+        return self._turn(call, end) if is_alone else None
 
-    def _envelope(self, call: dict[str, object] | None, end: int, fault: str = "") -> _Envelope:
+    def _turn(self, call: dict[str, object] | Invalid, end: int) -> _ObjectTurn:
         flags = {Flag.TRAILING_TEXT} if self.reply[end:].strip() else set[Flag]()
         if not self.thoughts:
             flags.add(Flag.NO_THOUGHT)
-        return _Envelope(thought=self._thought, call=call, fault=fault, end=end, flags=frozenset(flags))
+        return Turn(self._thought, call, self.reply[:end], frozenset(flags))
 
     @property
     def _thought(self) -> str | None:

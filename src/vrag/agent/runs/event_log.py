@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from vrag.agent.events import Event, EventBase, ImageShown, InvalidAction, PassageShown
-from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Text
+from vrag.agent.policy import EnclosedImage, Message, Picture, Text
 from vrag.geometry import Space
 from vrag.types import Item
 
@@ -91,7 +91,17 @@ class EventLog:
     def save_message(self, message: Message) -> str:
         """Return the hash of a message, after saving its file, with pictures by the hash of theirs."""
         if message not in self.hashes:
-            content = {"role": message.role, "parts": [_part_as_json(part) for part in message.parts]}
+            parts: list[dict[str, Any]] = []
+            for part in message.parts:
+                match part:
+                    case Text(text, item):
+                        parts.append({"text": text, "item": item})
+                    case EnclosedImage():
+                        parts.append({"picture": part.sha256, "attached": part.attached})
+                    case Picture(number, item):
+                        picture = {"picture": part.sha256, "number": number, "item": item}
+                        parts.append({**picture, "seconds": part.seconds})
+            content = {"role": message.role, "parts": parts}
             data = json.dumps(content, ensure_ascii=False).encode()
             self.hashes[message] = hashlib.sha256(data).hexdigest()
             self.save_file(f"{self.hashes[message]}.json", data)
@@ -104,11 +114,3 @@ class EventLog:
         """Save a file, where files are kept."""
         if self.save is not None:
             self.save(name, data)
-
-
-def _part_as_json(part: Part) -> dict[str, Any]:
-    if isinstance(part, Text):
-        return {"text": part.text, "item": part.item}
-    if isinstance(part, EnclosedImage):
-        return {"picture": part.sha256, "attached": part.attached}
-    return {"picture": part.sha256, "number": part.number, "item": part.item, "seconds": part.seconds}

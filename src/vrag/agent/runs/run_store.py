@@ -162,9 +162,7 @@ class RunStore:
     def record(self) -> Generator[RunLog]:
         """Open a new run, named by the time it began; raise `RunError` if the directory cannot be written."""
         self.check_place()
-        now = time.time()
-        begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-        run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
+        run = new_run_id()
         directory = self.directory / run
         with ExitStack() as stack:
             with _writing(self.directory):
@@ -291,6 +289,13 @@ class RunStore:
             count = "No run has" if not matching else f"{len(matching)} runs have"
             raise RunError(f"{count} an id that begins with {run!r}.", "See `vrag runs list`.")
         return matching[0]
+
+
+def new_run_id(random_bytes: int = 2) -> str:
+    """Make the id of a run; ids sort by the time at which runs began."""
+    now = time.time()
+    begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    return f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(random_bytes)}"
 
 
 def is_held(lock: Path) -> bool:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from vrag.agent.methods import METHODS
 from vrag.agent.prompts import texts
 from vrag.embed.device import library
 from vrag.embed.models.loader import loading
@@ -33,7 +34,7 @@ _PLACES = re.compile(r"\$\w+")
 MIN_PIECE_CHARACTERS = 8
 """Of a piece of a prompt that is a token of its own."""
 _HEADS = 4
-_UNTAUGHT = ("rag", "react")
+_UNTRAINED = tuple(method.name for method in METHODS.values() if not method.trainable)
 """Prefixes of prompts of agents that are not trained: their pieces would only enlarge the vocabulary."""
 
 
@@ -123,7 +124,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
 
     Those are pieces of the grammar, the instructions, and the texts of prompts between their placeholders.
     """
-    between = (piece for text in texts(without=_UNTAUGHT) for piece in _PLACES.split(text))
+    between = (piece for text in texts(without=_UNTRAINED) for piece in _PLACES.split(text))
     long = {piece for piece in between if len(piece) >= MIN_PIECE_CHARACTERS}
     pieces = [*_read_list("pieces.json"), *_read_list("instructions.json"), *sorted(long)]
     tk = library("tokenizers")

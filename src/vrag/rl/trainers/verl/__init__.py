@@ -14,7 +14,11 @@ servers with the token ids of prompts, and `launch` checks the requirements and 
 from __future__ import annotations
 
 LOOPS = ("vrag", "vimrag")
-"""Names of the agent loops: `actor_rollout_ref.rollout.agent.default_agent_loop`."""
+"""Names of the agent loops: `actor_rollout_ref.rollout.agent.default_agent_loop`.
+
+They are the trainable methods, named here because every process of verl imports this module: the methods take
+longer to import.
+"""
 TRAINER = "vrag"
 """Name of the trainer: `trainer.v1.trainer_mode`."""
 MANAGER = "vrag"

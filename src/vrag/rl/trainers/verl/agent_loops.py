@@ -35,7 +35,7 @@ from vrag.model_profiles import PROFILES, Profile, profile_named, read_profile
 from vrag.reward.reward import Judge, Reward, Scorer
 from vrag.rl.advantages import GgpoOptions, masks
 from vrag.rl.rows import Vocabulary, credit_of, rows_of
-from vrag.rl.trainers.verl import CREDIT, LOOPS
+from vrag.rl.trainers.verl import CREDIT
 from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions, library, options_of
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget, TokenCounter, open_template
 from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
@@ -52,9 +52,8 @@ PARTS = ("retrieval", "answer", "pattern")
 
 def register() -> None:
     """Register both loops with verl, which imports them by the place of the functions below."""
-    places = {"vrag": vrag, "vimrag": vimrag}
-    for name in LOOPS:
-        library(_PLACE).register(name)(places[name])
+    for loop in (vrag, vimrag):
+        library(_PLACE).register(loop.__name__)(loop)
 
 
 def vrag(**options: Any) -> Any:  # noqa: ANN401 - from verl

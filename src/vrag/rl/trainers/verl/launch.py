@@ -194,7 +194,7 @@ class Attention:
     name: str
     """One of `IMPLEMENTATIONS`."""
     reason: str
-    """The reason of the failure, as the end of a sentence."""
+    """The reason for the choice, as the end of a sentence."""
 
 
 def choose_attention() -> Attention:
