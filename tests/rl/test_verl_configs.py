@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from vrag.rollouts.rollout import RolloutAttempt
 from vrag.types import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CONFIGS = next(iter(shipped().values())).parent
 SECTIONS = {"hydra", "defaults", "data", "actor_rollout_ref", "algorithm", "reward", "trainer", "vrag"}
@@ -63,10 +64,13 @@ KNOWN = set(
 def test_every_trainable_method_has_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     registered: dict[str, object] = {}
 
-    def register(name: str) -> Any:
-        return lambda loop: registered.setdefault(name, loop)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+    def register(name: str) -> Callable[[object], object]:
+        return partial(registered.setdefault, name)
 
-    monkeypatch.setattr(agent_loops, "library", lambda _: SimpleNamespace(register=register))
+    def library(_: str) -> SimpleNamespace:
+        return SimpleNamespace(register=register)
+
+    monkeypatch.setattr(agent_loops, "library", library)
     agent_loops.register()
     assert set(LOOPS) == set(registered) == {name for name, method in METHODS.items() if method.trainable}
 

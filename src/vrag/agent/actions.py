@@ -210,12 +210,9 @@ def parse(
     The first complete action tag outside think blocks is the action. A reply that starts in the
     middle of a thought (some chat templates open the block themselves) is understood.
 
-    Args:
-        reply: The text that the model wrote.
-        names: Names of the custom tools on offer.
-        selecting: Whether the model was asked which evidence counts.
-        without: Tags of built-in actions that this agent does not offer, such as `bbox` for one that never
-            looks closer. Such an action is `Invalid`, and the reason names those that may be taken.
+    `names` are the custom tools on offer; `selecting` is true if the model was asked which evidence counts;
+    `without` are tags of built-in actions that this agent does not offer, such as `bbox` for one that never
+    looks closer. Such an action is `Invalid`, and the reason names those that may be taken.
 
     >>> parse("<think>It needs looking up.</think><search>ferry prices</search>").action
     Search(query='ferry prices')

@@ -145,15 +145,9 @@ class Agent:
     async def arecord(
         self, question: str | Question, log: RunLog, *, cancel: asyncio.Event | None = None
     ) -> AsyncGenerator[Event, None]:
-        """Like `astream`; each event is on disk before it is yielded.
+        """Like `astream`; each event is on disk before it is yielded. `log` comes from `RunStore.record`.
 
-        Args:
-            question: The question.
-            log: The new run, from `RunStore.record`.
-            cancel: Stops the run at the next opportunity once it is set.
-
-        Raises:
-            RunError: If the run cannot be written.
+        Raises `RunError` if the run cannot be written.
         """
         async with aclosing(self.astream(question, run_id=log.id, save=log.save, cancel=cancel)) as events:
             async for event in events:

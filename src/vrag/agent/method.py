@@ -85,20 +85,17 @@ class Episode(ABC):
 
     @abstractmethod
     def context(self, *, last: bool) -> Context:
-        """Return the messages of the next call; a message stays the same from then on.
+        """Return the messages of the next call, `last` if the model must answer now.
 
-        Args:
-            last: Whether the model must answer now.
+        A message stays the same from then on.
         """
 
     @abstractmethod
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
         """Parse a reply; never raises.
 
-        Args:
-            reply: The text that the model wrote.
-            last: Whether it had to answer: then any readable answer counts, where replies are repaired.
-            cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
+        If it is the `last`, any readable answer counts, where replies are repaired; if it was `cut` off at
+        its token limit, what does not end is not completed.
         """
 
     @abstractmethod
@@ -108,10 +105,7 @@ class Episode(ABC):
     def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
         """Carry out the action of a reply. The model is told about a fault of the action; it is no error.
 
-        Args:
-            turn: The parsed reply.
-            log: Takes the events.
-            more: Whether the model may be asked once more.
+        `more` is true if the model may be asked once more.
         """
         self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
         action = turn.action
@@ -133,11 +127,7 @@ class Episode(ABC):
     def shorten(self, *, last: bool) -> tuple[str, ...]:
         """Remove about half of the pictures from the context, those that count least first.
 
-        Args:
-            last: Whether the model must answer now.
-
-        Returns:
-            The names under which the model knew them; none where there is no picture left.
+        Returns the names under which the model knew them; none where there is no picture left.
         """
 
     def conclude(self, log: EventLog) -> ActionOutcome:

@@ -55,8 +55,7 @@ class AnswerScore:
 def first_object(reply: str) -> dict[str, object]:
     r"""Find the first JSON object in a reply, also inside a list or a code fence.
 
-    Raises:
-        UnusableReplyError: If there is none.
+    Raises `UnusableReplyError` if there is none.
 
     >>> first_object('Sure! ```json\n[{"bbox_2d": [1, 2, 3, 4]}]\n```')
     {'bbox_2d': [1, 2, 3, 4]}
@@ -79,10 +78,8 @@ def first_object(reply: str) -> dict[str, object]:
 def read_plan(reply: str) -> PlannerReply:
     """Read the plan in a reply.
 
-    Tags of the grammar and of chat templates in its words are escaped, as in documents.
-
-    Raises:
-        UnusableReplyError: If it holds none; the message says why.
+    Tags of the grammar and of chat templates in its words are escaped, as in documents. Raises
+    `UnusableReplyError` with the reason if it holds none.
 
     >>> read_plan('{"think": "Prices.", "search": "price list"}')
     PlannerReply(thought='Prices.', action=Search(query='price list'))
@@ -117,10 +114,7 @@ def _read_action(name: str, value: dict[str, object]) -> Search | Crop | Answer:
 
 
 def read_box(reply: str) -> tuple[float, float, float, float]:
-    """Read the box in a grounder's reply, in its own coordinate space.
-
-    Raises:
-        UnusableReplyError: If there is none.
+    """Read the box in a grounder's reply, in its own space; raise `UnusableReplyError` if there is none.
 
     >>> read_box('{"bbox_2d": [1, 2, 3, 4], "label": "table"}')
     (1.0, 2.0, 3.0, 4.0)
@@ -130,10 +124,7 @@ def read_box(reply: str) -> tuple[float, float, float, float]:
 
 
 def read_score(reply: str) -> AnswerScore:
-    """Read the score in a judge's reply.
-
-    Raises:
-        UnusableReplyError: If there is none from 1 to 5.
+    """Read the score in a judge's reply; raise `UnusableReplyError` if there is none from 1 to 5.
 
     >>> read_score('{"why": "The same.", "score": 5}')
     AnswerScore(score=5, why='The same.')

@@ -191,14 +191,10 @@ class _ExpertsConfig(BaseModel):
 
 
 def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
-    """Read the experts from a file.
+    """Read the experts from a file, None for the defaults; `environment` are variables with keys.
 
-    Args:
-        path: None for the defaults.
-        environment: Variables with keys.
-
-    Raises:
-        SettingsError: If the file cannot be used, a key is missing, or the family of a model is not known.
+    Raises `SettingsError` if the file cannot be used, a key is missing, or the family of a model is not
+    known.
     """
     try:
         values = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))

@@ -149,18 +149,13 @@ def _write_image(jpeg: bytes, folder: Path) -> str:
 
 
 def conversation_of(run: StoredRun, target: Profile) -> Conversation:
-    """Convert a run of VRAG to a conversation for a model of a family.
+    """Convert a run of VRAG to a conversation for `target`, the family of the model that is trained.
 
     Where the run was recorded for another family, images get the size that this one is shown, boxes
     are mapped through the page, and the instruction describes how this family writes boxes.
 
-    Args:
-        run: One that ended with an answer, with every turn carried out.
-        target: The family of the model that is trained.
-
-    Raises:
-        SampleError: If it cannot be converted; says why.
-        SettingsError: If the run was recorded for a family that is not known.
+    Raises `SampleError` with the reason if it cannot be converted, such as where a turn was not carried out,
+    and `SettingsError` if the run was recorded for a family that is not known.
     """
     conversion = _RunConversion(run, profile_named(run.started.settings.profile), target)
     calls = [event for event in run.events if isinstance(event, ModelCalled)]

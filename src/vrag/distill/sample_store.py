@@ -134,15 +134,10 @@ class SampleStore:
 
     @contextmanager
     def writer(self, made_with: Mapping[str, Any]) -> Generator[SampleWriter]:
-        """Open the directory for sampling.
+        """Open the directory for sampling; see `ExpertSampling.made_with`.
 
-        Args:
-            made_with: What must stay the same each time sampling is resumed, as JSON values by name: see
-                `ExpertSampling.made_with`.
-
-        Raises:
-            SampleError: If the samples were made with something else, another process samples there, a file
-                is damaged, or the disk refuses.
+        Raises `SampleError` if the samples were made with something else, another process samples there, a
+        file is damaged, or the disk refuses.
         """
         with self._store.locked(made_with), ExitStack() as stack:
             records, attempts = self.samples.read(), self.attempts.read()

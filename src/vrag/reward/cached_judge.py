@@ -67,12 +67,9 @@ class VerdictCache(Generic[T]):
     that cannot be written counts all the same, with a line in the log. Raises `JudgeError` if the file cannot
     be used.
 
-    Args:
-        table: How values are written.
-        path: An SQLite file in which they outlive the process; None keeps them in memory. Processes may
-            share it, and any of them may be killed: a value is in it whole or not at all. Other tables may
-            be in it too.
-        most: Maximum of values in memory; the oldest go first.
+    `path` is an SQLite file in which values outlive the process; None keeps them in memory. Processes may
+    share it, and any of them may be killed: a value is in it whole or not at all. Other tables may be in it
+    too. At most `most` values are in memory; the oldest go first.
     """
 
     def __init__(self, table: VerdictTable[T], path: Path | None = None, *, most: int = 100_000) -> None:

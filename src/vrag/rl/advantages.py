@@ -140,10 +140,6 @@ class SegmentCredit:
 def leading(parents: Mapping[str, Iterable[str]], answer: str | None) -> frozenset[str]:
     """Return P_ans: the nodes that are reached backwards from the answer, itself included; none without one.
 
-    Args:
-        parents: Of each node.
-        answer: Id of the answer node.
-
     >>> sorted(leading({"a": ["root"], "b": ["root"], "answer": ["a"]}, "answer"))
     ['a', 'answer', 'root']
     """
@@ -193,15 +189,10 @@ def permuted_masks(
 ) -> NDArray[np.bool_]:
     """Permute masks at random among the segments that can have one: the control of a study.
 
-    Args:
-        mu: Masks of all segments of a batch, shape (n,); none where `free` is False.
-        free: Which segments could be masked, shape (n,).
-        random: The generator.
-        strata: Shape (n,); masks are permuted within segments of equal value, such as those of correct
-            trajectories, so that each keeps its number. None for the whole batch.
-
-    Raises:
-        ValueError: If a segment is masked that cannot be.
+    `mu` are the masks of all segments of a batch, and `free` says which could be masked; both have shape
+    (n,). Masks are permuted within segments of equal `strata`, also (n,), such as those of correct
+    trajectories, so that each keeps its number; None for the whole batch. Raises `ValueError` if a segment is
+    masked that cannot be.
     """
     given, open_ = np.asarray(mu, dtype=np.bool_), np.asarray(free, dtype=np.bool_)
     if (given & ~open_).any():
@@ -217,13 +208,9 @@ def permuted_masks(
 def segment_advantages(
     outcome: ArrayLike, mu: ArrayLike, invalid: ArrayLike, *, penalty: float = 0.5
 ) -> NDArray[np.float64]:
-    """Compute (1 - mu) A - c 1[invalid], shape (segments,).
+    """Compute (1 - mu) A - c 1[invalid]; `mu` (see `masks`), `invalid` and the result have shape (segments,).
 
-    Args:
-        outcome: A: the outcome advantage of the trajectory, or that of each segment's, (segments,).
-        mu: See `masks`; shape (segments,).
-        invalid: Which segments hold an invalid action; shape (segments,).
-        penalty: c.
+    `outcome` is A: the outcome advantage of the trajectory, or that of each segment's, (segments,).
 
     >>> segment_advantages(0.7, [False, True, False], [False, False, True]).round(2).tolist()
     [0.7, 0.0, 0.2]

@@ -82,15 +82,10 @@ class PolicyLoss:
 def row_weights(own: ArrayLike, units: ArrayLike, *, count: int | None = None) -> NDArray[np.float64]:
     """Compute the weight of each own token of a row, (rows,): token mean within a unit, then over units.
 
-    GRPO: a unit is a trajectory. GGPO: a unit is a segment, and masked ones count like all others.
-
-    Args:
-        own: Number of own tokens of each row, shape (rows,).
-        units: The unit of each row, shape (rows,); rows of a re-tokenised trajectory share one.
-        count: Number of units of the batch, where some have no row left; None for those that have.
-
-    Raises:
-        ValueError: If the two are not of one length, or `count` is less than the units there are.
+    GRPO: a unit is a trajectory. GGPO: a unit is a segment, and masked ones count like all others. `own` is
+    the number of own tokens and `units` the unit of each row, both (rows,); rows of a re-tokenised trajectory
+    share one. `count` is the number of units of the batch, where some have no row left; None for those that
+    have. Raises `ValueError` if the two are not of one length, or `count` is less than the units there are.
 
     >>> row_weights([2, 2, 4], [0, 0, 1]).tolist()
     [0.125, 0.125, 0.125]

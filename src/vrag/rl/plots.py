@@ -154,14 +154,8 @@ _KNOWN = {measure.name: measure for group in GROUPS.values() for measure in grou
 def curves_svg(trainings: Sequence[PlottedTraining], title: str = "") -> str:
     """Draw trainings as an SVG file that stands alone; equal trainings give equal files.
 
-    Values are drawn thin and their running mean strong; evaluations, of which there are few, as dots.
-
-    Args:
-        trainings: In the order of their colours.
-        title: Of the chart; the name of the only training when empty.
-
-    Raises:
-        MissingExtra: Without matplotlib.
+    Values are drawn thin and their running mean strong; evaluations, of which there are few, as dots. The
+    title is the name of the only training when empty. Raises `MissingExtra` without matplotlib.
     """
     window = window_of(trainings)
     default = f"Training {trainings[0].name}" if len(trainings) == 1 else f"{len(trainings)} trainings"

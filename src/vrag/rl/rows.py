@@ -68,11 +68,8 @@ def credit_of(events: Sequence[Event], case: Case) -> TrajectoryCredit:
 
     `node` is the node that a segment added to the graph, also where an earlier action of it was invalid.
     `found` is about the hits of its searches, never about memory; it is False throughout for a case without
-    gold pages, whose R_val is unknown. A refused search has no hits.
-
-    Args:
-        events: Of one run, in order.
-        case: Its question; gold pages are matched by name of document and page.
+    gold pages, whose R_val is unknown. A refused search has no hits. Gold pages are matched by name of
+    document and page.
     """
     called = segment_numbers(events)
     if not called:
@@ -212,12 +209,9 @@ class _PartialRow:
 def rows_of(events: Sequence[Event], files: Mapping[str, bytes], vocabulary: Vocabulary) -> RunRows:
     """Make the training rows of one run, in order.
 
-    Nothing raises: what cannot be trained on is among `dropped`, with its reason.
-
-    Args:
-        events: Of one run; of them `ModelCalled`, and `MemoryUpdated` for where segments end.
-        files: Those that the run names by hash: `<sha256>.json` of messages, `<sha256>.jpg` of images.
-        vocabulary: Of the model that sampled.
+    Nothing raises: what cannot be trained on is among `dropped`, with its reason. `files` are those that the
+    run names by hash: `<sha256>.json` of messages, `<sha256>.jpg` of images. The vocabulary is that of the
+    model that sampled.
     """
     segments = segment_numbers(events)
     partial_rows: list[_PartialRow] = []

@@ -238,11 +238,8 @@ class Updates:
     def learn(self, rows: Sequence[Row], files: Mapping[str, bytes]) -> dict[str, float]:
         """Make a supervised step: the mean of the own tokens' negative log-probabilities.
 
-        Returns:
-            `loss` in nats a token, `grad_norm`, `tokens`: those learned, and `computed`: all of the rows.
-
-        Raises:
-            ModelError: If the memory does not suffice.
+        Returns `loss` in nats a token, `grad_norm`, `tokens`: those learned, and `computed`: all of the rows.
+        Raises `ModelError` if the memory does not suffice.
         """
         tokens = sum(int(row.own.sum()) for row in rows)
         loss = 0.0
@@ -273,14 +270,10 @@ class Updates:
         Rows from which nothing is learned are not computed: masked ones, and those without an advantage
         where neither entropy nor divergence is in the loss. Loss and gradient are the same without them.
 
-        Returns:
-            `loss`, `grad_norm`, `skipped`: share of the rows that were not computed, `computed`: tokens of
-            those that were; and means over the own tokens of these: `kl`, `entropy`, `clipped`, `drift`:
-            the divergence between the sampler and the forward pass, whose log-probabilities should be the
-            same. Without such tokens there are no means.
-
-        Raises:
-            ModelError: If the memory does not suffice.
+        Returns `loss`, `grad_norm`, `skipped`: share of the rows that were not computed, `computed`: tokens
+        of those that were; and means over the own tokens of these: `kl`, `entropy`, `clipped`, `drift`: the
+        divergence between the sampler and the forward pass, whose log-probabilities should be the same.
+        Without such tokens there are no means. Raises `ModelError` if the memory does not suffice.
         """
         lengths = np.array([row.own.sum() for row in train_batch.rows])
         weights = row_weights(lengths, train_batch.units, count=train_batch.count)

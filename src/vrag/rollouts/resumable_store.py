@@ -73,14 +73,9 @@ class RecordFile(Generic[M]):
 
 
 class ResumableStore(Generic[M]):
-    """A folder of records with its settings and its lock.
+    """A folder of records with its settings and its lock; created when it is opened.
 
-    Args:
-        folder: Created when it is opened.
-        settings: Name of the file with what records are made with.
-        records: Name of the file of records.
-        model: Of a record.
-        error: Raised with the reason and advice.
+    `settings` and `records` are names of files; `error` is raised with the reason and advice.
     """
 
     def __init__(
@@ -92,14 +87,10 @@ class ResumableStore(Generic[M]):
 
     @contextmanager
     def locked(self, made_with: Mapping[str, Any]) -> Generator[None]:
-        """Hold the lock, once the folder is found to be made with these settings.
+        """Hold the lock, once the folder is found to be made with these settings, JSON values by name.
 
-        Args:
-            made_with: What must stay the same each time the folder is resumed, as JSON values by name.
-
-        Raises:
-            VragError: `error`, if another process writes, the settings are others, missing or damaged, or the
-                disk refuses.
+        Raises `error` if another process writes, the settings are others, missing or damaged, or the disk
+        refuses.
         """
         hint = "Wait until it ends, or use another folder."
         busy = self._error(f"Another process is writing to {self.folder}.", hint)

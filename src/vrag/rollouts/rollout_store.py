@@ -121,14 +121,9 @@ class RolloutStore:
     def remaining(
         self, attempts: Iterable[RolloutAttempt], *, again: bool = False
     ) -> Iterator[RolloutAttempt]:
-        """Yield the attempts that are still to be made, as they are asked for.
+        """Yield the attempts that are still to be made, as they are asked for; `again` also failed ones.
 
-        Args:
-            attempts: All that the folder is to hold.
-            again: Also those that failed.
-
-        Raises:
-            RunError: If a case has another question than before.
+        Raises `RunError` if a case has another question than before.
         """
         for attempt in attempts:
             entry = self.entries.get(attempt.key)
@@ -143,8 +138,7 @@ class RolloutStore:
     def keep(self, rollout: Rollout) -> RolloutEntry:
         """Write a rollout; when this returns it is on disk.
 
-        Raises:
-            RunError: If the disk refuses. The rollout does not count then.
+        Raises `RunError` if the disk refuses. The rollout does not count then.
         """
         entry = RolloutEntry.of(rollout)
         with report_disk_errors(self.folder, RunError):
@@ -180,14 +174,10 @@ class RolloutStore:
 def open_rollout_store(folder: Path, made_with: Mapping[str, Any]) -> Generator[RolloutStore]:
     """Open a folder of rollouts, new or resumed.
 
-    Args:
-        folder: Created if it does not exist.
-        made_with: What must stay the same each time the folder is resumed, as JSON values by name: with other
-            values it would mix rollouts of different policies or collections.
-
-    Raises:
-        RunError: If the folder holds something else, was made with other values, has lost its lines, is being
-            written by another process, or cannot be written.
+    `made_with` must stay the same each time the folder is resumed, as JSON values by name: with other values
+    it would mix rollouts of different policies or collections. Raises `RunError` if the folder holds
+    something else, was made with other values, has lost its lines, is being written by another process, or
+    cannot be written.
     """
     with report_disk_errors(folder, RunError):
         check_rollout_folder(folder)

@@ -157,15 +157,9 @@ def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_R
     """Return the parts of pages where the words of a question come together.
 
     Pages further down count less: see `locate.RANK`. Of a text without picture the whole is the one part. A
-    page without words has none, as nothing is known of it.
-
-    Args:
-        question: As asked, in any language.
-        pages: Of what retrieval scored, best first; see `vrag.agent.extractive.text_layout.layout`.
-        most: How many to give at most.
-
-    Returns:
-        Best first, ties in the order of the pages.
+    page without words has none, as nothing is known of it. The pages come best first, as retrieval scored
+    them (see `text_layout.layout`); `most` parts are returned at most, the best first, ties in the order of
+    the pages.
     """
     blocks: list[tuple[float, ScoredPage, int]] = []
     for scored in locate(parse(question), pages):

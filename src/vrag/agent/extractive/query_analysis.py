@@ -262,9 +262,7 @@ _END = rf"(?=\s*(?:[?.!,;]|$|\b(?:{_PREPOSITIONS})\b))"
 def completed(question: str, earlier: Sequence[str]) -> str:
     """Complete a question with words of the ones before it; one that stands alone stays as it is.
 
-    Args:
-        question: As it was asked.
-        earlier: The questions before it, the oldest first. Each may lean on the one before it.
+    `earlier` are the questions before it, the oldest first. Each may lean on the one before it.
 
     >>> completed("And in 2023?", ["How many passengers travelled from Orla to Saltby in 2024?"])
     'How many passengers travelled from Orla to Saltby in 2023?'

@@ -49,15 +49,8 @@ def fit(native: Size, pixels: int, profile: Profile) -> FittedImage:
     canvas comes as near to that as it can, and strips, whose canvas is the one that shows most of them and
     that keep their proportions so: rounding alone would squeeze a line of text to half its height.
 
-    The canvas takes at most `pixels`, and has sides that the model's own processor leaves as they are.
-
-    Args:
-        native: Pixels of what is stored.
-        pixels: Pixels that may be spent, margins included.
-        profile: The model's limits.
-
-    Raises:
-        ValueError: If a side is under one pixel, or not even one visual token may be spent.
+    The canvas takes at most `pixels`, and has sides that the model's own processor leaves as they are. Raises
+    `ValueError` if a side is under one pixel, or not even one visual token may be spent.
     """
     factor = profile.factor
     width, height = native
@@ -202,10 +195,8 @@ def allot(weights: Sequence[float], caps: Sequence[int], budget: int) -> list[in
     """Share out pixels in proportion to weights.
 
     What would get more than it can use gets that much, and the rest is shared again among the others. Weights
-    that are all 0 (every item is ages old) count as equal.
-
-    Returns:
-        Whole pixels, at most the caps and together at most the budget.
+    that are all 0 (every item is ages old) count as equal. The shares are whole pixels, at most the caps and
+    together at most the budget.
 
     >>> allot([2.0, 1.0, 1.0], [100, 900, 900], 1000)
     [100, 450, 450]

@@ -63,16 +63,9 @@ class VragMethod(Method):
 def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
     """Return the first message: the instruction with the custom tools, and the question.
 
-    An instruction with `{question}` in it has the question there, and is the end of the message.
-
-    Args:
-        own: The user's wording of the instruction, or the checkpoint's; None for the built-in one.
-        file: The prompt file with the built-in one.
-        environment: The environment with the custom tools and the profile.
-        question: The question.
-
-    Raises:
-        ValueError: If the question is empty.
+    An instruction with `{question}` in it has the question there, and is the end of the message. `own` is the
+    user's wording of the instruction, or the checkpoint's; None for the built-in one in the prompt `file`.
+    Raises `ValueError` if the question is empty.
     """
     usages = "".join(
         "\n" + prompt("tool.md", name=tool.name, usage=tool.usage) for tool in environment.tools.values()

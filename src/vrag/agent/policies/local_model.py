@@ -175,12 +175,8 @@ class TextDecoder:
     """A decoder that gives the text of tokens piece by piece.
 
     Tokens are bytes: what is not yet a whole character is held back, and so is what may be the beginning
-    of a stop string. All pieces together are the text of all tokens up to the first stop string.
-
-    Args:
-        decode: The text of some tokens, U+FFFD for bytes that are no character.
-        stop: Strings at which the reply ends.
-        say: Takes each piece.
+    of a stop string. All pieces together are the text of all tokens up to the first stop string. `decode`
+    returns the text of tokens, U+FFFD for bytes that are no character; `say` takes each piece.
     """
 
     def __init__(

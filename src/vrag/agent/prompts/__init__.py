@@ -22,12 +22,7 @@ _PLACEHOLDER = re.compile(r"\$(actions|box)\b")
 
 
 def prompt(file: str, /, **values: str | int) -> str:
-    """Return the text of a prompt file with its `$names` filled in.
-
-    Args:
-        file: Its name in this folder.
-        values: What to put in the place of each `$name`; none may be missing.
-    """
+    """Return the text of a prompt file in this folder with its `$names` filled in; none may be missing."""
     return prompt_in(__name__, file, **values)
 
 
@@ -44,13 +39,10 @@ def box_words(profile: Profile) -> dict[str, str]:
 
 
 def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str:
-    """Return an instruction, in the user's own words or the built-in ones.
+    """Return an instruction: the user's `own`, or the built-in one in a prompt file.
 
-    Args:
-        own: The user's instruction; its `$actions` and `$box` are filled in, every other `$` stays as it is.
-        file: The prompt file with the built-in one.
-        actions: The lines about custom tools; added at the end of the user's, where it has no place for them.
-        profile: The profile, which says how boxes are written.
+    In the user's, `$actions` and `$box` are filled in, and every other `$` stays as it is; `actions`, the
+    lines about custom tools, are added at its end where it has no place for them.
     """
     values = {"actions": actions, **box_words(profile)}
     if own is None:

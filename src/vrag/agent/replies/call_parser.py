@@ -67,12 +67,8 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
 
     The first complete tool call outside think blocks is the call. A reply that starts in the middle of a
     thought is understood, and so is a bare JSON object in place of a tool call, and a tool call that lacks
-    nothing but its closing tag.
-
-    Args:
-        reply: The text that the model wrote.
-        tools: Names of the custom tools.
-        crop: Whether `add_crop_node` is offered.
+    nothing but its closing tag. `tools` are the names of the custom tools; `crop` is true if `add_crop_node`
+    is offered.
 
     >>> parse_call("no idea").action
     Invalid(reason='The reply contains no complete tool call.')

@@ -22,10 +22,8 @@ _TAG = re.compile(r"<(?P<close>/?)(?P<name>think|passage)\b[^<>]*>", re.IGNORECA
 def unquoted(reply: str) -> str | None:
     """Return the reply with blanks in place of thoughts and quoted passages; positions stay the same.
 
-    A reply that starts in the middle of a thought is understood. A passage that never ends is none.
-
-    Returns:
-        None where a thought begins that never ends: nothing after that is certain to be said.
+    A reply that starts in the middle of a thought is understood. A passage that never ends is none. Returns
+    None where a thought begins that never ends: nothing after that is certain to be said.
 
     >>> unquoted("<think>why</think> <answer>12</answer>").strip()
     '<answer>12</answer>'
@@ -204,11 +202,8 @@ def plain_answer(spoken: str) -> str | None:
     r"""Return the answer that a text gives, without what is written around it.
 
     Understood are a code fence, `{"answer": …}`, `Answer: …` in plain text or Markdown, `\boxed{…}`, an
-    `<answer>` that is never closed, and a text alone.
-
-    Returns:
-        None where it gives none: it is empty, opens a tool call or another action, or only says what
-        the model means to do next.
+    `<answer>` that is never closed, and a text alone. Returns None where it gives none: it is empty, opens a
+    tool call or another action, or only says what the model means to do next.
 
     >>> plain_answer("The table lists it.\n\n**Answer:** 48,200")
     '48,200'

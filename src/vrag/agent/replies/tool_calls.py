@@ -275,10 +275,8 @@ def schemas(
 ) -> list[Schema]:
     """Return the schemas of all calls, for the field `tools` of a chat request.
 
-    Args:
-        crop: Whether `add_crop_node` is offered.
-        tools: Usage of the custom tools, by name.
-        profile: The model profile, which says how boxes are written; None to leave that to the instruction.
+    `tools` are the usages of the custom tools, by name. The profile says how boxes are written; None leaves
+    that to the instruction.
     """
     offered = [
         _function(

@@ -132,8 +132,7 @@ class RunLog:
     def write(self, event: Event) -> None:
         """Append an event; it is in the file when this returns.
 
-        Raises:
-            RunError: If the disk refuses. Nothing of the event is in the file then.
+        Raises `RunError` if the disk refuses. Nothing of the event is in the file then.
         """
         with _writing(self.directory):
             self.journal.append(event.model_dump_json().encode())

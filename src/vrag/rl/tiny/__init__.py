@@ -77,15 +77,9 @@ class TinyOptions:
 def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = None) -> Profile:
     """Write a checkpoint, whole or not at all; return its profile.
 
-    Args:
-        folder: Created if it does not exist.
-        words: Texts whose words become tokens, such as questions and answers. Others are spelled in bytes.
-        options: Of the model.
-
-    Raises:
-        SettingsError: If the folder is not empty, or a file.
-        TrainingError: If the disk refuses.
-        MissingExtra: Without torch and transformers.
+    `words` are texts whose words become tokens, such as questions and answers. Others are spelled in bytes.
+    Raises `SettingsError` if the folder is not empty, or a file, `TrainingError` if the disk refuses, and
+    `MissingExtra` without torch and transformers.
     """
     options = options or TinyOptions()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -111,8 +111,7 @@ class VerlOptions(_StrictOptions):
 def read_options(section: Mapping[str, Any] | None) -> VerlOptions:
     """Validate the section `vrag` of a configuration; None for the defaults.
 
-    Raises:
-        SettingsError: If a key is unknown or a value cannot be used; says which.
+    Raises `SettingsError` with the key if it is unknown or its value cannot be used.
 
     >>> read_options({"steps": 3}).steps
     3

@@ -85,11 +85,8 @@ def unpack_features(
     transformers 5, and the update fails: `'BaseModelOutputWithPooling' object has no attribute 'mean'`. Such
     rows are common: a rollout that answers at once, a first segment of VimRAG, and all rows with which verl
     fills a batch up. Everywhere else verl unpacks the output; here the model that is handed to its function
-    has a vision tower whose output is unpacked already.
-
-    Args:
-        embed: The function of verl.
-        unpack: `unpack_visual_output` of verl. It leaves tensors alone, so a corrected verl is unaffected.
+    has a vision tower whose output is unpacked already: by `unpack_visual_output` of verl, which leaves
+    tensors alone, so that a corrected verl is unaffected.
     """
 
     @wraps(embed)

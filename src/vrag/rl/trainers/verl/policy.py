@@ -231,14 +231,9 @@ class TokenCounter:
 class RolloutPolicy:
     """A `Policy` over verl's rollout servers, for one run.
 
-    Args:
-        server: verl's client for them.
-        template: Of the model's conversations.
-        sampling: verl's sampling parameters: temperature, top_p, top_k …
-        budget: Limits of the tokens of a call.
-        engine: `vllm` or `sglang`: they take biases of logits by different keys.
-        session: Name of the run for the servers, so that its calls find their prefix where it was computed.
-        priority: From verl.
+    `sampling` has verl's parameters: temperature, top_p, top_k. The `engine`, `vllm` or `sglang`, decides the
+    keys of biases of logits; `session` names the run for the servers, so that its calls find their prefix
+    where it was computed.
     """
 
     name = "verl"

@@ -128,13 +128,9 @@ def batch_credit(
 ) -> BatchCredit:
     """Compute the advantage of every row.
 
-    Args:
-        sessions: See `sessions_of`.
-        rewards: Of each row, shape (rows,); of a rollout the one of its last row counts.
-        rows: `masked` and `invalid` of each row, from `outputs`; None for padding.
-        nodes: Whether credit is given by node (GGPO); otherwise `masked` and `invalid` are ignored (GRPO).
-        penalty: c of GGPO.
-        scale: Whether to divide by the deviation of the group: `norm_adv_by_std_in_grpo`.
+    `rewards` has shape (rows,); of a rollout the one of its last row counts. `rows` are `masked` and
+    `invalid` of each row, from `outputs`; None for padding. With `nodes`, credit is given by node (GGPO) with
+    the penalty c; otherwise both are ignored (GRPO). `scale` divides by the deviation of the group.
     """
     outcomes = group_advantages(rewards[sessions.last], sessions.group, scale=scale)
     real = sessions.of_row >= 0
