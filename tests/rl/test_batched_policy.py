@@ -278,7 +278,7 @@ class TestSeat:
         monkeypatch.setattr(kind, "__call__", encode)
         for one in rolled(network, 3, tokens=5, together=barrier, searcher=Slow(2)):
             assert one.failure is None
-        assert threads == {"vrag-scribe_0"}
+        assert threads == {"vrag-sampling_0"}
 
     def test_prompts_that_are_being_made_are_waited_for(self, pen: Pen) -> None:
         """They are before the writing in the thread anyway: so they can be in the batch."""

@@ -203,30 +203,29 @@ def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
 
     Raises `SettingsError` if one is not installed, cannot be loaded, or has the name of a built-in part.
     """
-    return {name: _load(name) for name in dict.fromkeys(names)}
-
-
-def _load(name: str) -> RewardPart:
-    if name in OWN_PARTS:
-        raise SettingsError(f"The reward part {name!r} is built in and always present.")
-    entry = next(iter(entry_points(group=GROUP, name=name)), None)
-    if entry is None:
-        installed = ", ".join(installed_parts()) or "none"
-        raise SettingsError(
-            f"There is no reward part {name!r}.",
-            f"Installed: {installed}. Install the package that provides it.",
-        )
-    try:
-        part: RewardPart = entry.load()()
-        usable = inspect.iscoroutinefunction(part.score)
-    except Exception as error:  # importing foreign code may raise anything; the message names the package
-        raise SettingsError(
-            f"The reward part {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
-            "Leave it out, or fix its package.",
-        ) from error
-    if not usable:
-        raise SettingsError(
-            f"The reward part {name} ({entry.value}) has no coroutine `score(case, run)`.",
-            "Write it as `async def score`.",
-        )
-    return part
+    parts: dict[str, RewardPart] = {}
+    for name in dict.fromkeys(names):
+        if name in OWN_PARTS:
+            raise SettingsError(f"The reward part {name!r} is built in and always present.")
+        entry = next(iter(entry_points(group=GROUP, name=name)), None)
+        if entry is None:
+            installed = ", ".join(installed_parts()) or "none"
+            raise SettingsError(
+                f"There is no reward part {name!r}.",
+                f"Installed: {installed}. Install the package that provides it.",
+            )
+        try:
+            part: RewardPart = entry.load()()
+            usable = inspect.iscoroutinefunction(part.score)
+        except Exception as error:  # importing foreign code may raise anything; the message names the package
+            raise SettingsError(
+                f"The reward part {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
+                "Leave it out, or fix its package.",
+            ) from error
+        if not usable:
+            raise SettingsError(
+                f"The reward part {name} ({entry.value}) has no coroutine `score(case, run)`.",
+                "Write it as `async def score`.",
+            )
+        parts[name] = part
+    return parts

@@ -113,7 +113,7 @@ class _FilesOnDisk(Mapping[str, bytes]):
 
 
 def _list_files(run: Path) -> dict[str, Path]:
-    """The files that a run names, by name, without unfinished ones."""
+    """List the files that a run names, by name, without unfinished ones."""
     folder = run / _FILES
     found = folder.iterdir() if folder.is_dir() else ()
     return {path.name: path for path in found if not path.name.startswith(".")}

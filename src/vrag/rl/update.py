@@ -109,7 +109,7 @@ def _score_tokens(
     temperature: float,
     how: Scoring,
 ) -> tuple[Any, Any]:
-    """Log-probabilities and entropies, both (tokens,), chunk by chunk; `hidden` is (tokens, width)."""
+    """Compute log-probabilities and entropies, both (tokens,), by chunks; `hidden` is (tokens, width)."""
     torch = library("torch")
     banned = torch.tensor(network.checkpoint.banned, device=hidden.device, dtype=torch.long)
 

@@ -215,11 +215,7 @@ class _RolloutTask:
 
 
 class _SharedFiles:
-    """The latest files, so that equal ones are one object in memory.
-
-    Args:
-        max_bytes: Of all files together; a larger file is not shared.
-    """
+    """The latest files, so that equal ones are one object; one larger than `max_bytes` is not shared."""
 
     def __init__(self, max_bytes: int) -> None:
         self._files: LRUCache[str, bytes] = LRUCache(max_bytes, len)

@@ -321,23 +321,19 @@ class MultiHop:
         """Make a document of one page for each name; each page's partner is the next, in a ring."""
         partners = [*names[1:], names[0]]
         values = draw_numbers(supply.random, len(names))
-        pages = [
-            self._draw(name, partner, value, supply)
-            for name, partner, value in zip(names, partners, values, strict=True)
-        ]
+        pages: list[_PartnerPage] = []
+        for name, partner, value in zip(names, partners, values, strict=True):
+            role, measure = supply.deal("role", self.ROLES), supply.deal("measure", MEASURES)
+            canvas = draw_frame(name.title, f"{name.title} works with others in the town.")
+            partner_box = canvas.write(LEFT, 240, f"Its {role} is {partner.title}.", 18)
+            canvas.write(LEFT, 420, f"{name.title} counted this many {measure}:", 18)
+            number = canvas.write(LEFT, 500, value, 60, bold=True)
+            pages.append(_PartnerPage(canvas, role, partner_box, measure, value, number))
         questions: list[TemplateQuestion] = []
-        for number, (name, page) in enumerate(zip(names, pages, strict=True)):
-            other = (number + 1) % len(names)
-            partner = pages[other]
-            query = f"How many {partner.measure} did the {page.role} of {name.title} count?"
-            evidence = ((number + 1, page.partner), (other + 1, partner.number))
-            questions.append(TemplateQuestion(query, partner.value, evidence, "Text"))
+        for position, (name, page) in enumerate(zip(names, pages, strict=True)):
+            other = (position + 1) % len(names)
+            next_page = pages[other]
+            query = f"How many {next_page.measure} did the {page.role} of {name.title} count?"
+            evidence = ((position + 1, page.partner), (other + 1, next_page.number))
+            questions.append(TemplateQuestion(query, next_page.value, evidence, "Text"))
         return DocumentDraft([page.canvas for page in pages], questions)
-
-    def _draw(self, name: Name, partner: Name, value: str, supply: Supply) -> _PartnerPage:
-        role, measure = supply.deal("role", self.ROLES), supply.deal("measure", MEASURES)
-        canvas = draw_frame(name.title, f"{name.title} works with others in the town.")
-        partner_box = canvas.write(LEFT, 240, f"Its {role} is {partner.title}.", 18)
-        canvas.write(LEFT, 420, f"{name.title} counted this many {measure}:", 18)
-        number = canvas.write(LEFT, 500, value, 60, bold=True)
-        return _PartnerPage(canvas, role, partner_box, measure, value, number)
