@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.runs.run_result import RunResult
-    from vrag.factory import Session
+    from vrag.factory.session import Session
     from vrag.types import Case
 
 COMPACT = 0.25
@@ -179,7 +179,8 @@ def main() -> None:
 
 
 def _workbench(docs: Path | None, collection: Path | None) -> Session:
-    from vrag.factory import open_for_adding, open_session
+    from vrag.factory.indexing import open_for_adding
+    from vrag.factory.session import open_session
     from vrag.index.build import add
     from vrag.settings import load_settings
 

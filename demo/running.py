@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vrag.errors import VragError
-from vrag.factory import open_session
+from vrag.factory.session import open_session
 from vrag.render.run_page import render
 from vrag.search.client import SearchClient
 

@@ -20,24 +20,12 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.embed import registry
 from vrag.embed.embedder import VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
-from vrag.factory import (
-    USUAL_PROFILE,
-    chat_options,
-    corpus_options,
-    documents_under,
-    load_embedder,
-    made_with,
-    open_agent,
-    open_chat,
-    open_client,
-    open_extractor,
-    open_for_adding,
-    open_judge,
-    open_profile,
-    open_scorer,
-    open_session,
-    vector_options,
-)
+from vrag.factory.agents import open_agent, open_profile
+from vrag.factory.indexing import corpus_options, documents_under, load_embedder, open_for_adding
+from vrag.factory.models import USUAL_PROFILE, chat_options, open_chat
+from vrag.factory.search import open_client, vector_options
+from vrag.factory.session import open_session
+from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer
 from vrag.index.build import add
 from vrag.model_profiles import profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights

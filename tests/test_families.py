@@ -18,8 +18,9 @@ from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router,
 
 from vrag.agent.events import ImageShown, RunStarted
 from vrag.errors import SettingsError
-from vrag.factory import FamilySource, ModelFamily, models, open_agent, open_family
-from vrag.factory.models import forget_families
+from vrag.factory import models
+from vrag.factory.agents import open_agent
+from vrag.factory.models import FamilySource, ModelFamily, forget_families, open_family
 from vrag.geometry import Space
 from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention

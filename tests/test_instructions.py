@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from vrag.cli.root import create_app, run
 from vrag.errors import DownloadError, SettingsError
-from vrag.factory import instructions, open_method, open_profile
+from vrag.factory import instructions
+from vrag.factory.agents import open_method, open_profile
 from vrag.factory.instructions import PUBLISHED, Instruction, fetch_wording, read_wording
 from vrag.model_profiles import PROFILES
 from vrag.settings import Settings

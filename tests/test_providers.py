@@ -9,7 +9,8 @@ import pytest
 from vrag.chat import ThinkingSwitch
 from vrag.distill.experts import read_experts
 from vrag.errors import SettingsError
-from vrag.factory import open_chat, open_judge
+from vrag.factory.models import open_chat
+from vrag.factory.training import open_judge
 from vrag.providers import PROVIDERS, Provider, split_model
 from vrag.settings import load_settings
 

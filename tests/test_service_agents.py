@@ -14,7 +14,8 @@ from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import RunError, SettingsError
-from vrag.factory import Agents, CollectionRegistry
+from vrag.factory.collection_registry import CollectionRegistry
+from vrag.factory.server import Agents
 from vrag.index.build import add
 from vrag.render.run_view import METHODS
 from vrag.server.runs.schema import AgentSelection

@@ -13,7 +13,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from vrag.agent.runs.run_result import RunResult
-from vrag.factory import Session, open_for_adding, open_session
+from vrag.factory.indexing import open_for_adding
+from vrag.factory.session import Session, open_session
 from vrag.index.build import add
 from vrag.samples import corpus_dir
 from vrag.settings import load_settings

@@ -18,7 +18,9 @@ from playwright.sync_api import expect
 from server_harness import serving
 
 from vrag.agent.agent import Agent
-from vrag.factory import Agents, CollectionRegistry, corpus_options
+from vrag.factory.collection_registry import CollectionRegistry
+from vrag.factory.indexing import corpus_options
+from vrag.factory.server import Agents
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.server.app import Service

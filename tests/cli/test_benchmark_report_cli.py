@@ -15,7 +15,8 @@ from vrag.errors import CaseError, RunError
 from vrag.evaluation.prepare import PreparedPart
 from vrag.evaluation.record import CaseOutcome, EvidencePlace
 from vrag.evaluation.result_store import Conditions, write_evaluation
-from vrag.factory import open_for_adding, open_session
+from vrag.factory.indexing import open_for_adding
+from vrag.factory.session import open_session
 from vrag.index.build import add
 from vrag.settings import load_settings
 

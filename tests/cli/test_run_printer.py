@@ -34,7 +34,7 @@ from vrag.cli.ask import run_as_json
 from vrag.cli.run_printer import RunPrinter, graph_tree, print_end
 from vrag.cli.terminal import progress
 from vrag.cli.terminal.progress import model_status
-from vrag.factory import open_agent
+from vrag.factory.agents import open_agent
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
 

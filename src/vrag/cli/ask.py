@@ -20,7 +20,7 @@ from vrag.cli.terminal.console import add_location, echo, plain, print_json, pri
 from vrag.cli.terminal.files import exists
 from vrag.cli.terminal.progress import model_status
 from vrag.errors import CorpusError
-from vrag.factory import Session, run_store
+from vrag.factory.session import Session, run_store
 from vrag.settings import SettingsReport
 from vrag.telemetry import observer_from_environment
 

@@ -15,7 +15,7 @@ from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, err, plain, print_result, warn
 from vrag.corpus.export import Exported, ExportProblem, export_clips, export_pages
 from vrag.errors import CorpusError
-from vrag.factory import corpus_options
+from vrag.factory.indexing import corpus_options
 
 app = typer.Typer(help="Export documents as files: pages as pictures, videos as clips.", no_args_is_help=True)
 

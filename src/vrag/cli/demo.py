@@ -52,7 +52,7 @@ def demo(
         _ask(report, question, as_json=as_json)
         return
     from vrag.cli.serve import WebServer
-    from vrag.factory import open_for_adding
+    from vrag.factory.indexing import open_for_adding
     from vrag.index.build import add
     from vrag.server.options import ServerOptions
 

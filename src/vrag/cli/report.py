@@ -16,20 +16,12 @@ from vrag.agent.events import Event, StopReason
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.session import open_for_asking, read_run
+from vrag.cli.terminal import files
 from vrag.cli.terminal.console import add_location, echo, err, plain, print_json, warn
-from vrag.cli.terminal.files import (
-    STDOUT,
-    check_out,
-    exists,
-    format_of,
-    parse_path,
-    print_saved,
-    read_questions,
-    save_report,
-)
+from vrag.cli.terminal.files import STDOUT, parse_path
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.errors import CaseError, RunError, VragError
-from vrag.factory import run_store
+from vrag.factory.session import run_store
 from vrag.render.exports import Format
 from vrag.render.report import report_of
 from vrag.render.text_format import outcome, seconds, step_line
@@ -86,10 +78,10 @@ def report(
       vrag report --run last --run 20260301-101500 -o review.html
     """
     settings = opt.load_flags(locals())
-    document_format = Format.HTML if out == STDOUT else format_of(str(parse_path(out)))
+    document_format = Format.HTML if out == STDOUT else files.format_of(str(parse_path(out)))
     if document_format is None or document_format is Format.JSON:
         raise typer.BadParameter(f"The name of a report ends in .html or .md, not in {out!r}.")
-    check_out(out, as_json=as_json)
+    files.check_out(out, as_json=as_json)
     questions_to_ask = [*question, *(_read_questions(questions) if questions else [])]
     _check_usage(paths or [], questions_to_ask, run)
     if run:
@@ -122,14 +114,14 @@ def _check_usage(paths: list[Path], questions: list[str], runs: list[str]) -> No
     if not all(map(str.strip, questions)):
         raise typer.BadParameter("A question is empty.")
     for path in paths:
-        if not exists(path):
+        if not files.exists(path):
             raise typer.BadParameter(f"{str(path)!r} does not exist. Add questions with -q.")
 
 
 def _read_questions(place: str) -> list[str]:
     """Read the questions of a file."""
     if Path(place).suffix.lower() in {".json", ".jsonl", ".parquet"}:
-        return [case.query for case in read_questions(Path(place))]
+        return [case.query for case in files.read_questions(Path(place))]
     try:
         data = sys.stdin.buffer.read() if place == STDOUT else parse_path(place).read_bytes()
         lines = [line.strip() for line in data.decode("utf-8-sig").splitlines()]
@@ -144,7 +136,7 @@ def _read_questions(place: str) -> list[str]:
 
 def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
     document = report_of(done.runs, title=title, unfinished=done.unfinished)
-    facts = save_report(document, out, format, inline=inline)
+    facts = files.save_report(document, out, format, inline=inline)
     if as_json:
         names = {"run": "run_id", "question": "question", "answer": "answer", "stop_reason": "stop_reason"}
         runs = [{key: getattr(run.result, name) for key, name in names.items()} for run in done.runs]
@@ -154,7 +146,7 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
     if out != STDOUT:
         summary = f"{document.summary[:1].upper()}{document.summary[1:]}. "
         echo((summary, "bold"), f"{document.sources.summary} cited.")
-    print_saved(facts, document.image_store.missing.values())
+    files.print_saved(facts, document.image_store.missing.values())
 
 
 @dataclass

@@ -16,7 +16,7 @@ from vrag.cli.terminal import files as output
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
 from vrag.cli.terminal.files import parse_path
 from vrag.errors import RunError
-from vrag.factory import open_session, run_store
+from vrag.factory.session import open_session, run_store
 from vrag.render.exports import Format, export_of
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of

@@ -13,17 +13,16 @@ from vrag.cli.terminal.console import echo, plain, print_json, warn
 from vrag.corpus.formats.image import open_picture
 from vrag.embed.similarity_map import SimilarityMatcher, draw_heat, regions
 from vrag.errors import CorpusError, EmbedError, SearchError
-from vrag.factory import Session, documents_under, load_embedder, open_session
+from vrag.factory.indexing import documents_under, load_embedder
+from vrag.factory.session import Session, open_session
 from vrag.index.collection import Collection
+from vrag.render.text_format import excerpt
 from vrag.search.engine import Ranking
 from vrag.settings import Settings
-from vrag.types import Item, ItemKind, Query
+from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-SNIPPET_CHARS = 140
 
 
 def search(
@@ -66,7 +65,8 @@ def search(
     kinds = frozenset(map(ItemKind, kind)) if kind else None
     corpora = frozenset(corpus) or None
     hits = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
-    snippets = [snippet(session.searcher.item(hit.item), query) for hit in hits]
+    texts = (plain(session.searcher.item(hit.item).text) for hit in hits)
+    snippets = [excerpt(text, query, 140, before=30) for text in texts]
     if as_json:
         records = [{**asdict(hit), "snippet": text} for hit, text in zip(hits, snippets, strict=True)]
         print_json({"query": query, "hits": records})
@@ -88,15 +88,6 @@ def _warn_without_vectors(session: Session, query_instruction: str | None) -> No
     elif lexical and len(lexical) < len(places) and session.settings.ranking != Ranking.LEXICAL:
         names = plain(", ".join(sorted(lexical)))
         warn(f"Collections without vectors are ranked by words only: {names}.")
-
-
-def snippet(item: Item, query: str) -> str:
-    """Return the part of an item's text that begins shortly before the first word of the query."""
-    text = plain(item.text)
-    low = text.casefold()
-    places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
-    start = max(0, min(places) - 30) if places else 0
-    return ("…" if start else "") + plain(text[start:], SNIPPET_CHARS)
 
 
 def match(

@@ -21,7 +21,9 @@ from fastapi import FastAPI
 from vrag.agent.events import Event
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, warn
-from vrag.factory import Agents, CollectionRegistry, open_for_adding
+from vrag.factory.collection_registry import CollectionRegistry
+from vrag.factory.indexing import open_for_adding
+from vrag.factory.server import Agents
 from vrag.index.location import CollectionHeader
 from vrag.server.app import Service, create_app
 from vrag.server.http.background import ItemThreadPool

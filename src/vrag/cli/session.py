@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from vrag import factory
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.cli.terminal.console import print_add_report
 from vrag.cli.terminal.progress import index_progress
 from vrag.errors import RunError
-from vrag.factory import IndexedDocuments, Session, open_session
-from vrag.factory.session import open_documents
+from vrag.factory import indexing
+from vrag.factory.indexing import IndexedDocuments
+from vrag.factory.session import Session, open_documents, open_session
 from vrag.settings import SettingsReport
 
 NO_RUNS = "No questions have been asked yet."
@@ -23,7 +23,7 @@ def index_documents(report: SettingsReport, paths: Sequence[Path]) -> tuple[Sess
     """Index new and changed files under the paths, and open a session that searches their collection."""
     print_added = partial(print_add_report, settings=report.settings, quiet_when_unchanged=True)
     with index_progress() as progress:
-        indexed = factory.index_documents(report, paths, progress=progress, on_added=print_added)
+        indexed = indexing.index_documents(report, paths, progress=progress, on_added=print_added)
     settings = report.settings.model_copy(update={"collections": ()})  # the documents are in one collection
     return open_session(settings, indexed.embedder), indexed
 

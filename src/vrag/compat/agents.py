@@ -23,7 +23,8 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.errors import ModelError, SearchError, VragError
-from vrag.factory import open_agent, open_client
+from vrag.factory.agents import open_agent
+from vrag.factory.search import open_client
 from vrag.geometry import Box, Size, Space, View, draw_view
 from vrag.search.client import SearchClient
 from vrag.settings import Settings, SettingsReport, load_settings

@@ -23,7 +23,7 @@ from vrag.embed.embedder import Embedder
 from vrag.embed.model_files import find_checkpoint, read_settings
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError, CorpusError, SearchError
-from vrag.factory import corpus_options, load_embedder
+from vrag.factory.indexing import corpus_options, load_embedder
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.embed_items import embed_all

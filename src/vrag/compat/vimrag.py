@@ -38,7 +38,7 @@ from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatDelta, ChatMessage, ChatModel, ChatOptions, ChatReply, ChatRetry
 from vrag.compat.agents import open_reference_agent, read_settings, with_steps
 from vrag.errors import SettingsError
-from vrag.factory import chat_options, open_chat
+from vrag.factory.models import chat_options, open_chat
 from vrag.providers import is_dashscope
 from vrag.search.client import SearchClient
 from vrag.search.schema import SearchResult

@@ -215,7 +215,7 @@ def check_settings(report: SettingsReport | SettingsError) -> Check:
 
 def check_collection(report: SettingsReport, place: str) -> Check:
     """Open a collection and one of its pictures, and count what it contains."""
-    from vrag.factory import vector_options
+    from vrag.factory.search import vector_options
     from vrag.index.collection import Collection
     from vrag.index.maintenance import status
 
@@ -256,7 +256,7 @@ def _exists(place: str) -> bool:
 
 def check_embedder(report: SettingsReport, place: str) -> Check:
     """Open the embedder that a collection was built with, and check that it is the same."""
-    from vrag.factory import open_marked
+    from vrag.factory.indexing import open_marked
     from vrag.index.collection import Collection
 
     if not _exists(place):

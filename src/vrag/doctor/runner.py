@@ -15,7 +15,7 @@ from vrag.errors import ModelError, SettingsError
 
 if TYPE_CHECKING:
     from vrag.agent.policy import Policy
-    from vrag.factory import ModelFamily
+    from vrag.factory.models import ModelFamily
     from vrag.settings import Settings, SettingsReport
 
 REPLY_TOKENS = 2048
@@ -107,7 +107,7 @@ def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Ch
 
 def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
     """Yield the checks of the model: a checkpoint, or a server; without one, that none is set."""
-    from vrag.factory import LOCAL, chat_options, open_chat, open_family
+    from vrag.factory.models import LOCAL, chat_options, open_chat, open_family
 
     settings = report.settings
     if settings.model.startswith(LOCAL):

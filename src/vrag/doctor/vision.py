@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vrag.doctor.check import Check, ok, warning
 from vrag.errors import ModelError
-from vrag.factory import FamilySource
+from vrag.factory.models import FamilySource
 from vrag.geometry import Size
 from vrag.grounding.conventions import Convention, measure
 from vrag.grounding.questions import (
@@ -26,7 +26,7 @@ from vrag.model_profiles import PROFILES, profile_of
 
 if TYPE_CHECKING:
     from vrag.agent.policy import Policy, Reply
-    from vrag.factory import ModelFamily
+    from vrag.factory.models import ModelFamily
     from vrag.grounding.conventions import Measurement
     from vrag.grounding.questions import ProbeAnswer
     from vrag.model_profiles import Profile

@@ -24,7 +24,7 @@ from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
-from vrag.server.http.background import ItemThreadPool, wait_for_client
+from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import Responses, responses
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
@@ -112,8 +112,8 @@ def create_app(
     app.state.metrics, app.state.stopping = metrics, None
     errors.register(app)
     app.include_router(search_routes(batcher, options, corpora))
-    app.include_router(item_routes(searcher, files, item_threads, options))
-    app.include_router(status_routes(searcher, corpora, item_threads, metrics, options))
+    app.include_router(item_routes(searcher, files, item_threads))
+    app.include_router(status_routes(searcher, corpora, item_threads, metrics))
     app.include_router(session_routes(sessions, options))
     if service is not None:
         lifespans += _add_service(app, service, searcher, item_threads, options, metrics)
@@ -182,12 +182,11 @@ def status_routes(
     corpora: Corpora,
     item_threads: ItemThreadPool,
     metrics: ServerMetrics,
-    options: ServerOptions,
 ) -> APIRouter:
     """Build `/healthz`, `/metrics` and `/version`."""
     router = APIRouter(tags=["status"])
 
-    @router.get("/healthz", summary="Health check", responses=responses(408, 413))
+    @router.get("/healthz", summary="Health check", responses=responses())
     async def healthz() -> Health:
         """Responds immediately, even during searches. Needs no token."""
         return Health()
@@ -196,19 +195,16 @@ def status_routes(
         "/metrics",
         summary="Counters for Prometheus",
         response_class=Response,
-        responses=_COUNTERS | responses(408, 413),
+        responses=_COUNTERS | responses(),
     )
     async def counters() -> Response:
         """Counts and durations of requests, batches and queues."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    @router.get(
-        "/version", summary="The version of the collections", responses=responses(408, 413, 502, 503, 504)
-    )
+    @router.get("/version", summary="The version of the collections", responses=responses(502, 503, 504))
     async def version(request: Request) -> ServerInfo:
         """The version of the searchable content, and the names of the collections."""
-        work = item_threads.run(lambda: searcher.version)
-        current = await wait_for_client(request, work, options.item_seconds)
+        current = await item_threads.answer(request, lambda: searcher.version)
         return ServerInfo(version=current, corpora=list(corpora()))
 
     return router

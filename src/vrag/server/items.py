@@ -9,7 +9,7 @@ import mimetypes
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -18,7 +18,7 @@ from vrag.agent.environment import fault_of
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, View, draw_view, smart_resize
 from vrag.search.schema import ID_PATTERN, ItemInfo
-from vrag.server.http.background import ItemThreadPool, wait_for_client
+from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import Refusal, Responses, responses
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
     from vrag.search.searcher import Searcher
     from vrag.server.item_files import ItemDetails, ItemFiles
-    from vrag.server.options import ServerOptions
     from vrag.types import Item
 
-T = TypeVar("T")
 ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, from a search.")]
 MaxPixels = Annotated[
     int | None, Query(ge=1, le=1_000_000_000, description="Maximum number of pixels; all if absent.")
@@ -59,15 +57,10 @@ _ENCODING_VERSION = b"1"
 """Changes when the same picture would be drawn or written otherwise: part of every ETag."""
 
 
-def item_routes(
-    searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPool, options: ServerOptions
-) -> APIRouter:
+def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPool) -> APIRouter:
     """Build `/items/{id}`, its picture, parts of the picture, and its clip."""
     router = APIRouter(tags=["items"])
-    refused = responses(404, 408, 413, 502, 503, 504)
-
-    async def run_in_pool(request: Request, work: Callable[[], T]) -> T:
-        return await wait_for_client(request, item_threads.run(work), options.item_seconds)
+    refused = responses(404, 502, 503, 504)
 
     @router.get("/items/{id}", summary="An item", response_model_exclude_none=True, responses=refused)
     async def item(
@@ -76,7 +69,7 @@ def item_routes(
         words: Annotated[bool, Query(description="Whether to list its words with their boxes.")] = False,
     ) -> ItemInfo:
         """Everything known about an item, except its picture."""
-        return await run_in_pool(request, lambda: ItemInfo.of(_find_item(searcher, id), words=words))
+        return await item_threads.answer(request, lambda: ItemInfo.of(_find_item(searcher, id), words=words))
 
     @router.get(
         "/items/{id}/image",
@@ -95,7 +88,7 @@ def item_routes(
                 _check_has_picture(_find_item(searcher, id))
             return _stored_picture(searcher, id, details, max_pixels, if_none_match)
 
-        return _picture_response(await run_in_pool(request, work))
+        return _picture_response(await item_threads.answer(request, work))
 
     @router.get(
         "/items/{id}/crop",
@@ -121,7 +114,7 @@ def item_routes(
             _check_has_picture(found)
             return cropped_picture(searcher, found, region, max_pixels, if_none_match)
 
-        return _picture_response(await run_in_pool(request, work))
+        return _picture_response(await item_threads.answer(request, work))
 
     @router.get(
         "/items/{id}/clip",
@@ -133,7 +126,7 @@ def item_routes(
         request: Request, id: ItemId, range: Annotated[str | None, Header(max_length=1000)] = None
     ) -> Response:
         """The whole clip, or the requested range. Video players seek by range requests."""
-        return await run_in_pool(request, lambda: _clip_response(files, id, range))
+        return await item_threads.answer(request, lambda: _clip_response(files, id, range))
 
     return router
 

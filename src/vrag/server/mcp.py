@@ -16,7 +16,7 @@ from vrag.agent.events import AnswerGiven, Event, RunFailed
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import OFFLINE, QUOTED, step_line
+from vrag.render.text_format import OFFLINE, QUOTED, excerpt, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.server.http.errors import FrozenModel, Refusal, problem_response
 from vrag.server.items import cropped_picture
@@ -222,8 +222,8 @@ class McpTools:
         for hit in self.searcher.search([query], arguments.top_k)[0]:
             with suppress(SearchError):  # it was deleted since
                 item = self.searcher.item(hit.item)
-                excerpt = _excerpt(item.text, arguments.query)
-                found.append(_describe(item) | {"score": hit.score, "document_text": excerpt})
+                line = excerpt(" ".join(item.text.split()), arguments.query, _MAX_EXCERPT_CHARS, before=60)
+                found.append(_describe(item) | {"score": hit.score, "document_text": line})
         return ToolOutput({"hits": found})
 
     def _look(self, arguments: LookArguments) -> ToolOutput:
@@ -321,16 +321,6 @@ def _describe(item: Item) -> dict[str, Any]:
         **times,
         **size,
     }
-
-
-def _excerpt(text: str, query: str) -> str:
-    """Cut a text shortly before the first word of a query."""
-    line = " ".join(text.split())
-    low = line.casefold()
-    places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
-    start = max(0, min(places) - 60) if places else 0
-    rest = line[start : start + _MAX_EXCERPT_CHARS]
-    return ("…" if start else "") + rest + ("…" if start + _MAX_EXCERPT_CHARS < len(line) else "")
 
 
 class McpTransport:

@@ -31,7 +31,7 @@ from pydantic_core import to_json
 from vrag import __version__
 from vrag.errors import SearchError, ServerError, SettingsError
 from vrag.server.http.errors import Refusal, located_fault, log_error
-from vrag.server.mcp import TOOLS, Caller, McpTools, Tool
+from vrag.server.mcp import TOOLS, Caller, McpTools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -52,7 +52,21 @@ def mcp_server(mcp_tools: McpTools) -> Server[Any]:
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         additions = await mcp_tools.choices()
-        return ListToolsResult(tools=[_describe(tool, additions.get(tool.name, "")) for tool in TOOLS])
+        tools: list[ToolDescription] = []
+        for tool in TOOLS:
+            schema = tool.arguments.model_json_schema()
+            schema.pop("description", None)
+            hints = ToolAnnotations(
+                title=tool.title,
+                read_only_hint=not tool.is_slow,
+                destructive_hint=False,
+                idempotent_hint=not tool.is_slow,
+                open_world_hint=False,
+            )
+            text = tool.description + additions.get(tool.name, "")
+            names = {"name": tool.name, "title": tool.title, "description": text}
+            tools.append(ToolDescription(**names, input_schema=schema, annotations=hints))
+        return ListToolsResult(tools=tools)
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         return await _call_tool(mcp_tools, context, params)
@@ -86,25 +100,6 @@ async def http_app(mcp_tools: McpTools) -> AsyncGenerator[ASGIApp]:
     )
     async with manager.run():
         yield manager.handle_request
-
-
-def _describe(tool: Tool, addition: str) -> ToolDescription:
-    schema = tool.arguments.model_json_schema()
-    schema.pop("description", None)
-    hints = ToolAnnotations(
-        title=tool.title,
-        read_only_hint=not tool.is_slow,
-        destructive_hint=False,
-        idempotent_hint=not tool.is_slow,
-        open_world_hint=False,
-    )
-    return ToolDescription(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description + addition,
-        input_schema=schema,
-        annotations=hints,
-    )
 
 
 async def _call_tool(

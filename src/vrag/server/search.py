@@ -183,7 +183,7 @@ class Batcher:
 def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) -> APIRouter:
     """Build `POST /search` and `GET /search`."""
     router = APIRouter(tags=["search"])
-    refused = responses(408, 413, 502, 503, 504)
+    refused = responses(502, 503, 504)
 
     async def search_batched(http_request: Request, request: SearchRequest) -> DetailedHits:
         number = 1 if isinstance(request.queries, str) else len(request.queries)

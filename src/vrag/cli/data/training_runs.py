@@ -18,26 +18,19 @@ from vrag.agent.agent import Agent
 from vrag.agent.methods import METHODS
 from vrag.cli import options as opt
 from vrag.cli.session import index_documents
-from vrag.cli.terminal.console import (
-    echo,
-    echo_problem,
-    err,
-    plain,
-    print_json,
-    print_result,
-    print_table,
-    warn,
-)
+from vrag.cli.terminal import console
+from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, warn
 from vrag.cli.terminal.files import read_questions, warn_missing_documents
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
-from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line
+from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line, warn_of_early_end
 from vrag.distill.experts import read_experts
 from vrag.distill.export import export_sft as export
 from vrag.distill.sample_store import SampleOutcome, SampleStore
 from vrag.distill.sampler import ExpertSampling, SamplingProgress, sample_cases
 from vrag.distill.select import SelectionOptions, read_selected, select_samples, write_selection
 from vrag.errors import CaseError, SampleError, SettingsError
-from vrag.factory import agent_of, open_environment, open_session
+from vrag.factory.agents import agent_of, open_environment
+from vrag.factory.session import open_session
 from vrag.model_profiles import profile_named
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import RolloutAttempt
@@ -96,11 +89,7 @@ def demonstrate(
         job.run(job.make_all(make_agent, lambda: show(f"{len(store.entries)} runs in {store.folder}")))
         entries = list(store.entries.values())
     failures = [entry.failure for entry in entries if entry.failure is not None]
-    if job.stopped:
-        warn(f"Stopped. {RESUME_NOTE}")
-    if job.given_up:
-        failures_in_a_row = f"the last {job.failures_in_a_row} runs failed"
-        warn(f"Given up: {failures_in_a_row}. Fix the cause; the same command makes the rest.")
+    warn_of_early_end(job, "runs", "; the same command makes the rest")
     if as_json:
         print_json({"folder": str(out), "runs": len(entries), "new": job.made, "failed": len(failures)})
     else:
@@ -236,7 +225,7 @@ def sample(
 def _sampling_progress() -> Generator[Callable[[SamplingProgress], None]]:
     """Show a progress bar on a terminal, and a line now and then elsewhere."""
     columns = (TextColumn("Sampling"), BarColumn(), TextColumn("{task.fields[state]}"))
-    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    bar = Progress(*columns, console=console.err, transient=True, disable=not console.err.is_terminal)
     task = bar.add_task("", total=None, state="")
 
     def show(now: SamplingProgress) -> None:
@@ -244,8 +233,8 @@ def _sampling_progress() -> Generator[Callable[[SamplingProgress], None]]:
         cost = sum(usage.cost or 0.0 for usage in now.experts.values())
         state = f"{now.over}/{now.cases} cases · {outcomes}{f' · cost {cost:.2f}' if cost else ''}"
         bar.update(task, completed=now.over, total=now.cases, state=state)
-        if not err.is_terminal and (now.over % 10 == 0 or now.over == now.cases):
-            err.print(state)
+        if not console.err.is_terminal and (now.over % 10 == 0 or now.over == now.cases):
+            console.err.print(state)
 
     with note_on_interrupt(RESUME_NOTE), bar:
         yield show
@@ -319,7 +308,7 @@ def export_sft(
         return
     echo(f"{done.samples} samples with {done.images} pictures: {plain(str(done.file))}")
     for run, reason in done.refused:
-        echo_problem(run, reason)
+        console.echo_problem(run, reason)
 
 
 def _open_samples(directory: Path) -> SampleStore:

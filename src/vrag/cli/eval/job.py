@@ -34,15 +34,9 @@ from vrag.evaluation.result_store import (
     write_evaluation,
 )
 from vrag.evaluation.retrieval import BlankSearcher, RetrievalReport, WordLocator, evaluate_retrieval
-from vrag.factory import (
-    Session,
-    agent_by_seed,
-    made_with,
-    open_agent,
-    open_extractor,
-    open_judge,
-    open_session,
-)
+from vrag.factory.agents import agent_by_seed, open_agent
+from vrag.factory.session import Session, open_session
+from vrag.factory.training import made_with, open_extractor, open_judge
 from vrag.render.text_format import count
 from vrag.reward import CompositeReward, Reward
 from vrag.reward.reward import IdentifiedJudge

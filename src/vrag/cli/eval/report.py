@@ -21,7 +21,7 @@ from vrag.evaluation.report.labels import facts_of, title_of, unfinished_of
 from vrag.evaluation.result_store import Conditions, Evaluation, read_evaluation
 from vrag.evaluation.retrieval import BLANK
 from vrag.evaluation.summary import summarise
-from vrag.factory import Session, open_session
+from vrag.factory.session import Session, open_session
 from vrag.render.text_format import count, size
 from vrag.settings import load_settings
 from vrag.types import item_id

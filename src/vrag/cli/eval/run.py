@@ -15,7 +15,7 @@ from vrag.cli.eval.report import WrittenReport, interval_text, print_summary, wr
 from vrag.cli.session import index_documents
 from vrag.cli.terminal.console import echo, echo_problem, plain, print_result, print_table, warn
 from vrag.cli.terminal.files import read_questions
-from vrag.cli.terminal.progress import RESUME_NOTE
+from vrag.cli.terminal.progress import warn_of_early_end
 from vrag.embed.embedder import Embedder
 from vrag.embed.registry import DeferredEmbedder
 from vrag.embed.similarity_map import SimilarityMatcher
@@ -26,7 +26,7 @@ from vrag.evaluation.report.labels import judged_by_rules
 from vrag.evaluation.result_store import Evaluation
 from vrag.evaluation.retrieval import Locate, MatchLocator, RetrievalReport, WordLocator, evaluate_retrieval
 from vrag.evaluation.summary import Estimate
-from vrag.factory import open_extractor, open_judge
+from vrag.factory.training import open_extractor, open_judge
 from vrag.render.text_format import count
 from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
@@ -149,11 +149,7 @@ def run(
 def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: WrittenReport) -> None:
     """Print how far the work is, what failed, the measures, and where the runs are."""
     folder = plain(str(job.out))
-    if job.rollouts.stopped:
-        warn(f"Stopped. {RESUME_NOTE}")
-    if job.rollouts.given_up:
-        failures = job.rollouts.failures_in_a_row
-        warn(f"Given up: the last {failures} runs failed. Fix the cause and add --retry-failed.")
+    warn_of_early_end(job.rollouts, "runs", " and add --retry-failed")
     if failed := [record for record in evaluation.records if record.outcome is CaseOutcome.FAILED]:
         runs = f"{count(len(failed), 'run')} failed and {'counts' if len(failed) == 1 else 'count'} as wrong"
         warn(f"{runs}, for example: {plain(failed[0].why, 300)}")

@@ -10,26 +10,18 @@ import typer
 
 from vrag.cli import options as opt
 from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
-from vrag.cli.terminal.console import (
-    add_location,
-    echo,
-    echo_problem,
-    out,
-    plain,
-    print_add_report,
-    print_json,
-    print_result,
-)
+from vrag.cli.terminal import console
+from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import index_progress
-from vrag.factory import (
+from vrag.factory.indexing import (
     documents_under,
     missing_paths_error,
     open_for_adding,
     open_ray,
     unreadable_error,
-    vector_options,
 )
+from vrag.factory.search import vector_options
 from vrag.index import build, maintenance
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
@@ -101,7 +93,7 @@ def add(
         )
     skipped = [{"path": str(file.path), "reason": file.reason} for file in added.skipped]
     facts = add_facts(added) | {"skipped": skipped}
-    print_result(facts, lambda: print_add_report(added, to=out), as_json=as_json)
+    print_result(facts, lambda: console.print_add_report(added, to=console.out), as_json=as_json)
     if not documents_under(opened, paths):
         raise unreadable_error(paths)
 

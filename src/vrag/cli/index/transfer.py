@@ -12,19 +12,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from vrag.cli import options as opt
-from vrag.cli.terminal.console import (
-    MAX_PROBLEMS,
-    echo,
-    echo_problem,
-    err,
-    out,
-    plain,
-    print_add_report,
-    print_result,
-)
+from vrag.cli.terminal import console
+from vrag.cli.terminal.console import MAX_PROBLEMS, echo, echo_problem, plain, print_add_report, print_result
 from vrag.cli.terminal.progress import index_progress
 from vrag.embed.embedder import Embedder, VectorKind
-from vrag.factory import corpus_options, load_embedder
+from vrag.factory.indexing import corpus_options, load_embedder
 from vrag.index.build import AddReport
 from vrag.index.collection import Collection
 from vrag.index.location import CollectionHeader
@@ -67,7 +59,7 @@ def import_index(
         )
 
     def render() -> None:
-        print_add_report(report.added, to=out)
+        print_add_report(report.added, to=console.out)
         echo(
             f"{report.entries} entries: {len(report.unusable)} unusable, {report.duplicates} duplicates, "
             f"{report.without_file} whose picture or video was not found."
@@ -112,15 +104,9 @@ def _open_embedder(settings: Settings, header: CollectionHeader | None) -> Embed
 
 def add_facts(added: AddReport) -> dict[str, Any]:
     """Return the result of indexing for `--json`."""
-    return {
-        "added": added.added,
-        "changed": added.changed,
-        "unchanged": added.unchanged,
-        "failed": added.failed,
-        "items": added.items,
-        "seconds": round(added.seconds, 3),
-        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
-    }
+    counts = {name: getattr(added, name) for name in ("added", "changed", "unchanged", "failed", "items")}
+    problems = [{"path": document.path, "reason": document.reason} for document in added.problems]
+    return {**counts, "seconds": round(added.seconds, 3), "problems": problems}
 
 
 def export_index(
@@ -190,7 +176,7 @@ def publish(
     opened = Collection.open(settings.collection)
     columns = (TextColumn("Uploading"), BarColumn(), MofNCompleteColumn())
     if is_qdrant(address):
-        with Progress(*columns, console=err, transient=True) as bar:
+        with Progress(*columns, console=console.err, transient=True) as bar:
             pushed = QdrantStore.at(address).push(opened, _updater(bar))
 
         def render_push() -> None:
@@ -202,7 +188,7 @@ def publish(
 
         print_result(asdict(pushed), render_push, as_json=as_json)
         return
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=console.err, transient=True) as bar:
         age = timedelta(minutes=keep) if prune else None
         report = publish_collection(opened, address, prune=age, progress=_updater(bar))
 

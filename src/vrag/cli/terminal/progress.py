@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
     from vrag.index.manifest import IndexProgress
+    from vrag.rollouts.rollout_store import RolloutJob
 
 LOG_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""
@@ -31,6 +32,14 @@ def note_on_interrupt(note: str) -> Generator[None]:
     except KeyboardInterrupt:
         warn(f"Stopped. {note}")
         raise
+
+
+def warn_of_early_end(job: RolloutJob, noun: str, advice: str) -> None:
+    """Print that the rollouts were stopped, or given up after many failures, and what to do."""
+    if job.stopped:
+        warn(f"Stopped. {RESUME_NOTE}")
+    if job.given_up:
+        warn(f"Given up: the last {job.failures_in_a_row} {noun} failed. Fix the cause{advice}.")
 
 
 class ModelStatus:

@@ -9,19 +9,15 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.terminal import files
 from vrag.cli.terminal.console import duration, echo, plain, print_json, print_result, print_table, warn
-from vrag.cli.terminal.files import (
-    STDOUT,
-    check_out,
-    print_saved,
-    read_questions,
-    warn_missing_documents,
-    write_file,
-)
+from vrag.cli.terminal.files import STDOUT, read_questions
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
-from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line
+from vrag.cli.terminal.progress import note_on_interrupt, progress_line, warn_of_early_end
 from vrag.cli.train import local, verl
-from vrag.factory import agent_by_seed, made_with, open_agent, open_session
+from vrag.factory.agents import agent_by_seed, open_agent
+from vrag.factory.session import open_session
+from vrag.factory.training import made_with
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import attempts_of
 from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
@@ -106,7 +102,7 @@ def plot(
 
     Example: vrag train plot runs/grpo runs/ggpo --out curves.svg
     """
-    check_out(out, as_json=as_json)
+    files.check_out(out, as_json=as_json)
     if out != STDOUT and (suffix := Path(out).suffix.lower()) not in {"", ".svg"}:
         raise typer.BadParameter(f"{out} ends in {suffix}, but the picture is SVG.", param_hint="--out")
     from vrag.render.axes import short
@@ -115,7 +111,7 @@ def plot(
 
     records = [read_metrics(run) for run in runs]
     trainings = [PlottedTraining(*pair) for pair in zip(_short_names(runs), records, strict=True)]
-    facts = write_file(out, curves_svg(trainings, title).encode())
+    facts = files.write_file(out, curves_svg(trainings, title).encode())
     if as_json:
         runs_json: dict[str, object] = {}
         for training in trainings:
@@ -130,7 +126,7 @@ def plot(
             values = [end.get(measure.name) for end in ends]
             rows.append([measure.name, *("–" if value is None else short(value[1]) for value in values)])
         print_table(["measure", *(training.name for training in trainings)], rows)
-        print_saved(facts)
+        files.print_saved(facts)
 
 
 def _short_names(runs: Sequence[Path]) -> list[str]:
@@ -185,7 +181,7 @@ def rollout(
     settings = opt.load_flags(locals(), token_details=True, model_requests=concurrency).settings
     cases = read_questions(dataset)
     session = open_session(settings)
-    warn_missing_documents(cases, session.documents)
+    files.warn_missing_documents(cases, session.documents)
     session.warm_up()
     runner = open_agent(settings, BatchedSearcher(session.searcher))
     with open_rollout_store(out, made_with(settings, runner, session.searcher)) as store:
@@ -205,19 +201,14 @@ def rollout(
 
         with progress_line(quiet=as_json) as show:
             job.run(make_rollouts(show))
+    names = ("made", "failed_before", "examples", "steps", "tokens", "stopped", "given_up")
     facts = {
         "folder": str(out),
         "attempts": len(job.attempts),
         "done": job.before + job.made,
-        "made": job.made,
         "failed": dict(job.failures.most_common()),
-        "failed_before": job.failed_before,
-        "examples": job.examples,
-        "steps": job.steps,
-        "tokens": job.tokens,
         "seconds": round(job.elapsed_seconds, 3),
-        "stopped": job.stopped,
-        "given_up": job.given_up,
+        **{name: getattr(job, name) for name in names},
     }
     print_result(facts, lambda: _print_summary(job, bool(settings.model)), as_json=as_json)
     all_failed = job.failed_before + job.failures.total() == job.before + job.made
@@ -243,8 +234,7 @@ def progress_text(job: RolloutJob) -> str:
 
 def _print_summary(job: RolloutJob, by_model: bool) -> None:
     """Print what was made, why others failed, and how to continue."""
-    if job.stopped:
-        warn(f"Stopped. {RESUME_NOTE}")
+    warn_of_early_end(job, "rollouts", " and add --retry-failed")
     made = f"{job.made} rollouts made in {duration(job.elapsed_seconds)}"
     echo(f"{made}: {progress_text(job)}. They are in {plain(str(job.store.folder))}.")
     if job.failed_before:
@@ -253,9 +243,6 @@ def _print_summary(job: RolloutJob, by_model: bool) -> None:
         rows = [(reason, str(n), job.examples[reason]) for reason, n in job.failures.most_common()]
         print_table(("failed", "times", "for example"), rows)
         echo("To repeat failed rollouts, add --retry-failed to the same command.")
-    if job.given_up:
-        failures = job.failures_in_a_row
-        warn(f"Given up: the last {failures} rollouts failed. Fix the cause and add --retry-failed.")
     if by_model and job.steps and not job.tokens:
         warn("The server reported no token ids, which training requires. vLLM and SGLang report them.")
 

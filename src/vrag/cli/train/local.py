@@ -24,6 +24,14 @@ RUN, ROLLOUTS, REWARD = "Run", "Rollouts", "Reward and credit"
 UPDATE, MACHINE = "Update", "Memory and speed"
 """Panels of the help texts."""
 
+
+def _option(
+    panel: str, default: object, help: str, *, min: float | None = None, shown: bool | str = True
+) -> Any:  # noqa: ANN401
+    """Describe an option with its default value."""
+    return typer.Option(default, help=help, min=min, show_default=shown, rich_help_panel=panel)
+
+
 ModelOption = Annotated[Path, opt.option(RUN, "Checkpoint to start from.", True, "--model", "-m")]
 _OUT = "Output folder of the run; the same command continues a stopped run."
 OutOption = Annotated[Path, opt.option(RUN, _OUT, True, "--out", "-o")]
@@ -60,10 +68,8 @@ def sft(
     seed: SeedOption = 0,
     save_every: SaveEveryOption = 100,
     again: AgainOption = False,
-    batch: int = typer.Option(16, min=1, help="Rows per step.", rich_help_panel=UPDATE),
-    lr: float = typer.Option(
-        1e-5, help="Learning rate; about 2e-3 for a tiny model.", rich_help_panel=UPDATE
-    ),
+    batch: int = _option(UPDATE, 16, "Rows per step.", min=1),
+    lr: float = _option(UPDATE, 1e-5, "Learning rate; about 2e-3 for a tiny model."),
     warmup: WarmupOption = 0,
     weight_decay: WeightDecayOption = 0.0,
     freeze_vision: FreezeVisionOption = False,
@@ -93,82 +99,50 @@ def rl(
     model: ModelOption,
     out: OutOption,
     cases: Path = typer.Argument(..., help="Questions to train on: JSON, JSON lines or parquet."),
-    held_out: Path | None = typer.Option(None, help="Questions to evaluate on.", rich_help_panel=RUN),
+    held_out: Path | None = _option(RUN, None, "Questions to evaluate on."),
     collections: opt.CollectionsOption = None,
     agent: opt.AgentOption = None,
-    algorithm: str = typer.Option(
-        "grpo", help="grpo, ggpo, or ggpo-permuted (a control for studies).", rich_help_panel=REWARD
-    ),
+    algorithm: str = _option(REWARD, "grpo", "grpo, ggpo, or ggpo-permuted (a control for studies)."),
     steps: StepsOption = 100,
-    questions: int = typer.Option(8, min=1, help="Questions per step.", rich_help_panel=ROLLOUTS),
-    group: int = typer.Option(8, min=2, help="Rollouts per question.", rich_help_panel=ROLLOUTS),
-    lr: float = typer.Option(
-        1e-6, help="Learning rate; about 1e-3 for a tiny model.", rich_help_panel=UPDATE
-    ),
+    questions: int = _option(ROLLOUTS, 8, "Questions per step.", min=1),
+    group: int = _option(ROLLOUTS, 8, "Rollouts per question.", min=2),
+    lr: float = _option(UPDATE, 1e-6, "Learning rate; about 1e-3 for a tiny model."),
     warmup: WarmupOption = 0,
     weight_decay: WeightDecayOption = 0.0,
     freeze_vision: FreezeVisionOption = False,
-    clip_norm: float = typer.Option(
-        1.0, min=1e-6, help="Maximum norm of the gradient.", rich_help_panel=UPDATE
-    ),
-    temperature: float = typer.Option(1.0, min=0.01, help="Sampling temperature.", rich_help_panel=ROLLOUTS),
-    max_steps: int | None = typer.Option(
-        None, min=1, help="Maximum model calls per rollout.", rich_help_panel=ROLLOUTS
-    ),
-    max_tokens: int = typer.Option(256, min=1, help="Maximum tokens per reply.", rich_help_panel=ROLLOUTS),
-    hits: int | None = typer.Option(
-        None, min=1, help="Hits that each search of the agent returns.", rich_help_panel=ROLLOUTS
-    ),
-    weights: str = typer.Option(
+    clip_norm: float = _option(UPDATE, 1.0, "Maximum norm of the gradient.", min=1e-6),
+    temperature: float = _option(ROLLOUTS, 1.0, "Sampling temperature.", min=0.01),
+    max_steps: int | None = _option(ROLLOUTS, None, "Maximum model calls per rollout.", min=1),
+    max_tokens: int = _option(ROLLOUTS, 256, "Maximum tokens per reply.", min=1),
+    hits: int | None = _option(ROLLOUTS, None, "Hits that each search of the agent returns.", min=1),
+    weights: str = _option(
+        REWARD,
         "",
-        help="Weights of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, installed "
+        "Weights of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, installed "
         "parts included: retrieval=0.2,answer=0.7,brevity=0.1.",
-        show_default="the agent's own",
-        rich_help_panel=REWARD,
+        shown="the agent's own",
     ),
-    exact: bool = typer.Option(
-        False, help="Judge by rules that accept only exact matches.", rich_help_panel=REWARD
+    exact: bool = _option(REWARD, False, "Judge by rules that accept only exact matches."),
+    kl: float = _option(UPDATE, 0.0, "Weight of the KL from the start model.", min=0),
+    entropy: float = _option(UPDATE, 0.0, "Weight of the entropy; about 0.01 for a tiny model.", min=0),
+    penalty: float | None = _option(
+        REWARD, None, "Penalty of a segment with an invalid action.", min=0, shown="0.5, or 0 for grpo"
     ),
-    kl: float = typer.Option(
-        0.0, min=0, help="Weight of the KL from the start model.", rich_help_panel=UPDATE
-    ),
-    entropy: float = typer.Option(
-        0.0, min=0, help="Weight of the entropy; about 0.01 for a tiny model.", rich_help_panel=UPDATE
-    ),
-    penalty: float | None = typer.Option(
-        None,
-        min=0,
-        help="Penalty of a segment with an invalid action.",
-        show_default="0.5, or 0 for grpo",
-        rich_help_panel=REWARD,
-    ),
-    ratio: str = typer.Option(
-        "token", help="Clip the ratio of each `token`, or of each `segment` (GSPO).", rich_help_panel=UPDATE
-    ),
-    together: bool = typer.Option(
-        True,
-        help="Synchronize rollouts: bit-identical results on the same machine.",
-        rich_help_panel=ROLLOUTS,
+    ratio: str = _option(UPDATE, "token", "Clip the ratio of each `token`, or of each `segment` (GSPO)."),
+    together: bool = _option(
+        ROLLOUTS, True, "Synchronize rollouts: bit-identical results on the same machine."
     ),
     seed: SeedOption = 0,
-    evaluate_every: int = typer.Option(10, min=1, help="Steps between evaluations.", rich_help_panel=RUN),
-    evaluate_samples: int = typer.Option(
-        1, min=1, help="Rollouts per held-out question.", rich_help_panel=RUN
-    ),
-    evaluate_temperature: float = typer.Option(
-        0.0, min=0, help="Temperature of evaluations; 0: greedy.", rich_help_panel=RUN
-    ),
+    evaluate_every: int = _option(RUN, 10, "Steps between evaluations.", min=1),
+    evaluate_samples: int = _option(RUN, 1, "Rollouts per held-out question.", min=1),
+    evaluate_temperature: float = _option(RUN, 0.0, "Temperature of evaluations; 0: greedy.", min=0),
     save_every: SaveEveryOption = 10,
-    stop_at: float | None = typer.Option(
-        None, help="Stop at this accuracy on held-out questions.", rich_help_panel=RUN
-    ),
+    stop_at: float | None = _option(RUN, None, "Stop at this accuracy on held-out questions."),
     again: AgainOption = False,
     device: DeviceOption = None,
     dtype: DTypeOption = "float32",
     autocast: AutocastOption = "auto",
-    batch: int = typer.Option(
-        64, min=1, help="Maximum replies generated at a time.", rich_help_panel=MACHINE
-    ),
+    batch: int = _option(MACHINE, 64, "Maximum replies generated at a time.", min=1),
     pile_tokens: PileTokensOption = 16_384,
     logit_tokens: LogitTokensOption = 1024,
     checkpoint_activations: CheckpointActivationsOption = False,

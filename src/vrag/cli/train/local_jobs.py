@@ -192,7 +192,8 @@ class Reinforcement:
         Embedded in one batch with others, a query has a vector that differs in its last bits: for repeatable
         training, each query is embedded alone.
         """
-        from vrag.factory import agent_of, open_environment, open_session
+        from vrag.factory.agents import agent_of, open_environment
+        from vrag.factory.session import open_session
         from vrag.rl.batched_policy import BatchedGenerator
         from vrag.rl.generation import SamplingOptions
         from vrag.rollouts.batched_search import BatchedSearcher
@@ -251,7 +252,7 @@ def _open_dataset(network: TrainableModel, runs: list[Path]) -> SftDataset:
 
 
 def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeReward:
-    from vrag.factory import open_scorer
+    from vrag.factory.training import open_scorer
     from vrag.reward import Weights
     from vrag.reward.combine import OWN_PARTS
 

@@ -78,19 +78,14 @@ class UploadJob:
         """True if its state is final."""
         return self.state in {JobState.FINISHED, JobState.FAILED}
 
+    @property
+    def file(self) -> str:
+        """The name under which the file is stored."""
+        return self.path.name
+
     def info(self) -> UploadJobInfo:
         """Describe it for clients."""
-        return UploadJobInfo(
-            id=self.id,
-            collection=self.collection,
-            file=self.path.name,
-            state=self.state,
-            done=self.done,
-            total=self.total,
-            message=self.message,
-            problems=list(self.problems),
-            document=self.document,
-        )
+        return UploadJobInfo.model_validate(self, from_attributes=True)
 
     def begin(self) -> None:
         """Start it."""

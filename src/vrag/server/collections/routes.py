@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
@@ -23,12 +23,9 @@ from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vrag.server.collections.service import CollectionService
     from vrag.server.options import ServerOptions
 
-T = TypeVar("T")
 _BODY = {
     "requestBody": {
         "required": True,
@@ -62,19 +59,16 @@ def collection_routes(  # noqa: C901 - one per route
     """Build `/collections`, their documents and jobs, and `/documents/{id}`."""
     router = APIRouter(tags=["collections"])
 
-    async def run_in_pool(request: Request, work: Callable[[], T]) -> T:
-        return await wait_for_client(request, item_threads.run(work), options.item_seconds)
-
-    @router.get("/collections", summary="The collections", responses=responses(408, 413, 503, 504))
+    @router.get("/collections", summary="The collections", responses=responses(503, 504))
     async def collections(request: Request) -> Collections:
         """List the open collections. Runs are recorded in the first one."""
-        return await run_in_pool(request, service.collections)
+        return await item_threads.answer(request, service.collections)
 
     @router.post(
         "/collections",
         status_code=201,
         summary="Create a collection",
-        responses=responses(408, 409, 413, 503),
+        responses=responses(409, 503),
     )
     async def create(collection: NewCollection) -> CollectionInfo:
         """The new collection is empty. It is indexed and searched with the settings of the first one."""
@@ -85,7 +79,7 @@ def collection_routes(  # noqa: C901 - one per route
         status_code=204,
         summary="Delete a collection",
         response_class=Plain,
-        responses=responses(404, 408, 409, 413, 503),
+        responses=responses(404, 409, 503),
     )
     async def drop(name: CollectionName) -> Plain:
         """Its uploads are deleted too. Only collections created through the server can be deleted."""
@@ -95,7 +89,7 @@ def collection_routes(  # noqa: C901 - one per route
     @router.get(
         "/collections/{name}/documents",
         summary="The documents of a collection",
-        responses=responses(404, 408, 409, 413, 503, 504),
+        responses=responses(404, 409, 503, 504),
     )
     async def documents(
         request: Request,
@@ -104,24 +98,24 @@ def collection_routes(  # noqa: C901 - one per route
         limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number.")] = 10_000,
     ) -> Documents:
         """The documents are sorted by name. Each one lists the problems of its conversion."""
-        return await run_in_pool(request, lambda: service.documents(name, offset, limit))
+        return await item_threads.answer(request, lambda: service.documents(name, offset, limit))
 
     @router.get(
         "/documents/{id}",
         summary="A document with its items",
         response_model_exclude_none=True,
-        responses=responses(404, 408, 409, 413, 503, 504),
+        responses=responses(404, 409, 503, 504),
     )
     async def document(request: Request, id: DocumentId) -> DocumentPages:
         """The items are sorted by page."""
-        return await run_in_pool(request, lambda: service.document(id))
+        return await item_threads.answer(request, lambda: service.document(id))
 
     @router.delete(
         "/collections/{name}/documents/{id}",
         status_code=204,
         summary="Remove a document",
         response_class=Plain,
-        responses=responses(404, 408, 409, 413, 503, 504),
+        responses=responses(404, 409, 503, 504),
     )
     async def remove(
         request: Request,
@@ -155,7 +149,7 @@ def collection_routes(  # noqa: C901 - one per route
         status_code=202,
         summary="Upload a document",
         openapi_extra=_BODY,
-        responses=responses(404, 408, 409, 413, 415, 503, 507),
+        responses=responses(404, 409, 415, 503, 507),
     )
     async def upload(
         request: Request, response: Response, name: CollectionName, filename: FileName
@@ -171,14 +165,12 @@ def collection_routes(  # noqa: C901 - one per route
         response.headers["Location"] = f"/jobs/{job.id}"
         return job
 
-    @router.get(
-        "/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 408, 409, 413)
-    )
+    @router.get("/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 409))
     async def jobs(name: CollectionName) -> Jobs:
         """Lists the jobs since the server started, newest first."""
         return service.jobs(name)
 
-    @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404, 408, 413))
+    @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404))
     async def job(
         id: Annotated[str, Path(pattern=JOB_PATTERN, description="Id of a job, from its upload.")],
     ) -> UploadJobInfo:

@@ -323,7 +323,7 @@ def digest_of(secret: bytes) -> bytes:
 def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRouter:
     """Build `/session`: whether a token is needed, sign-in and sign-out. Needs no token."""
     router = APIRouter(tags=["session"])
-    refused = responses(408, 413)
+    refused = responses()
 
     @router.get("/session", summary="Whether a token is needed", responses=refused)
     async def session(request: Request) -> SessionInfo:

@@ -92,6 +92,7 @@ class ItemThreadPool:
 
     def __init__(self, options: ServerOptions, metrics: ServerMetrics) -> None:
         self._threads = Threads(options.item_threads, "vrag-items")
+        self._seconds = options.item_seconds
         self._max_pending = options.item_threads + options.waiting_items
         self._pending = 0
         self._gauge = metrics.waiting_items
@@ -105,6 +106,10 @@ class ItemThreadPool:
         future = self._threads.run(work)
         future.add_done_callback(lambda _: self._count(-1))
         return future
+
+    async def answer(self, request: Request, work: Callable[[], T]) -> T:
+        """Run work for a request; see `run` and `wait_for_client`."""
+        return await wait_for_client(request, self.run(work), self._seconds)
 
     def _count(self, change: int) -> None:
         self._pending += change

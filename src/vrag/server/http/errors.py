@@ -114,7 +114,7 @@ def responses(*statuses: int) -> Responses:
     """Describe these statuses, and those that every route has, for OpenAPI."""
     return {
         status: {"model": ProblemDetails, "description": MEANINGS[status]}
-        for status in sorted({*statuses, 401, 403, 422, 429, 500})
+        for status in sorted({*statuses, 401, 403, 408, 413, 422, 429, 500})
     }
 
 

@@ -252,9 +252,18 @@ class Body:
         piece: bytes = message.get("body", b"")
         self._received_bytes += len(piece)
         self.check_length(self._received_bytes)
-        if not self._goes_to_disk:
-            self._hold(piece)
         self._ended = not message.get("more_body", False)
+        if self._goes_to_disk:
+            return message
+        self._values += piece.count(b",") + piece.count(b"[") + piece.count(b"{")
+        if self._values > _MAX_VALUES:
+            text = f"The body has more than {_MAX_VALUES:,} values."
+            raise Refusal(413, text, "Send less at a time.", reason="length")
+        self._held_bytes += len(piece)  # in memory until the request is answered
+        self._bodies.held_bytes += len(piece)
+        if self._bodies.held_bytes > self._options.held_bytes:
+            text = "The server is receiving too much data at the moment."
+            raise Refusal(503, text, "Try again in a second.", 1.0, "held")
         return message
 
     def check_length(self, length: int) -> None:
@@ -267,18 +276,6 @@ class Body:
         """Release the memory of the body."""
         self._bodies.held_bytes -= self._held_bytes
         self._held_bytes = 0
-
-    def _hold(self, piece: bytes) -> None:
-        """Count what stays in memory until the request is answered."""
-        self._values += piece.count(b",") + piece.count(b"[") + piece.count(b"{")
-        if self._values > _MAX_VALUES:
-            message = f"The body has more than {_MAX_VALUES:,} values."
-            raise Refusal(413, message, "Send less at a time.", reason="length")
-        self._held_bytes += len(piece)
-        self._bodies.held_bytes += len(piece)
-        if self._bodies.held_bytes > self._options.held_bytes:
-            message = "The server is receiving too much data at the moment."
-            raise Refusal(503, message, "Try again in a second.", 1.0, "held")
 
     def _timeout(self) -> Refusal:
         message = f"The body took longer than {self._options.body_seconds:g} s to arrive."

@@ -131,7 +131,13 @@ class GuardedProtocol(H11Protocol):
         else:
             self._peer = peer
             self.peers[peer] += 1
-            self._set_socket_options(transport)
+            connection: socket.socket | None = transport.get_extra_info("socket")
+            milliseconds = int(2000 * self.options.write_seconds)  # for a peer that acknowledges nothing
+            limits = {"TCP_USER_TIMEOUT": milliseconds, "TCP_NOTSENT_LOWAT": _MAX_UNSENT_BYTES}
+            for option, value in limits.items():
+                if connection is not None and hasattr(socket, option):
+                    with contextlib.suppress(OSError):
+                        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
             super().connection_made(transport)
             self._expect_head()
 
@@ -237,15 +243,6 @@ class GuardedProtocol(H11Protocol):
     def _stop_timer(self, name: str) -> None:
         if timer := self._timers.pop(name, None):
             timer.cancel()
-
-    def _set_socket_options(self, transport: asyncio.Transport) -> None:
-        """Have the system buffer little, and close the connection when a peer acknowledges nothing."""
-        connection: socket.socket | None = transport.get_extra_info("socket")
-        milliseconds = int(2000 * self.options.write_seconds)
-        for option, value in (("TCP_USER_TIMEOUT", milliseconds), ("TCP_NOTSENT_LOWAT", _MAX_UNSENT_BYTES)):
-            if connection is not None and hasattr(socket, option):
-                with contextlib.suppress(OSError):
-                    connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _refusal(status: int, phrase: str, message: str) -> bytes:

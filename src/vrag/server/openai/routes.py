@@ -84,7 +84,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
         summary="Ask, as OpenAI's clients do",
         openapi_extra=json_body(schema),
         response_model=None,
-        responses=_ANSWERS | _errors(404, 409, 413, 429, 502, 503, 504),
+        responses=_ANSWERS | _errors(404, 409, 429, 502, 503, 504),
     )
     async def complete(request: Request) -> Response:
         """The last message is the question; those before it are its conversation.
@@ -232,7 +232,7 @@ def _frame(content: Chunk | ErrorBody) -> bytes:
 
 def _errors(*statuses: int) -> Responses:
     """Describe these statuses, and those that every route of this interface has, for OpenAPI."""
-    known = responses(408, *statuses)
+    known = responses(*statuses)
     del known[422]
     described = {400: {"description": "Part of the request is invalid."}, **known}
     return {status: {**answer, "model": ErrorBody} for status, answer in sorted(described.items(), key=str)}

@@ -46,21 +46,19 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     router = APIRouter(tags=["runs"])
     exporting = asyncio.Semaphore(2)  # each keeps a processor busy, and a thread that others need
 
-    @router.get("/options", summary="What can be requested", responses=responses(408, 413, 503, 504))
+    @router.get("/options", summary="What can be requested", responses=responses(503, 504))
     async def options() -> Capabilities:
         """List the agents, models and collections, and the limits of a run."""
         return await runs.capabilities()
 
-    @router.post(
-        "/runs", status_code=201, summary="Ask", responses=responses(404, 408, 409, 413, 429, 502, 503, 504)
-    )
+    @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: RunRequest) -> RunSummary:
         """Start a run. It continues even if no client follows it."""
         summary = await runs.start(question, client=getattr(request.state, "client", ""))
         response.headers["Location"] = f"/runs/{summary.id}"
         return summary
 
-    @router.get("/runs", summary="Runs, the newest first", responses=responses(408, 413, 503, 504))
+    @router.get("/runs", summary="Runs, the newest first", responses=responses(503, 504))
     async def list_runs(
         limit: Annotated[int, Query(ge=1, le=200, description="Maximum number.")] = 50,
         before: Annotated[
@@ -72,7 +70,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         found, more = await runs.summaries(limit=limit, before=before, session=session)
         return RunList(runs=tuple(found), more=more)
 
-    @router.get("/runs/{id}", summary="A run", responses=responses(404, 408, 413, 503, 504))
+    @router.get("/runs/{id}", summary="A run", responses=responses(404, 503, 504))
     async def detail(id: RunPath) -> RunDetail:
         """The end of a run, its cost, and the evidence of its answer."""
         return await runs.detail(id)
@@ -80,7 +78,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     @router.delete(
         "/runs/{id}",
         summary="Stop a run",
-        responses=responses(404, 408, 409, 413, 503, 504)
+        responses=responses(404, 409, 503, 504)
         | {202: {"model": RunSummary, "description": "It ends at the next opportunity."}},
     )
     async def cancel(response: Response, id: RunPath) -> RunSummary:
@@ -93,7 +91,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         "/runs/{id}/events",
         summary="The events of a run, as they happen",
         response_class=Response,
-        responses=_document("The events.", "text/event-stream") | responses(404, 408, 413, 503, 504),
+        responses=_document("The events.", "text/event-stream") | responses(404, 503, 504),
     )
     async def events(
         id: RunPath,
@@ -114,7 +112,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         "/runs/{id}/files/{sha256}.jpg",
         summary="A picture that an event names",
         response_class=Response,
-        responses=_document("The picture.", "image/jpeg") | responses(404, 408, 413, 503, 504),
+        responses=_document("The picture.", "image/jpeg") | responses(404, 503, 504),
     )
     async def file(id: RunPath, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]) -> Response:
         """The picture as the model saw it."""
@@ -129,7 +127,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         summary="A run as one document",
         response_class=Response,
         responses=_document("The document.", "text/html", "text/markdown", "application/json")
-        | responses(404, 408, 409, 413, 503, 504),
+        | responses(404, 409, 503, 504),
     )
     async def export(id: RunPath, format: Literal["html", "markdown", "json"] = "html") -> Response:
         """Export a run as a self-contained HTML page, as Markdown or as JSON."""
@@ -141,8 +139,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         "/reports",
         summary="Several runs as one cited document",
         response_class=Response,
-        responses=_document("The document.", "text/html", "text/markdown")
-        | responses(404, 408, 413, 503, 504),
+        responses=_document("The document.", "text/html", "text/markdown") | responses(404, 503, 504),
     )
     async def report(request: ReportRequest) -> Response:
         """Export a report as a self-contained HTML page, or as Markdown with embedded pictures."""
