@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import httpx
 
-from vrag.chat.errors import (
-    CLOSED,
-    ErrorResponse,
-    RetryableError,
-    failure_of,
-    plain_http_hint,
-    reach_hint,
-    seconds_asked,
-)
+from vrag.chat import errors
+from vrag.chat.errors import RetryableError
 from vrag.chat.messages import can_do_without, request_body
 from vrag.chat.reply_builder import (
     EventReader,
@@ -149,7 +142,7 @@ class Call:
             if response.status_code == HTTPStatus.OK:
                 return response
             error_response = await self._read_error(response)
-            failure = failure_of(error_response, self.server)
+            failure = errors.failure_of(error_response, self.server)
             dispensable = frozenset[str]()
             if error_response.status in {400, 422} and not isinstance(failure, ContextTooLong):
                 dispensable = can_do_without(body, error_response.message) - self.without
@@ -160,16 +153,16 @@ class Call:
             else:
                 raise RequestRefused(error_response.status, failure)
 
-    async def _read_error(self, response: httpx.Response) -> ErrorResponse:
+    async def _read_error(self, response: httpx.Response) -> errors.ErrorResponse:
         body = bytearray()
         with suppress(RetryableError, ModelError):  # the status is enough
             async with aclosing(response), aclosing(_raw(response)) as raw:
                 while len(body) < _MAX_ERROR_BYTES and (data := await self._wait_for(anext(raw, b""))):
                     body += data
-        if response.status_code in CLOSED:
+        if response.status_code in errors.CLOSED:
             body.clear()
-        asked = seconds_asked(response.headers, time.time())
-        return ErrorResponse.of(response.status_code, bytes(body[:_MAX_ERROR_BYTES]), self.key, asked)
+        asked = errors.seconds_asked(response.headers, time.time())
+        return errors.ErrorResponse.of(response.status_code, bytes(body[:_MAX_ERROR_BYTES]), self.key, asked)
 
     async def _chunks(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
         """Yield the data of the stream's events, up to its end."""
@@ -250,8 +243,8 @@ class Call:
             )
         if isinstance(error, httpx.ConnectError):
             message = f"{self.server} cannot be reached: {reason}."
-            times = 0 if plain_http_hint(error, self.server) else 1000
-            return RetryableError(ModelError(message, reach_hint(error, self.server)), times=times)
+            times = 0 if errors.plain_http_hint(error, self.server) else 1000
+            return RetryableError(ModelError(message, errors.reach_hint(error, self.server)), times=times)
         message = f"The connection to {self.server} broke off: {reason.rstrip('.')}."
         return RetryableError(ModelError(message))
 
@@ -259,8 +252,8 @@ class Call:
         """Return the error for a stream that cannot be read further."""
         match failure:
             case StreamedError():
-                error_response = ErrorResponse.in_stream(failure.body, self.key)
-                error = failure_of(error_response, self.server)
+                error_response = errors.ErrorResponse.in_stream(failure.body, self.key)
+                error = errors.failure_of(error_response, self.server)
                 temporary = isinstance(error, RetryableError)
                 return error if temporary else RequestRefused(error_response.status, error)
             case MalformedChunk() if self._in_one:

@@ -18,14 +18,7 @@ from vrag.factory.models import LOCAL
 from vrag.factory.session import run_store
 from vrag.index.table import literal
 from vrag.server.collections.registry import CollectionCounts, count_collection
-from vrag.server.runs.schema import (
-    AgentChoice,
-    Capabilities,
-    CapabilityLimits,
-    CollectionChoice,
-    Defaults,
-    ModelChoice,
-)
+from vrag.server.runs import schema
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
 
 OFFLINE = "Offline: quotes, does not read"
 _AGENTS = tuple(
-    AgentChoice(name=name, title=f"{kind.title}: {kind.description}", steps=kind.steps, hits=kind.hits)
+    schema.AgentChoice(name=name, title=f"{kind.title}: {kind.description}", steps=kind.steps, hits=kind.hits)
     for name in get_args(AgentName)
     for kind in (METHODS[name],)
 )
@@ -55,21 +48,23 @@ class Agents:
     upload_bytes: int = 512 * 1024 * 1024
 
     @property
-    def offer(self) -> Capabilities:
+    def offer(self) -> schema.Capabilities:
         """The agents, models and collections that clients can choose now."""
         settings = self.settings
-        return Capabilities(
+        return schema.Capabilities(
             agents=_AGENTS,
-            models=tuple(ModelChoice(name=name, title=name or OFFLINE) for name in self._models),
+            models=tuple(schema.ModelChoice(name=name, title=name or OFFLINE) for name in self._models),
             collections=tuple(map(_describe_collection, self.registry.open_collections)),
-            defaults=Defaults(
+            defaults=schema.Defaults(
                 agent=settings.agent,
                 model=_shown(settings.model),
                 max_steps=settings.max_steps or None,
                 top_k=settings.hits or None,
                 thinking=settings.thinking,
             ),
-            limits=CapabilityLimits(upload_bytes=self.upload_bytes, upload_types=tuple(sorted(CONVERTERS))),
+            limits=schema.CapabilityLimits(
+                upload_bytes=self.upload_bytes, upload_types=tuple(sorted(CONVERTERS))
+            ),
             examples=self.examples,
             version=__version__,
         )
@@ -135,14 +130,14 @@ class Agents:
             )
 
 
-def _describe_collection(open_collection: OpenCollection) -> CollectionChoice:
+def _describe_collection(open_collection: OpenCollection) -> schema.CollectionChoice:
     """Return the description of a collection for clients; one that cannot be read counts as empty."""
     try:
         counts, readable = count_collection(open_collection.collection), True
     except CollectionError:
         counts, readable = CollectionCounts(), False
     mark = open_collection.collection.header.embedder
-    return CollectionChoice(
+    return schema.CollectionChoice(
         name=open_collection.name,
         documents=counts.documents,
         items=counts.items,

@@ -9,16 +9,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response as Plain
 
 from vrag.errors import CollectionBusy
+from vrag.server.collections import registry
 from vrag.server.collections.jobs import Jobs, UploadJobInfo
-from vrag.server.collections.registry import (
-    DOCUMENT_PATTERN,
-    JOB_PATTERN,
-    CollectionInfo,
-    Collections,
-    DocumentPages,
-    Documents,
-    NewCollection,
-)
 from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
 
@@ -49,7 +41,7 @@ class _AnyText(Convertor[str]):
 
 register_url_convertor("anything", _AnyText())
 CollectionName = Annotated[str, Path(min_length=1, max_length=200, description="Name of a collection.")]
-DocumentId = Annotated[str, Path(pattern=DOCUMENT_PATTERN, description="Id of a document.")]
+DocumentId = Annotated[str, Path(pattern=registry.DOCUMENT_PATTERN, description="Id of a document.")]
 FileName = Annotated[str, Path(min_length=1, max_length=4096, description="Name of the file.")]
 
 
@@ -60,7 +52,7 @@ def collection_routes(  # noqa: C901 - one per route
     router = APIRouter(tags=["collections"])
 
     @router.get("/collections", summary="The collections", responses=responses(503, 504))
-    async def collections(request: Request) -> Collections:
+    async def collections(request: Request) -> registry.Collections:
         """List the open collections. Runs are recorded in the first one."""
         return await item_threads.answer(request, service.collections)
 
@@ -70,7 +62,7 @@ def collection_routes(  # noqa: C901 - one per route
         summary="Create a collection",
         responses=responses(409, 503),
     )
-    async def create(collection: NewCollection) -> CollectionInfo:
+    async def create(collection: registry.NewCollection) -> registry.CollectionInfo:
         """The new collection is empty. It is indexed and searched with the settings of the first one."""
         return await service.create(collection.name)
 
@@ -96,7 +88,7 @@ def collection_routes(  # noqa: C901 - one per route
         name: CollectionName,
         offset: Annotated[int, Query(ge=0, le=2**31, description="Number of documents to skip.")] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number.")] = 10_000,
-    ) -> Documents:
+    ) -> registry.Documents:
         """The documents are sorted by name. Each one lists the problems of its conversion."""
         return await item_threads.answer(request, lambda: service.documents(name, offset, limit))
 
@@ -106,7 +98,7 @@ def collection_routes(  # noqa: C901 - one per route
         response_model_exclude_none=True,
         responses=responses(404, 409, 503, 504),
     )
-    async def document(request: Request, id: DocumentId) -> DocumentPages:
+    async def document(request: Request, id: DocumentId) -> registry.DocumentPages:
         """The items are sorted by page."""
         return await item_threads.answer(request, lambda: service.document(id))
 
@@ -172,7 +164,7 @@ def collection_routes(  # noqa: C901 - one per route
 
     @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404))
     async def job(
-        id: Annotated[str, Path(pattern=JOB_PATTERN, description="Id of a job, from its upload.")],
+        id: Annotated[str, Path(pattern=registry.JOB_PATTERN, description="Id of a job, from its upload.")],
     ) -> UploadJobInfo:
         """A job is known until the server restarts."""
         return service.job(id)

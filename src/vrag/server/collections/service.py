@@ -11,21 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.manifest import read_manifest
 from vrag.index.table import literal
+from vrag.server.collections import registry
 from vrag.server.collections.files import SUFFIXES, distinct_folders, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
 from vrag.server.collections.jobs import Jobs, UploadJobInfo
-from vrag.server.collections.registry import (
-    CollectionCounts,
-    CollectionInfo,
-    Collections,
-    CollectionSet,
-    DocumentInfo,
-    DocumentPages,
-    DocumentPart,
-    Documents,
-    OpenCollection,
-    count_collection,
-)
+from vrag.server.collections.registry import CollectionSet, OpenCollection
 from vrag.server.collections.uploads import (
     IncomingUpload,
     UploadLimits,
@@ -91,16 +81,16 @@ class CollectionService:
             log.warning("Indexing is still busy after %g s and is left behind.", seconds)
         self._workers = {}
 
-    def collections(self) -> Collections:
+    def collections(self) -> registry.Collections:
         """List the collections. Blocks."""
         open_collections = self._collections.open_collections
-        return Collections(
+        return registry.Collections(
             collections=[_info(open_collection) for open_collection in open_collections],
             creatable=bool(open_collections) and open_collections[0].writable,
             reason=self._collections.absent or None,
         )
 
-    def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> Documents:
+    def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> registry.Documents:
         """List the files of a collection by name, with those that wait to be indexed. Blocks."""
         open_collection = self._find_collection(name)
         uploads, worker = uploads_of(open_collection), self._workers.get(name)
@@ -109,7 +99,7 @@ class CollectionService:
         waiting = {path: job for path, job in waiting.items() if path not in rows}
         folders = distinct_folders([*rows, *waiting])
         files = [
-            DocumentInfo(
+            registry.DocumentInfo(
                 id=row.document.id,
                 name=row.document.name,
                 folder=folders.get(path),
@@ -122,7 +112,7 @@ class CollectionService:
             for path, row in rows.items()
         ]
         files += [
-            DocumentInfo(
+            registry.DocumentInfo(
                 id=job.document,
                 name=job.path.name,
                 folder=folders.get(path),
@@ -134,9 +124,9 @@ class CollectionService:
             for path, job in waiting.items()
         ]
         files.sort(key=lambda file: (file.name.casefold(), file.name, file.folder or "", file.id))
-        return Documents(documents=files[offset : offset + limit], total=len(files))
+        return registry.Documents(documents=files[offset : offset + limit], total=len(files))
 
-    def document(self, id: str) -> DocumentPages:
+    def document(self, id: str) -> registry.DocumentPages:
         """Return a document with its items, from the first collection that has it. Blocks.
 
         Raises `CollectionError` if none that can be read has it, and one cannot be read.
@@ -153,7 +143,7 @@ class CollectionService:
             raise fault
         raise Refusal(404, "There is no such document.", "It may have been removed: reload the list.")
 
-    async def create(self, name: str) -> CollectionInfo:
+    async def create(self, name: str) -> registry.CollectionInfo:
         """Create a collection. Raises `Refusal` if that is not possible here, or the name is taken (409)."""
         self._check_present()
         open_collection = await self._change(lambda: self._collections.create(name))
@@ -266,18 +256,18 @@ class CollectionService:
         return open_collection
 
 
-def _info(open_collection: OpenCollection) -> CollectionInfo:
+def _info(open_collection: OpenCollection) -> registry.CollectionInfo:
     """Describe a collection; an unreadable one is marked, so that the others can still be listed."""
     try:
-        counts, fault = count_collection(open_collection.collection), ""
+        counts, fault = registry.count_collection(open_collection.collection), ""
     except CollectionError as error:
         log.warning("The collection %s cannot be read: %s", open_collection.name, error)
-        counts = CollectionCounts()
+        counts = registry.CollectionCounts()
         fault = "Its folder does not exist any more: it was moved or deleted, or its disk is not mounted."
         if open_collection.collection.directory.is_dir():
             fault = "It cannot be read at the moment: the server's log has the reason."
     mark = open_collection.collection.header.embedder
-    return CollectionInfo(
+    return registry.CollectionInfo(
         name=open_collection.name,
         documents=counts.documents,
         items=counts.items,
@@ -289,7 +279,7 @@ def _info(open_collection: OpenCollection) -> CollectionInfo:
     )
 
 
-def _pages(open_collection: OpenCollection, id: str) -> DocumentPages | None:
+def _pages(open_collection: OpenCollection, id: str) -> registry.DocumentPages | None:
     """A document with its items; None where the collection serves none of this id."""
     collection = open_collection.collection
     files = collection.file_table.read(["name", "status"], f"id = {literal(id)}").data.to_pylist()
@@ -298,7 +288,7 @@ def _pages(open_collection: OpenCollection, id: str) -> DocumentPages | None:
         return None
     rows = collection.item_table.read(_PART_COLUMNS, f"document = {literal(id)}").data.to_pylist()
     parts = [
-        DocumentPart(start=row.pop("clip_start"), end=row.pop("clip_end"), **row)
+        registry.DocumentPart(start=row.pop("clip_start"), end=row.pop("clip_end"), **row)
         for row in sorted(rows, key=lambda row: row["ordinal"])
     ]
-    return DocumentPages(id=id, name=served[0], collection=open_collection.name, items=parts)
+    return registry.DocumentPages(id=id, name=served[0], collection=open_collection.name, items=parts)

@@ -14,15 +14,7 @@ from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
 from vrag.render.markup import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
-from vrag.server.runs.schema import (
-    RUN_ID,
-    Capabilities,
-    ReportRequest,
-    RunDetail,
-    RunList,
-    RunRequest,
-    RunSummary,
-)
+from vrag.server.runs import schema
 from vrag.server.runs.sse import BEAT, RETRY, STREAM_HEADERS, end_frame, event_frame, with_beats
 
 if TYPE_CHECKING:
@@ -33,8 +25,8 @@ if TYPE_CHECKING:
 
 EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
 """An exported run that is opened at the server's address may be drawn, and nothing else."""
-RunPath = Annotated[str, Path(pattern=RUN_ID, description="Id of a run.")]
-_OPTIONAL_RUN_ID = f"{RUN_ID}|^$"
+RunPath = Annotated[str, Path(pattern=schema.RUN_ID, description="Id of a run.")]
+_OPTIONAL_RUN_ID = f"{schema.RUN_ID}|^$"
 
 
 def _document(description: str, *types: str) -> Responses:
@@ -47,12 +39,12 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     exporting = asyncio.Semaphore(2)  # each keeps a processor busy, and a thread that others need
 
     @router.get("/options", summary="What can be requested", responses=responses(503, 504))
-    async def options() -> Capabilities:
+    async def options() -> schema.Capabilities:
         """List the agents, models and collections, and the limits of a run."""
         return await runs.capabilities()
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
-    async def start(request: Request, response: Response, question: RunRequest) -> RunSummary:
+    async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:
         """Start a run. It continues even if no client follows it."""
         summary = await runs.start(question, client=getattr(request.state, "client", ""))
         response.headers["Location"] = f"/runs/{summary.id}"
@@ -65,13 +57,13 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
             str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a run: only older ones.")
         ] = "",
         session: Annotated[str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a conversation.")] = "",
-    ) -> RunList:
+    ) -> schema.RunList:
         """Runs in progress are included."""
         found, more = await runs.summaries(limit=limit, before=before, session=session)
-        return RunList(runs=tuple(found), more=more)
+        return schema.RunList(runs=tuple(found), more=more)
 
     @router.get("/runs/{id}", summary="A run", responses=responses(404, 503, 504))
-    async def detail(id: RunPath) -> RunDetail:
+    async def detail(id: RunPath) -> schema.RunDetail:
         """The end of a run, its cost, and the evidence of its answer."""
         return await runs.detail(id)
 
@@ -79,9 +71,9 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         "/runs/{id}",
         summary="Stop a run",
         responses=responses(404, 409, 503, 504)
-        | {202: {"model": RunSummary, "description": "It ends at the next opportunity."}},
+        | {202: {"model": schema.RunSummary, "description": "It ends at the next opportunity."}},
     )
-    async def cancel(response: Response, id: RunPath) -> RunSummary:
+    async def cancel(response: Response, id: RunPath) -> schema.RunSummary:
         """The run stops as soon as possible. A finished run is not changed."""
         summary, running = await runs.cancel(id)
         response.status_code = 202 if running else 200
@@ -141,7 +133,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         response_class=Response,
         responses=_document("The document.", "text/html", "text/markdown") | responses(404, 503, 504),
     )
-    async def report(request: ReportRequest) -> Response:
+    async def report(request: schema.ReportRequest) -> Response:
         """Export a report as a self-contained HTML page, or as Markdown with embedded pictures."""
         async with exporting:
             stored = [await runs.stored(run) for run in request.runs]

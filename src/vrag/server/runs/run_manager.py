@@ -22,15 +22,9 @@ from vrag.errors import RunError, SettingsError, VragError
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions
+from vrag.server.runs import schema
 from vrag.server.runs.history import RunHistory, unanswered
-from vrag.server.runs.schema import (
-    AgentProvider,
-    AgentSelection,
-    Capabilities,
-    RunDetail,
-    RunRequest,
-    RunSummary,
-)
+from vrag.server.runs.schema import RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -121,7 +115,7 @@ class RunManager:
 
     def __init__(
         self,
-        provider: AgentProvider,
+        provider: schema.AgentProvider,
         options: ServerOptions | None = None,
         observers: Sequence[Callable[[Event], None]] = (),
     ) -> None:
@@ -143,12 +137,12 @@ class RunManager:
         """The number of runs in progress."""
         return self._busy.total()
 
-    async def capabilities(self) -> Capabilities:
+    async def capabilities(self) -> schema.Capabilities:
         """Return the agents, models and collections that can be requested at the moment."""
         return await self.in_thread(lambda: self._provider.offer)
 
     async def start(
-        self, request: RunRequest, *, client: str = "", history: Sequence[PreviousTurn] | None = None
+        self, request: schema.RunRequest, *, client: str = "", history: Sequence[PreviousTurn] | None = None
     ) -> RunSummary:
         """Start a run; it is on disk when this returns.
 
@@ -242,10 +236,10 @@ class RunManager:
         with suppress(VragError):
             await self.cancel(run)
 
-    async def detail(self, run: str) -> RunDetail:
+    async def detail(self, run: str) -> schema.RunDetail:
         """Summarize a run with its evidence. Raises `Refusal` if there is no such run (404)."""
         if (live := self._live.get(run)) is not None:
-            return RunDetail.of(run, await live.begun(), RunState.RUNNING)
+            return schema.RunDetail.of(run, await live.begun(), RunState.RUNNING)
         return await self.in_thread(lambda: self._history.detail(run))
 
     async def summaries(
@@ -316,7 +310,7 @@ class RunManager:
             del self._busy[live.client]
 
     def _prepare(
-        self, request: RunRequest, session: str, history: Sequence[PreviousTurn] | None
+        self, request: schema.RunRequest, session: str, history: Sequence[PreviousTurn] | None
     ) -> tuple[Agent, Question]:
         """Build the agent and the question of a request, in a thread."""
         images: list[QuestionImage] = []
@@ -330,7 +324,7 @@ class RunManager:
             history = self._history.history(session) if session else ()
         question = Question(request.question, tuple(history), tuple(images), session)
         try:
-            return self._provider.agent(AgentSelection.of(request)), question
+            return self._provider.agent(schema.AgentSelection.of(request)), question
         except SettingsError as error:
             raise Refusal(422, error.message, error.hint) from error
 
