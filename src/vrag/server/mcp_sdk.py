@@ -63,9 +63,14 @@ def mcp_server(mcp_tools: McpTools) -> Server[Any]:
                 idempotent_hint=not tool.is_slow,
                 open_world_hint=False,
             )
-            text = tool.description + additions.get(tool.name, "")
-            names = {"name": tool.name, "title": tool.title, "description": text}
-            tools.append(ToolDescription(**names, input_schema=schema, annotations=hints))
+            description = ToolDescription(
+                name=tool.name,
+                title=tool.title,
+                description=tool.description + additions.get(tool.name, ""),
+                input_schema=schema,
+                annotations=hints,
+            )
+            tools.append(description)
         return ListToolsResult(tools=tools)
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
