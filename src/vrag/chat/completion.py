@@ -34,8 +34,6 @@ T = TypeVar("T")
 _MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum length of a line of the stream: the ids of a long prompt come in one line."""
 _MAX_ERROR_BYTES = 64 * 1024
-_USAGE_TIMEOUT_SECONDS = 5.0
-"""Time limit for the usage after the last token."""
 _UNFINISHED = frozenset({"abort", "aborted", "error", "cancelled"})
 """Finish reasons of incomplete replies: vLLM, SGLang."""
 
@@ -218,7 +216,7 @@ class Call:
         """Return the time limit of the next step in seconds, and the error if it passes."""
         if self._builder.finish is not None:
             late = RetryableError(ModelError("The server did not send the usage."))
-            return _USAGE_TIMEOUT_SECONDS - self._waited, late
+            return 5.0 - self._waited, late
         if self._builder.started:
             setting, limit, problem = "VRAG_TOKEN_SECONDS", self.timeouts.token_seconds, "stopped writing"
         else:

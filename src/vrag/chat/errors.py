@@ -17,9 +17,6 @@ from vrag.errors import ContextTooLong, ModelError
 
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 """Statuses for a wrong key. Their messages are not repeated: they may contain parts of the key."""
-_MAX_MESSAGE_CHARACTERS = 500
-"""Length of a server's message in an error."""
-_TEMPORARY = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|maximum model length|max_model_len"
     r"|maximum context|context the overflows|exceed_context_size"  # LM Studio, llama.cpp, Ollama
@@ -103,7 +100,7 @@ class ErrorResponse:
         if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
             message = message.replace(key, "…")
         line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
-        return cls(status, line[:_MAX_MESSAGE_CHARACTERS], asked)
+        return cls(status, line[:500], asked)
 
     @classmethod
     def in_stream(cls, body: bytes, key: str | None) -> ErrorResponse:
@@ -133,7 +130,7 @@ def failure_of(response: ErrorResponse, server: str) -> ModelError | RetryableEr
         name = str(status)
     details = f": {sentence}" if message else "."
     error = ModelError(f"{server} answered {name}{details}", _hint(status, message))
-    if status in _TEMPORARY or status >= 500:
+    if status in {408, 409, 425, 429} or status >= 500:
         if _QUOTA_SPENT.search(message):
             return error
         return RetryableError(error, asked=response.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from vrag.chat import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatText
+from vrag.chat import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatText, OpenAIChat
 from vrag.chat.errors import plain_http_hint
 from vrag.chat.http_clients import is_loopback
 from vrag.chat.identity import ModelIdentity, ask_identity, list_models
@@ -28,9 +28,6 @@ from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.errors import ModelError
 from vrag.model_profiles import ModelKind, profile_of, read_model_name
 from vrag.providers import PROVIDERS
-
-if TYPE_CHECKING:
-    from vrag.chat import OpenAIChat
 
 T = TypeVar("T")
 

@@ -11,15 +11,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.errors import ServerError, SettingsError
+from vrag.settings import Settings, SettingsReport
 from vrag.types import ItemKind, Query
-
-if TYPE_CHECKING:
-    from vrag.settings import Settings, SettingsReport
-
 
 DISTRIBUTION = "vrag-agent"
 MIN_PYTHON = (3, 11)

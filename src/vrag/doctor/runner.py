@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from vrag.agent.policy import Policy
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
-
-if TYPE_CHECKING:
-    from vrag.agent.policy import Policy
-    from vrag.factory.models import ModelFamily
-    from vrag.settings import Settings, SettingsReport
+from vrag.factory.models import ModelFamily
+from vrag.settings import Settings, SettingsReport
 
 REPLY_TOKENS = 2048
 """Maximum tokens of a reply of a local model."""

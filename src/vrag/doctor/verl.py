@@ -8,9 +8,10 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.doctor.check import Check, CheckStatus, CheckStep, examine_steps, failed, ok, skipped, warning
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun, probe_verl
@@ -22,6 +23,7 @@ from vrag.rl.trainers.verl.launch import (
     FLASH,
     INSTALL,
     PINS,
+    Launch,
     choose_attention,
     count_parameters,
     engine,
@@ -30,13 +32,7 @@ from vrag.rl.trainers.verl.launch import (
     missing_columns,
     unknown_names,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from vrag.rl.trainers.verl.launch import Launch
-    from vrag.rl.trainers.verl.options import VerlOptions
-
+from vrag.rl.trainers.verl.options import VerlOptions
 
 MARGIN = 1.5
 """Recommended GPU memory, relative to the minimum, which does not include activations."""

@@ -13,9 +13,10 @@ import contextlib
 import importlib
 import math
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, skipped, warning
 from vrag.errors import TrainingError, VragError
@@ -26,15 +27,9 @@ from vrag.rl.trainers.verl.agent_loops import (
     play,
     prepare_rollout,
 )
-from vrag.rl.trainers.verl.launch import FLASH
+from vrag.rl.trainers.verl.launch import FLASH, Launch
 from vrag.rl.trainers.verl.options import library, options_of
 from vrag.types import Query
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from vrag.rl.trainers.verl.launch import Launch
-
 
 _ENGINES = {
     "vllm": "verl.workers.rollout.vllm_rollout.vllm_async_server",

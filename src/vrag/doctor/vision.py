@@ -6,15 +6,16 @@ import asyncio
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from vrag.agent.policy import Policy, Reply
 from vrag.doctor.check import Check, ok, warning
 from vrag.errors import ModelError
-from vrag.factory.models import FamilySource
+from vrag.factory.models import FamilySource, ModelFamily
 from vrag.geometry import Size
-from vrag.grounding.conventions import Convention, measure
+from vrag.grounding.conventions import Convention, Measurement, measure
 from vrag.grounding.questions import (
     SLACK_TOKENS,
+    ProbeAnswer,
     ask,
     ask_pages,
     factor_of,
@@ -22,15 +23,8 @@ from vrag.grounding.questions import (
     make_pages,
     measured_factor,
 )
-from vrag.model_profiles import PROFILES, profile_of
-
-if TYPE_CHECKING:
-    from vrag.agent.policy import Policy, Reply
-    from vrag.factory.models import ModelFamily
-    from vrag.grounding.conventions import Measurement
-    from vrag.grounding.questions import ProbeAnswer
-    from vrag.model_profiles import Profile
-    from vrag.settings import Settings
+from vrag.model_profiles import PROFILES, Profile, profile_of
+from vrag.settings import Settings
 
 SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that no known family resizes, with 28 and with 32 pixels per visual token."""

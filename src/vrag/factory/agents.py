@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
 
-
 log = logging.getLogger("vrag")
 
 

@@ -175,11 +175,7 @@ class CollectionRegistry:
         return self.searcher.frames(id, fps=fps, most=most)
 
     def create(self, name: str) -> OpenCollection:
-        """Create and open an empty collection with the options and the embedder of the first one.
-
-        Raises `SettingsError` if it cannot be created here, or the name is taken, and `CollectionError` if
-        the disk fails.
-        """
+        """Create a collection as `CollectionSet.create`, with the options and embedder of the first one."""
         with self._changing:
             state = self._open_state
             first = state.open_collections[0]
@@ -192,11 +188,7 @@ class CollectionRegistry:
             return open_collection
 
     def drop(self, name: str) -> None:
-        """Close and delete a collection that a client created.
-
-        Raises `SettingsError` if no client created such a collection, `CollectionBusy` if another process is
-        writing to it, and `CollectionError` if the disk fails.
-        """
+        """Close and delete a collection as `CollectionSet.drop`."""
         with self._changing:
             state = self._open_state
             open_collection = next((each for each in state.open_collections if each.name == name), None)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
 
-
 log = logging.getLogger("vrag")
 
 CORPUS_SETTINGS = (

@@ -75,11 +75,7 @@ class Agents:
         return run_store(self.settings)
 
     def agent(self, choice: AgentSelection) -> Agent:
-        """Return the agent that a request selects.
-
-        Raises `SettingsError` if there is no such model or collection, or the choices contradict each other,
-        and `ModelError` if a checkpoint cannot be opened.
-        """
+        """Return the agent that a request selects, as `AgentProvider.agent`."""
         names = self.registry.names
         if choice.collection is not None and choice.collection not in names:
             known = ", ".join(names) or "none: another server searches"

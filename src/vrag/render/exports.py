@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.runs.run_store import StoredRun
+from vrag.agent.runs.run_store import StoredRun
 
 
 class Format(StrEnum):

@@ -12,25 +12,19 @@ import io
 import math
 import re
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from vrag.agent.events import ImageShown
+from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.runs.run_store import StoredRun
 from vrag.geometry import Size
 from vrag.render.markup import number
+from vrag.render.run_view import RunView
 from vrag.render.text_format import moment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from vrag.agent.events import ImageShown
-    from vrag.agent.evidence import BoxSides, Evidence
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.render.run_view import RunView
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 NOT_AMONG_FILES = "The picture is not among the files of the run."
-_WHOLE = 0.999
-"""A box that covers this part of each side of an image is not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +263,6 @@ def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:
     width, height = outer[2] - outer[0], outer[3] - outer[1]
     x1, x2 = (min(max((side - outer[0]) / width, 0.0), 1.0) for side in (box[0], box[2]))
     y1, y2 = (min(max((side - outer[1]) / height, 0.0), 1.0) for side in (box[1], box[3]))
-    if x2 <= x1 or y2 <= y1 or min(x2 - x1, y2 - y1) >= _WHOLE:
+    if x2 <= x1 or y2 <= y1 or min(x2 - x1, y2 - y1) >= 0.999:
         return None
     return x1, y1, x2, y2

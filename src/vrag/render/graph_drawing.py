@@ -12,20 +12,15 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from vrag.agent.memory.memory_graph import Graph, NodeKind
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
+from vrag.render.figures import ImageStore, StoredImage
 from vrag.render.markup import number
+from vrag.render.run_view import RunView
 from vrag.render.text_format import wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from vrag.agent.memory.memory_graph import Node
-    from vrag.render.figures import ImageStore, StoredImage
-    from vrag.render.run_view import RunView
 
 _KIND_NAMES = {
     NodeKind.ROOT: "Question",
@@ -38,8 +33,6 @@ WIDTH, PADDING, THUMB = 236.0, 14.0, 42.0
 """Width of a card, its padding, and size of an image in it, in pixels."""
 HEAD, QUERY, SUMMARY = (11.0, 16.0), (13.0, 18.0), (11.5, 15.5)
 """Font size and line height in pixels."""
-_BOLD_FACTOR = 1.15
-"""Width of bold letters relative to normal ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +306,7 @@ def drawing_of(graph: Graph, thumbs: Mapping[str, int]) -> GraphDrawing:
     texts: dict[str, tuple[list[str], list[str]]] = {}
     sizes: dict[str, tuple[float, float]] = {}
     for node in graph.nodes:
-        query = wrapped(node.query, inside / QUERY[0] / _BOLD_FACTOR, 3)
+        query = wrapped(node.query, inside / QUERY[0] / 1.15, 3)  # bold letters are wider
         summary = wrapped(node.summary or "", inside / SUMMARY[0], 3)
         texts[node.id] = query, summary
         height = 2 * PADDING + HEAD[1] + len(query) * QUERY[1] + len(summary) * SUMMARY[1]

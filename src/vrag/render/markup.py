@@ -11,9 +11,10 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -31,9 +32,6 @@ from vrag.render.text_format import (
     when,
     where,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The content security policy of pages: a browser draws them and nothing else."""

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import Citations, citations, is_whole
+from vrag.agent.runs.run_store import StoredRun
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
 from vrag.render.markup import image, inline, render_page
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import ATTACHED, count, extent, where
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from vrag.agent.evidence import Evidence
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.types import ItemKind
+from vrag.types import ItemKind
 
 SourceKey = tuple[str, str, "ItemKind", int, tuple[float, float] | None]
 """Document id and name, kind, page, and stretch of a video."""

@@ -7,36 +7,31 @@ would grow by 300 kB. The web page also shows one part of a run at a time; this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
     CropRequested,
+    Event,
     ImageShown,
     MemoryUpdated,
+    ModelCalled,
     SearchRequested,
     UsageReported,
 )
 from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_result import citations
-from vrag.render.figures import Figures, ImageStore, image_reader
+from vrag.agent.runs.run_store import StoredRun
+from vrag.render.figures import Figures, ImageStore, PageFigure, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
 from vrag.render.markup import package_text, render_page
-from vrag.render.run_view import RunView, cost_figures
+from vrag.render.run_view import RunView, StepView, cost_figures
 from vrag.render.text_format import amount, count, moment, money, seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from vrag.agent.events import Event, ModelCalled
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.render.figures import PageFigure
-    from vrag.render.run_view import StepView
 
 _FINISH_REMARKS = {
     FinishReason.LENGTH: "cut off at its token limit",

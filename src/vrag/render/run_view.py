@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from vrag.agent import events as e
-from vrag.agent.events import ImageShown, RunStarted, UsageReported
+from vrag.agent.events import Event, ImageShown, RunSettings, RunStarted, UsageReported
+from vrag.agent.evidence import Evidence
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
-from vrag.agent.runs.run_store import RunState, RunStore
-from vrag.render.text_format import OFFLINE, amount, money, outcome, seconds, when
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from vrag.agent.events import Event, RunSettings
-    from vrag.agent.evidence import Evidence
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.render.text_format import OutcomeText
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.render.text_format import OFFLINE, OutcomeText, amount, money, outcome, seconds, when
 
 E = TypeVar("E", bound=e.EventBase)
 _TITLES: dict[type[e.EventBase], tuple[str, str]] = {

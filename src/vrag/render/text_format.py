@@ -6,19 +6,14 @@ import math
 import re
 import time
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from vrag.agent import events as e
-from vrag.agent.events import StopReason
-from vrag.agent.runs.run_result import is_whole
+from vrag.agent.events import Event, StopReason
+from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.runs.run_result import RunResult, is_whole
 from vrag.types import ItemKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from vrag.agent.events import Event
-    from vrag.agent.evidence import BoxSides, Evidence
-    from vrag.agent.runs.run_result import RunResult
 
 STOPS = {
     StopReason.ANSWERED: ("Answered", "good"),

@@ -7,11 +7,12 @@ page. The shell is public: everything that it shows is requested separately.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
@@ -19,7 +20,10 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from vrag import __version__
+from vrag.agent.events import Event
 from vrag.search.schema import ServerInfo
+from vrag.search.searcher import Searcher
+from vrag.server.collections.registry import CollectionSet
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
@@ -36,15 +40,8 @@ from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
 from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager
+from vrag.server.runs.schema import AgentProvider
 from vrag.server.search import Batcher, Corpora, search_body, search_routes
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from vrag.agent.events import Event
-    from vrag.search.searcher import Searcher
-    from vrag.server.collections.registry import CollectionSet
-    from vrag.server.runs.schema import AgentProvider
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
 """Something that begins and ends with the server."""

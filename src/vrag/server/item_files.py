@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 from cachetools import LRUCache
 
 from vrag.corpus.formats.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
+from vrag.index.collection import Collection
 from vrag.index.location import LocalLocation
 from vrag.index.table import any_of
+from vrag.search.searcher import Searcher
 from vrag.types import Hit, ItemKind, Query
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from vrag.index.collection import Collection
-    from vrag.search.searcher import Searcher
 
 _COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")

@@ -8,27 +8,23 @@ import math
 import mimetypes
 import os
 import re
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
+from PIL.Image import Image
 from starlette.responses import Response, StreamingResponse
 
 from vrag.agent.environment import fault_of
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, View, draw_view, smart_resize
 from vrag.search.schema import ID_PATTERN, ItemInfo
+from vrag.search.searcher import Searcher
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import Refusal, Responses, responses
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from PIL.Image import Image
-
-    from vrag.search.searcher import Searcher
-    from vrag.server.item_files import ItemDetails, ItemFiles
-    from vrag.types import Item
+from vrag.server.item_files import ItemDetails, ItemFiles
+from vrag.types import Item
 
 ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, from a search.")]
 MaxPixels = Annotated[

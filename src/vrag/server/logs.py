@@ -15,19 +15,15 @@ import secrets
 import time
 import traceback
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vrag.agent.events import Event, RunFailed, RunStarted, ThoughtDelta
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SettingsError, VragError
 from vrag.server.http.errors import internal_error_response, problem_response
-from vrag.server.metrics import CLIENT_LEFT_STATUS, route_template, with_security_headers
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from vrag.server.metrics import ServerMetrics
-
+from vrag.server.metrics import CLIENT_LEFT_STATUS, ServerMetrics, route_template, with_security_headers
 
 Style: TypeAlias = Literal["auto", "json", "text"]
 

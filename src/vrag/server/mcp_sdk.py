@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -27,17 +29,12 @@ from mcp_types import (
 from mcp_types import Tool as ToolDescription
 from pydantic import ValidationError
 from pydantic_core import to_json
+from starlette.types import ASGIApp
 
 from vrag import __version__
 from vrag.errors import SearchError, ServerError, SettingsError
 from vrag.server.http.errors import Refusal, located_fault, log_error
 from vrag.server.mcp import TOOLS, Caller, McpTools
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from mcp.server.context import ServerRequestContext
-    from starlette.types import ASGIApp
 
 log = logging.getLogger("vrag.server.mcp")
 _INSTRUCTIONS = (

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from starlette.types import Scope
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, RunStarted, UsageReported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from starlette.types import Scope
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 CLIENT_LEFT_STATUS = 499

@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
@@ -34,13 +35,9 @@ from vrag.search.schema import (
 from vrag.server.http.background import Threads, wait_for_client
 from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.item_files import DetailedHit, DetailedSearcher, image_file_json, search_response_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from vrag.server.metrics import ServerMetrics
-    from vrag.server.options import ServerOptions
-    from vrag.types import Query as SearchQuery
+from vrag.server.metrics import ServerMetrics
+from vrag.server.options import ServerOptions
+from vrag.types import Query as SearchQuery
 
 DetailedHits: TypeAlias = "list[list[DetailedHit]]"
 Corpora: TypeAlias = "Callable[[], Sequence[str]]"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-
 log = logging.getLogger("vrag.telemetry")
 
 CLOSING_SECONDS = 5.0

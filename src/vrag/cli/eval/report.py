@@ -29,7 +29,6 @@ from vrag.types import item_id
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-
 RUNS = "runs"
 """Folder of the runs in the folder of an evaluation."""
 MEASURES = (

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from vrag.reward import CompositeReward
     from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint
     from vrag.rl.model import Autocast, TrainableModel
-    from vrag.rl.sft_dataset import SftDataset
     from vrag.rl.trainers.local import RlOptions, SftOptions
     from vrag.settings import Settings
     from vrag.types import Case
@@ -96,7 +95,7 @@ class Supervision:
         """Start or resume the run; delete an existing one first if `again`."""
         from vrag.rl.checkpoints import Checkpoints
         from vrag.rl.metrics import FILE, MetricsFile
-        from vrag.rl.sft_dataset import digest_of, find_recordings
+        from vrag.rl.sft_dataset import digest_of, find_recordings, load_sft_dataset
         from vrag.rl.trainers.local import SupervisedTrainer
 
         recordings = find_recordings(self.runs)
@@ -111,7 +110,11 @@ class Supervision:
         with self.machine.repeatable(), checkpoints.held(), _note_on_interrupt(self.out):
             saved = checkpoints.begin(made_with, again=again, free=CHANGEABLE_OPTIONS)
             network = self.machine.open_model(saved.folder if saved else self.model)
-            data = _open_dataset(network, recordings)
+            data = load_sft_dataset(network, recordings)
+            reasons = [row.reason for row in data.dropped]
+            for reason in sorted(set(reasons)):
+                warn(f"{reasons.count(reason)} rows were left out: {reason}")
+            echo(f"{len(data.rows)} rows of {len(recordings)} runs.")
             with MetricsFile.open(self.out / FILE, after=saved.step if saved else None) as metrics:
                 trainer = SupervisedTrainer(
                     network, data.rows, data.files, self.options, checkpoints, metrics
@@ -237,18 +240,6 @@ class _StepPrinter:
         measures = (f"{label} {values[name]:.3f}" for name, label in STEP_MEASURES if name in values)
         text = "  ".join([f"{step:>5}/{self._steps}", *measures, f"{seconds:.1f} s"])
         err.print(f"{text}, {duration(remaining)} left", style="dim")
-
-
-def _open_dataset(network: TrainableModel, runs: list[Path]) -> SftDataset:
-    """Open the training rows of recorded runs, and print what is left out."""
-    from vrag.rl.sft_dataset import load_sft_dataset
-
-    data = load_sft_dataset(network, runs)
-    reasons = [row.reason for row in data.dropped]
-    for reason in sorted(set(reasons)):
-        warn(f"{reasons.count(reason)} rows were left out: {reason}")
-    echo(f"{len(data.rows)} rows of {len(runs)} runs.")
-    return data
 
 
 def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeReward:

@@ -18,36 +18,28 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from collections.abc import Collection as CollectionOf
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from vrag.corpus.converter import CorpusOptions, SourceFile
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_sources
+from vrag.index.embed_items import Made, Producer
 from vrag.index.maintenance import compact, remove
 from vrag.index.manifest import read_manifest
 from vrag.server.collections import uploads
 from vrag.server.collections.files import DocumentSelector, distinct_folders
 from vrag.server.collections.jobs import JobJournal, UploadJob
+from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-    from collections.abc import Collection as CollectionOf
-
-    from vrag.corpus.converter import CorpusOptions, SourceFile
-    from vrag.index.embed_items import Made, Producer
-    from vrag.server.collections.registry import OpenCollection
-    from vrag.types import Document
+from vrag.types import Document
 
 log = logging.getLogger("vrag.server")
-_BATCH_FILES = 16
-"""Files that are indexed together: to start takes a second."""
-_COMPACT_BATCHES = 64
-"""Batches after which the tables are compacted: reading slows with the number of commits."""
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 15.0
 """Growing pause before the next attempt when another process writes to the collection."""
 
@@ -183,8 +175,8 @@ class IndexWorker:
 
     def _index(self) -> None:
         """Index the next files in the queue; they stay there if another process writes, or a task waits."""
-        with self._wake:
-            jobs = [self._waiting.popleft() for _ in range(min(_BATCH_FILES, len(self._waiting)))]
+        with self._wake:  # several together, since to start takes a second
+            jobs = [self._waiting.popleft() for _ in range(min(16, len(self._waiting)))]
         try:
             self._add(jobs)
         except _Interrupted:
@@ -202,7 +194,7 @@ class IndexWorker:
         for job in jobs:
             self._ended(job.state.value)
         self._batches += 1
-        if self._batches >= _COMPACT_BATCHES and not self._waiting:
+        if self._batches >= 64 and not self._waiting:  # reading slows with the number of commits
             with suppress(CollectionBusy):
                 compact(self.open_collection.collection)
                 self._batches = 0

@@ -6,19 +6,16 @@ import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from vrag.corpus.converter import Converted, Failed, ItemCount
 from vrag.index.embed_items import Embedded, Made
+from vrag.index.manifest import Known
 from vrag.server.collections.registry import JOB_PATTERN, FrozenInfo
 from vrag.types import DocumentStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from vrag.index.manifest import Known
 
 _WAITING = "Waiting in the queue."
 _MAX_FINISHED_JOBS = 1000

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from vrag.index.collection import Collection
+from vrag.index.embed_items import Producer
 from vrag.search.schema import ID_PATTERN
 from vrag.types import DocumentStatus
-
-if TYPE_CHECKING:
-    from vrag.index.collection import Collection
-    from vrag.index.embed_items import Producer
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Names of new collections: each is the name of a directory too."""
@@ -66,10 +64,8 @@ class CollectionSet(Protocol):
     def drop(self, name: str) -> None:
         """Close a collection and delete it with all that is in it.
 
-        Raises:
-            SettingsError: If a client may not delete it.
-            CollectionBusy: If another process is writing to it.
-            CollectionError: If the disk fails.
+        Raises `SettingsError` if a client may not delete it, `CollectionBusy` if another process is writing
+        to it, and `CollectionError` if the disk fails.
         """
         ...
 

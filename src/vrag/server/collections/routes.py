@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
@@ -11,12 +11,10 @@ from starlette.responses import Response as Plain
 from vrag.errors import CollectionBusy
 from vrag.server.collections import registry
 from vrag.server.collections.jobs import Jobs, UploadJobInfo
+from vrag.server.collections.service import CollectionService
 from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
-
-if TYPE_CHECKING:
-    from vrag.server.collections.service import CollectionService
-    from vrag.server.options import ServerOptions
+from vrag.server.options import ServerOptions
 
 _BODY = {
     "requestBody": {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.manifest import read_manifest
@@ -25,13 +26,9 @@ from vrag.server.collections.uploads import (
 )
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
+from vrag.server.metrics import ServerMetrics
+from vrag.server.options import ServerOptions
 from vrag.types import DocumentStatus
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from vrag.server.metrics import ServerMetrics
-    from vrag.server.options import ServerOptions
 
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")

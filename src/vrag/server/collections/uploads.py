@@ -15,23 +15,20 @@ import secrets
 import shutil
 import threading
 import time
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 from vrag.atomic_io import sync
 from vrag.index.manifest import is_unchanged
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
+from vrag.server.collections.registry import OpenCollection
+from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.types import Document, DocumentStatus
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
-
-    from vrag.server.collections.registry import OpenCollection
-    from vrag.server.http.background import Threads
 
 T = TypeVar("T")
 log = logging.getLogger("vrag.server")

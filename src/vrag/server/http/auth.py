@@ -18,26 +18,20 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cachetools import LRUCache
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.http.limits import ClientRegistry, Kind, Peer, RequestBodies, client_name, kind_of, peer_of
+from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-    from starlette.types import ASGIApp, Receive, Send
-
-    from vrag.server.metrics import ServerMetrics
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
 """Names by which a server bound to loopback may be called.
@@ -55,8 +49,6 @@ _CORS_REQUEST_HEADERS = (
 )  # fmt: skip
 _CORS_RESPONSE_HEADERS = ("content-disposition", "etag", "location", "mcp-session-id", "retry-after")
 _COOKIE = "vrag_session"
-_MAX_COOKIES = 4
-"""Cookies of this name that are tried."""
 _MAX_SIGN_IN_BYTES = 32 * 1024
 """Length of a body with the token. Explaining what is wrong with megabytes would hold up all for seconds."""
 
@@ -302,7 +294,7 @@ class BrowserSessions:
         cookie, headers = _cookie_name(scope), Headers(scope=scope)
         pairs = [pair.partition("=") for line in headers.getlist("cookie") for pair in line.split(";")]
         ids = [value.strip() for name, _, value in pairs if name.strip() == cookie]
-        for id in ids[:_MAX_COOKIES]:  # other paths and hosts may have set one of its name too
+        for id in ids[:4]:  # other paths and hosts may have set one of its name too
             digest = digest_of(id.encode())
             end = self._ends.pop(digest, None)
             if end is not None and end > now:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+from starlette.requests import Request
 
 from vrag.server.http.errors import ClientLeft, Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
-
-    from vrag.server.metrics import ServerMetrics
-    from vrag.server.options import ServerOptions
+from vrag.server.metrics import ServerMetrics
+from vrag.server.options import ServerOptions
 
 T = TypeVar("T")
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"

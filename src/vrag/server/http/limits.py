@@ -15,20 +15,15 @@ import ipaddress
 import math
 import time
 from collections import Counter
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
+from starlette.types import Message, Receive, Scope
 
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions, is_loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from starlette.types import Message, Receive, Scope
-
 
 _MAX_VALUES = 500_000
 """Values of a JSON body, by its commas and brackets. Pictures have none of either; of millions of values each

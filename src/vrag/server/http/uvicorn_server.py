@@ -20,30 +20,24 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import FrameType
+from typing import Any, TypeAlias
 
 import h11
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vrag.errors import SettingsError
 from vrag.server.http.limits import network_of
+from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions, is_loopback
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from fastapi import FastAPI
-
-    from vrag.server.metrics import ServerMetrics
 
 log = logging.getLogger("vrag.server")
 
 Stopping: TypeAlias = Callable[[], Awaitable[None]]
 """Finishes the work that goes on without a connection."""
 
-_OTHER_FILES = 512
-"""Open files besides connections: of collections, runs and models."""
 _MAX_HEAD_BYTES = 256 * 1024
 """Length of a request's head: the older form of search has its queries there."""
 _LINGER_SECONDS = 2.0
@@ -55,8 +49,6 @@ _MAX_UNSENT_BYTES = 2 * _MIN_PROGRESS_BYTES
 hold megabytes whose progress cannot be seen here."""
 _STREAM_END_SECONDS = 1.0
 """Time for streams to send their last event after their run has ended."""
-_FORCED_EXIT_SECONDS = 2.0
-"""Time in which a server ends after a second signal."""
 
 
 def check_access(host: str, *, token: str | None, insecure: bool) -> None:
@@ -299,7 +291,7 @@ class GracefulServer(uvicorn.Server):
         super().handle_exit(sig, frame)
         if self.force_exit and self._exit_timer is None:
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is broken off is no error
-            self._exit_timer = threading.Timer(_FORCED_EXIT_SECONDS, os._exit, (128 + signal.SIGINT,))
+            self._exit_timer = threading.Timer(2, os._exit, (128 + signal.SIGINT,))
             self._exit_timer.daemon = True
             self._exit_timer.start()
 
@@ -365,7 +357,7 @@ def run_server(
 
     A second SIGINT ends the server at once, if need be the process. The arguments are those of `make_server`.
     """
-    raise_file_limit(options.connections + _OTHER_FILES)
+    raise_file_limit(options.connections + 512)  # files of collections, runs and models
     server = make_server(app, options, ready, stopping=stopping, metrics=metrics)
 
     def ignore(_: int, __: object) -> None:

@@ -46,7 +46,6 @@ _QUOTED = f"\n\n*{QUOTED}*"
 _MARKERS = re.compile(r"(\[\d\])+\Z")
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
-
 Finish = Literal["stop", "length"]
 
 

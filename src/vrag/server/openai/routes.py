@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
+from vrag.agent.events import Event
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, Responses, json_body, responses
@@ -40,13 +43,6 @@ from vrag.server.openai.request import (
 )
 from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.sse import BEAT, STREAM_HEADERS, with_beats
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from starlette.types import Receive, Scope, Send
-
-    from vrag.agent.events import Event
 
 _ANSWERS: Responses = {
     200: {

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.server.http.errors import Refusal
 from vrag.server.runs.schema import RunDetail, RunSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from vrag.agent.question import PreviousTurn
-    from vrag.agent.runs.run_result import RunResult
 
 T = TypeVar("T")
 _MAX_OUTLINES, _MAX_SESSIONS = 4096, 65536

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -14,14 +15,10 @@ from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
 from vrag.render.markup import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
+from vrag.server.metrics import ServerMetrics
 from vrag.server.runs import schema
+from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.sse import BEAT, RETRY, STREAM_HEADERS, end_frame, event_frame, with_beats
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from vrag.server.metrics import ServerMetrics
-    from vrag.server.runs.run_manager import RunManager
 
 EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
 """An exported run that is opened at the server's address may be drawn, and nothing else."""

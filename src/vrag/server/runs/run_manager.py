@@ -10,10 +10,13 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
+from vrag.agent.agent import Agent
 from vrag.agent.events import Event, RunFailed, StopReason
 from vrag.agent.question import PreviousTurn, Question, QuestionImage
 from vrag.agent.runs.run_result import RunResult
@@ -26,26 +29,14 @@ from vrag.server.runs import schema
 from vrag.server.runs.history import RunHistory, unanswered
 from vrag.server.runs.schema import RunSummary
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-    from pathlib import Path
-
-    from vrag.agent.agent import Agent
-
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
-_THREADS = 4
-"""Threads that read stored runs and open agents."""
-_TAIL_SECONDS = 0.5
-"""Interval at which the file of a run is read that another process writes."""
 _START_SECONDS = 10.0
 """Time for a run to begin: it asks the search for its version first, which may be another server."""
 _MAX_GRACE_SECONDS, _MIN_GRACE_SECONDS = 5.0, 0.2
 """Time for cancelled runs to write their last event."""
 _RETRY_BUSY_SECONDS = 5.0
 """Wait before the next attempt when there are enough runs: a few calls of a model."""
-_RETRY_STOPPING_SECONDS = 15.0
-"""Wait before the next attempt when the server is shutting down: it may restart."""
 
 
 @dataclass(slots=True)
@@ -122,7 +113,7 @@ class RunManager:
         self._history = RunHistory(provider.store)
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
-        self._threads = Threads(_THREADS, "vrag-runs")
+        self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
         self._provider = provider
         self._live: dict[str, LiveRun] = {}
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}
@@ -201,7 +192,7 @@ class RunManager:
                 yield event
             after = max(after, len(stored.events) - 1)
             if running:
-                await asyncio.sleep(_TAIL_SECONDS)
+                await asyncio.sleep(0.5)  # another process writes it
 
     async def follow_to_end(self, run: str, on_event: Callable[[Event], Awaitable[None]]) -> RunResult:
         """Follow a run from its start to its end; stop it if the caller gives up first."""
@@ -290,7 +281,7 @@ class RunManager:
 
     def _check_open(self) -> None:
         if self._closing:
-            raise Refusal(503, "The server is shutting down.", "Try again later.", _RETRY_STOPPING_SECONDS)
+            raise Refusal(503, "The server is shutting down.", "Try again later.", 15.0)
 
     async def _join_session(self, run: str) -> str:
         """Return the conversation of a run and reserve it until the run is released.

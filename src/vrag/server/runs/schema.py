@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import (
     AfterValidator,
@@ -16,15 +16,13 @@ from pydantic import (
     model_validator,
 )
 
+from vrag.agent.agent import Agent
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.server.http.errors import FrozenModel
 from vrag.settings import AgentName
-
-if TYPE_CHECKING:
-    from vrag.agent.agent import Agent
 
 MAX_QUESTION_CHARS = 8000
 MAX_IMAGES, MAX_IMAGE_BYTES = 4, 8 * 1024 * 1024

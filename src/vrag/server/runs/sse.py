@@ -7,22 +7,19 @@ JSON and another with a stream, as the OpenAI interface does. Its wire format is
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi.sse import format_sse_event
 from pydantic_core import to_json
 
 from vrag.agent.events import Event, GraphChanged
+from vrag.agent.memory.memory_graph import Graph
+from vrag.agent.runs.run_store import RunState
 from vrag.render.graph_drawing import drawing_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from vrag.agent.memory.memory_graph import Graph
-    from vrag.agent.runs.run_store import RunState
 
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Proxies neither keep nor collect an event stream."""
