@@ -89,7 +89,7 @@ class ErrorResponse:
 
     @classmethod
     def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> ErrorResponse:
-        """Reads an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy. Redacts the key."""
+        """Read an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy. Redacts the key."""
         problem = _problem(body)
         fields = [problem.get("message"), problem.get("error"), problem.get("detail")]
         message = next((str(value) for value in fields if value), "")
@@ -104,7 +104,7 @@ class ErrorResponse:
 
     @classmethod
     def in_stream(cls, body: bytes, key: str | None) -> ErrorResponse:
-        """Reads an error in place of a chunk; its code stands for the HTTP status."""
+        """Read an error in place of a chunk; its code stands for the HTTP status."""
         problem = _problem(body)
         code = problem.get("code", problem.get("status"))
         known = type(code) is int and 400 <= code < 600
@@ -112,7 +112,7 @@ class ErrorResponse:
 
 
 def failure_of(response: ErrorResponse, server: str) -> ModelError | RetryableError:
-    """Classifies the error message of a server. Hints that depend on the client are added there."""
+    """Classify the error message of a server. Hints that depend on the client are added there."""
     status, message = response.status, response.message
     sentence = message if message[-1:] in ".!?…。！？" else f"{message}."
     if status in {400, 413, 422, 500} and _TOO_MANY.search(message):
@@ -155,14 +155,14 @@ def plain_http_hint(error: BaseException, url: str) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, its cause, the cause of that, and so on."""
+    """Return an error, its cause, the cause of that, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def seconds_asked(headers: Mapping[str, str], now: float) -> float:
-    """The pause that a server asks for, in seconds; 0 if it asks for none or the value is nonsense.
+    """Return the pause that a server asks for, in seconds; 0 if it asks for none or the value is nonsense.
 
     It stands in `retry-after-ms` (OpenAI), or in `retry-after`, as seconds or as a date; `now` is in seconds
     since 1970.
@@ -189,7 +189,7 @@ def _hint(status: int, message: str) -> str:
 
 
 def _problem(body: bytes) -> dict[str, Any]:
-    """The JSON object that describes the error; empty if there is none."""
+    """Return the JSON object that describes the error; empty if there is none."""
     try:
         fields = json_object(json.loads(body))
     except (ValueError, RecursionError):

@@ -64,7 +64,7 @@ class ModelIdentity:
 
 
 async def ask_identity(base_url: str, model: str, key: str | None, seconds: float) -> ModelIdentity | None:
-    """Asks a server about a model. Returns None if it says nothing within `seconds`."""
+    """Ask a server about a model; return None if it says nothing within `seconds`."""
     try:
         async with _client(base_url, key) as client, asyncio.timeout(seconds):
             return await _identity(client, base_url, model)
@@ -73,7 +73,7 @@ async def ask_identity(base_url: str, model: str, key: str | None, seconds: floa
 
 
 async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any], ...]:
-    """Reads the entries of `/v1/models`; empty if the server does not answer within `seconds`."""
+    """Read the entries of `/v1/models`; empty if the server does not answer within `seconds`."""
     try:
         async with _client(base_url, None) as client, asyncio.timeout(seconds):
             return tuple(_entries(await _json(client, "GET", f"{base_url}/models")))
@@ -82,7 +82,7 @@ async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any],
 
 
 def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
-    """A client for a few requests."""
+    """Return a client for a few requests."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     verify = certificates_for(base_url)
     return httpx.AsyncClient(headers=headers, verify=verify, trust_env=not is_loopback(base_url))
@@ -116,7 +116,7 @@ async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> Mod
 
 
 def read_listed(answer: object, model: str) -> Mapping[str, Any]:
-    """The entry of a model in a response of `/v1/models`; empty if there is none."""
+    """Return the entry of a model in a response of `/v1/models`; empty if there is none."""
     for fields in _entries(answer):
         if str(fields.get("id", "")).removeprefix("models/") == model.removeprefix("models/"):
             return fields
@@ -150,7 +150,7 @@ def _text(value: object) -> str:
 
 
 async def _json(client: httpx.AsyncClient, method: str, url: str, body: object = None) -> object:
-    """The JSON of a response; None if there is none."""
+    """Return the JSON of a response; None if there is none."""
     status, data = await read_body(client, method, url, body)
     try:
         return json.loads(data) if status == HTTPStatus.OK else None

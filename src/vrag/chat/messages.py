@@ -187,7 +187,7 @@ class ChatModel(Protocol):
     def stream(
         self, messages: Sequence[ChatMessage], options: ChatOptions = ...
     ) -> AsyncGenerator[ChatDelta | ChatRetry | ChatReply, None]:
-        """Writes the next reply: deltas, then the complete reply as the last part.
+        """Write the next reply: deltas, then the complete reply as the last part.
 
         Closing the generator ends the call at once, on the server as well.
 
@@ -197,14 +197,14 @@ class ChatModel(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Releases its resources of the running event loop; it can be used again."""
+        """Release its resources of the running event loop; it can be used again."""
         ...
 
 
 def request_body(
     model: str, messages: Sequence[ChatMessage], options: ChatOptions, without: frozenset[str] = frozenset()
 ) -> bytes:
-    """Encodes a streaming request without the optional fields that the server has refused.
+    """Encode a streaming request without the optional fields that the server has refused.
 
     `max_tokens` is renamed, not left out. Raises `ValueError` if `options.extra` holds a value that JSON
     cannot represent.
@@ -232,7 +232,7 @@ def request_body(
 
 
 def can_do_without(body: bytes, message: str) -> frozenset[str]:
-    """Finds the fields of a refused request that can be left out without changing what the model writes.
+    """Find the fields of a refused request that can be left out without changing what the model writes.
 
     These are the fields that request more output, the old name of `max_tokens`, and a temperature or top-p
     that the model has fixed, as far as the message names them. If it is about fields and names none of
@@ -266,7 +266,7 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
 
 
 def _output_fields(options: ChatOptions) -> dict[str, Any]:
-    """The fields that only request more output."""
+    """Return the fields that only request more output."""
     fields: dict[str, Any] = {"stream_options": {"include_usage": True}}
     if options.logprobs:
         fields["logprobs"] = True
@@ -281,7 +281,7 @@ def json_object(value: object) -> dict[str, Any]:
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:
-    """A single text is sent as a string, which the templates of some models need."""
+    """Encode a message; a single text as a string, which the templates of some models need."""
     match message.parts:
         case (ChatText(text),):
             return {"role": message.role, "content": text}

@@ -219,7 +219,7 @@ def _objects(value: object) -> list[dict[str, Any]]:
 
 
 def _text(value: object) -> str:
-    """A string, or the texts of a list of parts, without halves of surrogate pairs."""
+    """Return a string, or the texts of a list of parts, without halves of surrogate pairs."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in _objects(cast("object", value)))
     if not isinstance(value, str):

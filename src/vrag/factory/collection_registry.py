@@ -163,15 +163,15 @@ class CollectionRegistry:
         return self.searcher.search(queries, top_k)
 
     def item(self, id: str) -> Item:
-        """The item with this id. Raises `SearchError` if there is none."""
+        """Return the item with this id. Raises `SearchError` if there is none."""
         return self.searcher.item(id)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """The picture of an item, as `Searcher.image` says."""
+        """Return the picture of an item, as `Searcher.image` says."""
         return self.searcher.image(id, least=least)
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of a clip, as `Searcher.frames` says."""
+        """Return frames of a clip, as `Searcher.frames` says."""
         return self.searcher.frames(id, fps=fps, most=most)
 
     def create(self, name: str) -> OpenCollection:

@@ -21,7 +21,7 @@ class Axis:
     """Labels with the same number of digits."""
 
     def place(self, value: float) -> float:
-        """The position of a value: 0 at the low end, 1 at the high end."""
+        """Return the position of a value: 0 at the low end, 1 at the high end."""
         return (value - self.low) / (self.high - self.low)
 
 
@@ -56,7 +56,7 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
 
 
 def short(value: float) -> str:
-    """A value with about three digits.
+    """Return a value with about three digits.
 
     >>> [short(value) for value in (0, 0.61234, 12.345, 1234.5, 2_500_000, 0.00012, -0.5)]
     ['0', '0.612', '12.3', '1,234', '2.5M', '1.2e-4', '-0.5']
@@ -83,7 +83,7 @@ def _label(tick: float, step: float, size: float) -> str:
 
 
 def _digits(step: float) -> int:
-    """Decimals that distinguish ticks."""
+    """Return decimals that distinguish ticks."""
     return next((digits for digits in range(9) if abs(step * 10**digits % 1 - 0.5) > 0.5 - 1e-6), 9)
 
 

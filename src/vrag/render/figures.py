@@ -72,7 +72,7 @@ class ImageStore:
 
 
 def image_reader(runs: Sequence[StoredRun]) -> Callable[[str], bytes | None]:
-    """A function that reads the JPEG file of a hash from the first run that has it; None if none has."""
+    """Return a reader of the JPEG file of a hash, from the first run that has it; None if none has."""
 
     def read(sha256: str) -> bytes | None:
         for run in runs:
@@ -86,7 +86,7 @@ def image_reader(runs: Sequence[StoredRun]) -> Callable[[str], bytes | None]:
 
 
 def _jpeg_size(data: bytes, sha256: str) -> Size | None:
-    """The size of an image; None if the file is not the one that was saved, or not a JPEG file."""
+    """Return the size of an image; None if the file is not the one that was saved, or not a JPEG file."""
     from PIL import Image
 
     if hashlib.sha256(data).hexdigest() != sha256:
@@ -156,7 +156,7 @@ class Figures:
         facts: str = "",
         class_: str = "",
     ) -> PageFigure:
-        """The figure of an image that the model was shown, with boxes in fractions of the page."""
+        """Return the figure of an image that the model was shown, with boxes in fractions of the page."""
         inner = [found for box in boxes if (found := placed(box, shown.box)) is not None]
         description = describe_image(shown)
         alt = description + (", with a rectangle around the part in question" if inner else "")
@@ -165,19 +165,19 @@ class Figures:
         return PageFigure(name, alt, caption or description, facts, class_, drawing, reason)
 
     def plain(self, sha256: str, alt: str, name: str, caption: str) -> PageFigure:
-        """The figure of an image of which only the hash is known."""
+        """Return the figure of an image of which only the hash is known."""
         reason = self.image_store.missing.get(sha256, NOT_AMONG_FILES)
         return PageFigure(name, alt, caption, drawing=self._drawing(sha256, alt), reason=reason)
 
     def attached(self, prefix: str, caption: str) -> list[PageFigure]:
-        """The figures of the images that came with the question; `{}` in the caption is their number."""
+        """Return the figures of the question's images; `{}` in the caption is their number."""
         return [
             self.plain(sha256, caption.format(place), f"{prefix}{place}", caption.format(place))
             for place, sha256 in enumerate(self.run.started.attached, 1)
         ]
 
     def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[PageFigure]:
-        """The page with the rectangle on it, and the part enlarged, if the model saw it so."""
+        """Return the page with the rectangle on it, and the part enlarged, if the model saw it so."""
         page, closer = self.run.images_of(evidence)
         boxes = [evidence.box] if evidence.box else []
         figures: list[PageFigure] = []
@@ -192,7 +192,7 @@ class Figures:
     def thumbnail(
         self, node: str, label: str, item: str, seconds: Sequence[float]
     ) -> tuple[Drawing | None, str]:
-        """The drawing of a remembered item and its description; None if there is no image."""
+        """Return the drawing of a remembered item and its description; None if there is no image."""
         seen = self.run.seen_at(node, label, item)
         shown = next((s for s in seen if s.seconds in seconds), seen[0] if seen else None)
         if shown is None:
@@ -201,7 +201,7 @@ class Figures:
         return self._drawing(shown.sha256, alt), alt
 
     def source_of(self, crop: ImageShown, number: int | None = None) -> ImageShown | None:
-        """The image that a crop was cut from: that of the number, or the last one before with that part."""
+        """Find the image that a crop was cut from: that of the number, or the last one before with the part."""
         slack = 1e-6
         earlier = [s for s in self.run.pictures if s.seq < crop.seq and s.item == crop.item]
         named = [s for s in earlier if number is not None and s.number == number]
@@ -214,7 +214,7 @@ class Figures:
         return next(reversed(named or holding or earlier), None)
 
     def _content(self, shown: ImageShown) -> tuple[float, float]:
-        """The part of an image that is not margin.
+        """Return the part of an image that is not margin.
 
         Memory never enlarges whole items, so one that is smaller than its image is in the upper left corner.
         """
@@ -231,7 +231,7 @@ class Figures:
         boxes: Sequence[BoxSides] = (),
         content: tuple[float, float] = (1.0, 1.0),
     ) -> Drawing | None:
-        """A drawing of the content of a stored image; the boxes are in fractions of the content."""
+        """Return a drawing of the content of a stored image; the boxes are in fractions of the content."""
         image = self.image_store.stored_images.get(sha256)
         if image is None:
             return None
@@ -243,7 +243,7 @@ class Figures:
 
 
 def describe_image(shown: ImageShown) -> str:
-    """An image in words: its label, document, and page or moment."""
+    """Return an image in words: its label, document, and page or moment."""
     label = f"{shown.label}: " if shown.label else ""
     where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
     return f"{label}{shown.document}, {where}{', closer' if shown.crop else ''}"

@@ -89,7 +89,7 @@ def layered(
     gap: float = 28.0,
     between: float = 44.0,
 ) -> GraphLayout:
-    """Lays out a graph.
+    """Lay out a graph.
 
     Args:
         sizes: Width and height of each node; every node comes after its parents.
@@ -130,7 +130,7 @@ def layered(
 def _layers(
     order: Iterable[str], edges: Sequence[Edge]
 ) -> tuple[list[list[_Spot]], dict[Edge, tuple[_Spot, ...]]]:
-    """The layers, each node below the lowest of its parents; and the spots of each edge, downwards."""
+    """Return the layers, each node below the lowest of its parents; and the spots of each edge, downwards."""
     parents: dict[str, list[str]] = {node: [] for node in order}
     for parent, child in edges:
         parents[child].append(parent)
@@ -181,7 +181,7 @@ def _mean(spots: Sequence[_Spot], position: Mapping[_Spot, float], otherwise: fl
 
 
 def _crossings(layers: Sequence[Sequence[_Spot]], below: _Neighbours) -> int:
-    """The number of pairs of edges that cross between two layers."""
+    """Return the number of pairs of edges that cross between two layers."""
     count = 0
     for upper, lower in pairwise(layers):
         position = {spot: index for index, spot in enumerate(lower)}
@@ -201,7 +201,7 @@ def _lefts(
     widths: Mapping[_Spot, float],
     gap: float,
 ) -> dict[_Spot, float]:
-    """The left side of each spot, from 0: near its neighbours, in the order of its layer."""
+    """Return the left side of each spot, from 0: near its neighbours, in the order of its layer."""
     centers: dict[_Spot, float] = {}
     up, down = (layers[::-1], below), (layers, above)
     for layers_in_turn, towards in (down, up, down, up):
@@ -216,7 +216,7 @@ def _lefts(
 def _spread(
     layer: Sequence[_Spot], wanted: Sequence[float], widths: Mapping[_Spot, float], gap: float
 ) -> dict[_Spot, float]:
-    """The centres closest to the wanted ones, by least squares, that keep the order and the gaps.
+    """Return the centres closest to the wanted ones, by least squares, that keep the order and the gaps.
 
     Without the minimum distances, the centres must only not decrease: isotonic regression, solved by
     pooling adjacent violators.
@@ -296,7 +296,7 @@ class GraphDrawing:
 
 
 def kind_name(node: Node) -> str:
-    """The kind of a node in words; for custom tools, the name of the tool."""
+    """Return the kind of a node in words; for custom tools, the name of the tool."""
     return node.tool or _KIND_NAMES[node.kind]
 
 
@@ -344,7 +344,7 @@ def drawing_of(graph: Graph, thumbs: Mapping[str, int]) -> GraphDrawing:
 
 
 def _arrow(route: Sequence[Point]) -> str:
-    """The path of a line: straight down from point to point, or an S between two layers, and an arrowhead."""
+    """Draw a line straight down from point to point, or as an S between two layers, with an arrowhead."""
     first, last = route[0], route[-1]
     path = f"M{number(first.x)} {number(first.y)}"
     for upper, lower in pairwise(route):
@@ -364,7 +364,7 @@ class GraphFigure:
 
     @classmethod
     def of(cls, run: RunView, image_store: ImageStore) -> GraphFigure:
-        """Draws the graph of a run."""
+        """Draw the graph of a run."""
         graph = run.result.graph or Graph()
         images: dict[str, list[StoredImage]] = {node.id: [] for node in graph.nodes}
         for node in graph.nodes:

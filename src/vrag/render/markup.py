@@ -51,7 +51,7 @@ _NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
 def stylesheet(css: str) -> Markup:
-    """A trusted style sheet, unescaped.
+    """Return a trusted style sheet, unescaped.
 
     Raises `ValueError` if it would end its element or fetch something.
     """
@@ -62,12 +62,12 @@ def stylesheet(css: str) -> Markup:
 
 @cache
 def package_text(package: str, path: str) -> str:
-    """A text file of a package."""
+    """Read a text file of a package."""
     return (files(package) / path).read_text(encoding="utf-8")
 
 
 def number(value: float) -> str:
-    """A length or coordinate with at most two decimals; 0 if it is not finite.
+    """Return a length or coordinate with at most two decimals; 0 if it is not finite.
 
     >>> number(1 / 3), number(2.0), number(float("nan"))
     ('0.33', '2', '0')
@@ -78,13 +78,13 @@ def number(value: float) -> str:
 
 
 def render_page(template: str, /, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
-    """A page from a template of this package."""
+    """Render a page from a template of this package."""
     return environment("vrag.render").get_template(template).render(values)
 
 
 @cache
 def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for further filters
-    """The environment of the templates of a package, which can import those of this one.
+    """Return the environment of the templates of a package, which can import those of this one.
 
     Every value of a page is escaped; Markdown escapes its own. Characters that no page can hold are replaced.
     Line breaks between tags are removed, since some elements show white space. A missing value is an error.
@@ -126,7 +126,7 @@ def _finalize(value: object) -> object:
 
 
 def inline(text: str) -> str:
-    r"""Text on one line, at the beginning of a line or anywhere else.
+    r"""Return text on one line, at the beginning of a line or anywhere else.
 
     >>> print(inline("# 1 <b>*not* [bold](http://x)"))
     \# 1 \<b\>\*not\* \[bold\](http\://x)
@@ -139,7 +139,7 @@ def inline(text: str) -> str:
 
 
 def paragraph(text: str, after: str = "") -> str:
-    r"""Text as one paragraph; its lines stay lines.
+    r"""Return text as one paragraph; its lines stay lines.
 
     `after` is Markdown that follows it.
 
@@ -152,27 +152,27 @@ def paragraph(text: str, after: str = "") -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as a quotation."""
+    """Return text as a quotation."""
     return "\n".join(f"> {line}" for line in paragraph(text).split("\n"))
 
 
 def link(text: str, target: str) -> str:
-    """A link to a heading of the same document, in small letters with hyphens."""
+    """Return a link to a heading of the same document, in small letters with hyphens."""
     return f"[{inline(text)}](#{target})"
 
 
 def image(alt: str, place: str) -> str:
-    """An image in a file, by its path relative to the document."""
+    """Return an image in a file, by its path relative to the document."""
     return f"![{inline(alt)}]({quote(place)})"
 
 
 def bullets(items: Iterable[str]) -> str:
-    """Lines of Markdown as a list."""
+    """Return lines of Markdown as a list."""
     return "\n".join(f"- {item}" for item in items)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells of Markdown, of one line each, as a table; plain CommonMark shows it as lines."""
+    """Return cells of Markdown, of one line each, as a table; plain CommonMark shows it as lines."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
 
 

@@ -58,7 +58,7 @@ class SourceNumbers:
 
     @classmethod
     def of(cls, questions: Sequence[Iterable[Evidence]]) -> SourceNumbers:
-        """Numbers the sources of the evidence of each question."""
+        """Number the sources of the evidence of each question."""
         seen: dict[SourceKey, tuple[Evidence, list[int]]] = {}
         for question, evidence in enumerate(questions, 1):
             for entry in evidence:
@@ -71,7 +71,7 @@ class SourceNumbers:
         return cls(tuple(listed), {key: number for number, key in enumerate(seen, 1)})
 
     def number(self, evidence: Evidence) -> int:
-        """The number of a source."""
+        """Return the number of a source."""
         return self.numbers[_source_key(evidence)]
 
     @property
@@ -193,7 +193,7 @@ class Report:
         embedded: dict[str, StoredImage] = {}
 
         def picture(sha256: str, alt: str) -> str:
-            """The image of a hash, or why there is none."""
+            """Return the image of a hash, or why there is none."""
             stored = self.image_store.stored_images.get(sha256)
             if stored is None:
                 return inline(f"({alt}: {self.image_store.missing.get(sha256, 'no picture')})")
@@ -205,7 +205,7 @@ class Report:
             return image(alt, f"{pictures}/{name}")
 
         def picture_of(evidence: Evidence, run: RunView) -> str:
-            """The part as it was shown, or else the page; empty for a passage, which has no image."""
+            """Return the part as it was shown, or else the page; empty for a passage, which has no image."""
             page, closer = run.images_of(evidence)
             shown = closer or page
             sha256 = shown.sha256 if shown else evidence.crop_sha256
@@ -245,7 +245,7 @@ class Report:
         return ", ".join([count(len(self.parts), "question"), f"{answered} answered", *outcomes])
 
     def cited(self, part: ReportPart) -> list[int]:
-        """The source numbers of an answer, each once; none without an answer."""
+        """Return the source numbers of an answer, each once; none without an answer."""
         numbers = (self.sources.number(entry) for entry in part.evidence)
         return list(dict.fromkeys(numbers)) if part.answered else []
 
@@ -257,7 +257,7 @@ def report_of(
     unfinished: Sequence[str] = (),
     created: float | None = None,
 ) -> Report:
-    """The report of stored runs, with their images; see `Report.of`.
+    """Return the report of stored runs, with their images; see `Report.of`.
 
     Args:
         runs: In the order of the report. They need not have an end.
@@ -279,7 +279,7 @@ def _is_bare_page(evidence: Evidence) -> bool:
 
 
 def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """The first piece of evidence of each place."""
+    """Return the first piece of evidence of each place."""
     places: dict[object, Evidence] = {}
     for entry in evidence:
         places.setdefault((entry.item, entry.seconds, entry.box), entry)
@@ -287,5 +287,5 @@ def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 
 def _in_text(document: str, place: str) -> str:
-    """A place within a sentence."""
+    """Return a place within a sentence."""
     return f"{document}, {place[:1].lower()}{place[1:]}"

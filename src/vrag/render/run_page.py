@@ -69,7 +69,7 @@ class RunPage:
 
 
 def page_of(run: StoredRun) -> RunPage:
-    """The page of a stored run, with its images."""
+    """Return the page of a stored run, with its images."""
     return _page(RunView.of_run(run), image_reader([run]))
 
 
@@ -83,7 +83,7 @@ def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunP
 
 
 def graph_svg(run: RunView) -> str:
-    """The memory graph of a run as an SVG file, which runs no script and fetches nothing; without images."""
+    """Draw the memory graph of a run, without images, as SVG that runs no script and fetches nothing."""
     graph = GraphFigure.of(run, ImageStore({}, {}))
     return render_page(
         "graph.svg.jinja", style=package_text("vrag.render", "page.css"), **_graph_values(run, graph)
@@ -119,7 +119,7 @@ def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
 
 
 def _graph_values(run: RunView, graph: GraphFigure) -> dict[str, object]:
-    """The values of the template of the graph."""
+    """Return the values of the template of the graph."""
     nodes = run.result.graph.nodes if run.result.graph else ()
     known = {node.id: node for node in nodes}
     return {"graph": graph, "nodes": known, "kind_name": kind_name, "padding": PADDING, "thumb": THUMB}
@@ -137,7 +137,7 @@ class ImageGroup(NamedTuple):
 
 
 def image_groups(step: StepView, figures: Figures) -> Iterator[ImageGroup]:
-    """The images that the model was shown in a step."""
+    """Return the images that the model was shown in a step."""
     images = (event for event in step.events if isinstance(event, ImageShown))
     for _, group in groupby(images, key=lambda s: s.seq if s.seconds is None else (s.node, s.label, s.item)):
         first, *others = group
@@ -164,14 +164,14 @@ def image_groups(step: StepView, figures: Figures) -> Iterator[ImageGroup]:
 
 
 def reply_remarks(event: ModelCalled) -> list[str]:
-    """Remarks about the faults of a reply."""
+    """Return remarks about the faults of a reply."""
     remarks = [flag.replace("_", " ") for flag in event.flags if flag != Flag.REPAIRED or not event.repairs]
     remarks += [f"repaired: {'; '.join(event.repairs)}"] if event.repairs else []
     return remarks + ([_FINISH_REMARKS[event.finish]] if event.finish in _FINISH_REMARKS else [])
 
 
 def usage_line(usage: UsageReported) -> str:
-    """The cost of a call in a line."""
+    """Return the cost of a call in a line."""
     parts: list[str] = []
     if usage.prompt_tokens is not None or usage.completion_tokens is not None:
         parts += [f"{amount(usage.prompt_tokens)} tokens in, {amount(usage.completion_tokens)} out"]
@@ -191,7 +191,7 @@ class CostTable:
 
     @classmethod
     def of(cls, run: RunView) -> CostTable | None:
-        """The table of a run; None if no call ended."""
+        """Return the table of a run; None if no call ended."""
         calls = [(step, usage) for step in run.step_views if (usage := step.first(UsageReported))]
         if not calls:
             return None
@@ -207,7 +207,7 @@ class CostTable:
         return cls(tuple(columns), tuple(rows), totals, has_parts)
 
     def visual_parts(self, usage: UsageReported) -> list[tuple[str, str, float]]:
-        """The visual tokens of a call from memory, fresh, and shown before: name, label, percent of the bar.
+        """Part the visual tokens of a call into memory, fresh and shown before: name, label, percent of the bar.
 
         The bar of the most expensive call is full.
         """
@@ -223,7 +223,7 @@ def _cost_cell(column: str, value: float | None) -> str:
 
 
 def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Names and values of all settings that are set."""
+    """Return names and values of all settings that are set."""
     for name, value in values.items():
         words = f"{prefix}{name.replace('_', ' ')}"
         match value:

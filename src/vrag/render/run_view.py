@@ -36,7 +36,7 @@ class StepView:
     events: tuple[Event, ...]
 
     def first(self, kind: type[E]) -> E | None:
-        """Its first event of a kind."""
+        """Return its first event of a kind."""
         return next((event for event in self.events if isinstance(event, kind)), None)
 
     @property
@@ -80,7 +80,7 @@ class RunView:
 
     @classmethod
     def of_run(cls, run: StoredRun) -> RunView:
-        """The view of a stored run. Raises `RunError` if its events do not begin with the start of a run."""
+        """Return the view of a stored run; raise `RunError` if its events do not begin with its start."""
         view = cls.of(run.events)
         if view.result.stop_reason is not None:
             return view
@@ -89,7 +89,7 @@ class RunView:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunView:
-        """The view of the events of one run.
+        """Return the view of the events of one run.
 
         Raises `RunError` if they do not begin with the start of a run.
         """
@@ -135,16 +135,16 @@ class RunView:
         return self.all(ImageShown)
 
     def all(self, kind: type[E]) -> tuple[E, ...]:
-        """Events of a kind, in order."""
+        """Return events of a kind, in order."""
         return tuple(event for event in self.events if isinstance(event, kind))
 
     def seen_at(self, node: str, label: str, item: str = "") -> tuple[ImageShown, ...]:
-        """The images of an item of a node: by its label there, or else by the item alone."""
+        """Return the images of an item of a node: by its label there, or else by the item alone."""
         here = tuple(shown for shown in self.pictures if shown.node == node and shown.label == label)
         return here or tuple(shown for shown in self.pictures if item and shown.item == item)
 
     def images_of(self, evidence: Evidence) -> tuple[ImageShown | None, ImageShown | None]:
-        """The images of a piece of evidence that the model was shown: of the whole item, and of the part.
+        """Find the images of a piece of evidence that the model was shown: of the whole item, and of the part.
 
         The whole item of a clip is the first frame of the stretch.
         """
@@ -175,7 +175,7 @@ class RunView:
 
 
 def cost_figures(runs: Sequence[RunView]) -> dict[str, str]:
-    """The cost of runs together, in words by name; what is unknown is left out."""
+    """Return the cost of runs together, in words by name; what is unknown is left out."""
     usages = (step.usage for run in runs for step in run.result.steps if step.usage)
     usage = reduce(RunUsage.plus, usages, RunUsage())
     figures = {
@@ -204,7 +204,7 @@ class RunTable:
 
     @classmethod
     def of(cls, runs: Sequence[RunView]) -> RunTable:
-        """The table of one run or more."""
+        """Return the table of one run or more."""
         facts = [run.provenance for run in runs]
         shared = dict(set(facts[0].items()).intersection(*(fact.items() for fact in facts)))
         rows = [fact | cost_figures([run]) for fact, run in zip(facts, runs, strict=True)]

@@ -48,12 +48,12 @@ A_MODEL = "A model could: name one with --model."
 
 
 def printable(text: str) -> str:
-    """Text with a replacement character for each one that no page can hold."""
+    """Return text with a replacement character for each one that no page can hold."""
     return _CONTROL.sub("\ufffd", text)
 
 
 def amount(value: float | None) -> str:
-    """A count with separators; a dash if it is unknown.
+    """Return a count with separators; a dash if it is unknown.
 
     >>> amount(12345), amount(None)
     ('12,345', '–')
@@ -62,7 +62,7 @@ def amount(value: float | None) -> str:
 
 
 def count(value: int, noun: str) -> str:
-    """A count with its noun.
+    """Return a count with its noun.
 
     >>> count(1, "step"), count(2, "search")
     ('1 step', '2 searches')
@@ -72,7 +72,7 @@ def count(value: int, noun: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration.
+    """Return a duration.
 
     >>> seconds(0.0312), seconds(7.25), seconds(83)
     ('0.03 s', '7.2 s', '1 min 23 s')
@@ -85,7 +85,7 @@ def seconds(value: float) -> str:
 
 
 def moment(value: float) -> str:
-    """A moment of a video.
+    """Return a moment of a video.
 
     >>> moment(12), moment(75.5), moment(3723)
     ('0:12', '1:15.5', '1:02:03')
@@ -101,7 +101,7 @@ def moment(value: float) -> str:
 
 
 def span(value: tuple[float, float]) -> str:
-    """A stretch of a video.
+    """Return a stretch of a video.
 
     >>> span((12, 30))
     '0:12–0:30'
@@ -110,7 +110,7 @@ def span(value: tuple[float, float]) -> str:
 
 
 def money(value: float | None) -> str:
-    """A cost in any currency; small ones with two significant digits.
+    """Return a cost in any currency; small ones with two significant digits.
 
     >>> money(1.5), money(0.00312), money(None)
     ('1.50', '0.0031', '–')
@@ -121,7 +121,7 @@ def money(value: float | None) -> str:
 
 
 def place(box: BoxSides) -> str:
-    """A box, as a model wrote it.
+    """Return a box, as a model wrote it.
 
     >>> place((1.0, 2.5, 30.25, 4.0))
     '1, 2.5, 30.25, 4'
@@ -130,7 +130,7 @@ def place(box: BoxSides) -> str:
 
 
 def size(value: int) -> str:
-    """A number of bytes.
+    """Return a number of bytes.
 
     >>> size(1_234_567)
     '1.2 MB'
@@ -139,7 +139,7 @@ def size(value: int) -> str:
 
 
 def when(value: float) -> str:
-    """A date and time in UTC.
+    """Return a date and time in UTC.
 
     >>> when(0)
     '1 January 1970, 00:00 UTC'
@@ -152,14 +152,14 @@ def when(value: float) -> str:
 
 
 def where(evidence: Evidence) -> str:
-    """The page of a piece of evidence, or its stretch of a video."""
+    """Return the page of a piece of evidence, or its stretch of a video."""
     if evidence.seconds is not None:
         return f"{span(evidence.seconds)} in the video"
     return f"{_KINDS[evidence.kind]} {evidence.page}"
 
 
 def extent(evidence: Evidence) -> str:
-    """The page or stretch of a piece of evidence, with its box in percent of the page."""
+    """Return the page or stretch of a piece of evidence, with its box in percent of the page."""
     box = evidence.box
     if box is None or not all(map(math.isfinite, box)) or is_whole(box):
         return where(evidence)
@@ -168,7 +168,7 @@ def extent(evidence: Evidence) -> str:
 
 
 def list_places(evidence: Iterable[Evidence]) -> str:
-    """The items of evidence on one line, document by document."""
+    """Return the items of evidence on one line, document by document."""
     places: dict[tuple[str, str], list[str]] = {}
     for entry in evidence:
         places.setdefault((entry.document_id, entry.document), []).append(where(entry).lower())
@@ -214,7 +214,7 @@ def _advance(character: str) -> float:
 
 
 def _words(text: str, ems: float) -> list[str]:
-    """The words of a text; those longer than a line are broken."""
+    """Return the words of a text; those longer than a line are broken."""
     words: list[str] = []
     for word in text.split(" "):
         piece = ""
@@ -262,7 +262,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
 
 
 def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
-    """An event of a run as a line of progress; empty for those without one, such as thoughts."""
+    """Return an event of a run as a line of progress; empty for those without one, such as thoughts."""
     match event:
         case e.SearchRequested():
             return f"Searching: {one_line(event.query)}"
@@ -288,7 +288,7 @@ def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
 
 
 def one_line(text: str) -> str:
-    r"""Text of others on one line of bounded length, without what no terminal should be sent.
+    r"""Return text of others on one line of bounded length, without what no terminal should be sent.
 
     >>> one_line("two\nlines\x1b[31m")
     'two lines\ufffd[31m'

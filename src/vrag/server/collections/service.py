@@ -277,7 +277,7 @@ def _info(open_collection: OpenCollection) -> registry.CollectionInfo:
 
 
 def _pages(open_collection: OpenCollection, id: str) -> registry.DocumentPages | None:
-    """A document with its items; None where the collection serves none of this id."""
+    """Return a document with its items; None where the collection serves none of this id."""
     collection = open_collection.collection
     files = collection.file_table.read(["name", "status"], f"id = {literal(id)}").data.to_pylist()
     served = sorted(row["name"] for row in files if DocumentStatus(row["status"]).served)

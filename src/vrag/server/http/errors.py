@@ -91,11 +91,11 @@ class Refusal(VragError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by its own arguments."""
+        """Pickle by its own arguments."""
         return type(self), (self.status, self.message, self.hint, self.wait, self.reason)
 
     def response(self) -> Response:
-        """The response to the client."""
+        """Return the response to the client."""
         headers = {} if self.wait is None else {"Retry-After": str(max(1, math.ceil(self.wait)))}
         return problem_response(self.status, self.message, self.hint, headers=headers)
 

@@ -51,7 +51,7 @@ class InvalidRequest(Refusal):
         self.code = code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by its own arguments."""
+        """Pickle by its own arguments."""
         named = {"param": self.param, "code": self.code, "status": self.status}
         return partial(InvalidRequest, **named), (self.message, self.hint)
 
