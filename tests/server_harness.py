@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.searcher import Searcher
-    from vrag.server.http.uvicorn_server import Stopping
     from vrag.types import Hit, Item, Query
 
 
@@ -106,14 +105,13 @@ def serving(
 def threaded(
     app: FastAPI,
     options: ServerOptions,
-    stopping: Stopping | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
 ) -> Generator[int]:
     """An application on a socket, in a thread; yields its port."""
     ready = threading.Event()
-    server = make_server(app, options, ready.set, stopping=stopping)
+    server = make_server(app, options, ready.set)
     with listen(host, port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

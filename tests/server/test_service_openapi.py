@@ -90,7 +90,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     service = Service(Scripted(folder / "runs", policy, offer=OFFER), Served(shelf, Lines()))
     options = ServerOptions(token=TOKEN, attempts_per_minute=10**9)  # schemathesis tries wrong tokens, too
     app = create_app(shelf, options, files=shelf, corpora=lambda: shelf.names, service=service)
-    with threaded(app, options, app.state.stopping) as port:
+    with threaded(app, options) as port:
         address = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=address, headers=BEARER) as client:
             known = something(client)

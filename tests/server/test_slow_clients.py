@@ -45,7 +45,8 @@ class Small:
         self.address = ""
         self.app = self._app()
         ready = threading.Event()
-        self.server = make_server(self.app, options, ready.set, stopping=stopping, metrics=self.metrics)
+        self.app.state.stopping, self.app.state.metrics = stopping, self.metrics
+        self.server = make_server(self.app, options, ready.set)
         self.ready = ready
 
     def _app(self) -> FastAPI:
@@ -380,9 +381,9 @@ async def hang():
 
 options = ServerOptions(drain_seconds=3000)
 listening = listen("127.0.0.1", 0)
-run_server(
-    create_app(tiny_corpus(), options), listening, options, lambda: print("ready", flush=True), stopping=hang
-)
+app = create_app(tiny_corpus(), options)
+app.state.stopping = hang
+run_server(app, listening, options, lambda: print("ready", flush=True))
 print("ended", flush=True)
 """
 

@@ -110,7 +110,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
     service = Service(Scripted(tmp_path_factory.mktemp("closed"), policy), Nothing())
     options = ServerOptions(token=TOKEN, local=False, attempts_per_minute=10**6, requests_per_minute=10**6)
     app = create_app(tiny_corpus(), options, service=service)
-    with threaded(app, options, app.state.stopping, host="0.0.0.0") as port:
+    with threaded(app, options, host="0.0.0.0") as port:
         running = Server(app, own_address(), port, "")
         asked = running.ask("POST", "/runs", BEARER | JSON, b'{"question": "How many passengers?"}')
         running.run = asked.headers["location"].removeprefix("/runs/")

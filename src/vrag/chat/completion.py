@@ -247,7 +247,6 @@ class Call:
         return RetryableError(ModelError(message))
 
     def _stream_error(self, failure: Exception) -> Exception:
-        """Return the error for a stream that cannot be read further."""
         match failure:
             case StreamedError():
                 error_response = errors.ErrorResponse.in_stream(failure.body, self.key)

@@ -266,7 +266,6 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
 
 
 def _output_fields(options: ChatOptions) -> dict[str, Any]:
-    """Return the fields that only request more output."""
     fields: dict[str, Any] = {"stream_options": {"include_usage": True}}
     if options.logprobs:
         fields["logprobs"] = True

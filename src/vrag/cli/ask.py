@@ -142,7 +142,6 @@ def _split_words(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
 
 
 def _open_image(path: Path) -> QuestionImage:
-    """Open a picture that belongs to the question."""
     try:
         return QuestionImage.of(path.read_bytes())
     except OSError as error:

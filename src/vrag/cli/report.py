@@ -119,7 +119,6 @@ def _check_usage(paths: list[Path], questions: list[str], runs: list[str]) -> No
 
 
 def _read_questions(place: str) -> list[str]:
-    """Read the questions of a file."""
     if Path(place).suffix.lower() in {".json", ".jsonl", ".parquet"}:
         return [case.query for case in files.read_questions(Path(place))]
     try:
@@ -183,8 +182,6 @@ def ask_all(agent: Agent, store: RunStore, questions: list[str], jobs: int) -> F
 
 @dataclass
 class _Batch:
-    """Questions in progress."""
-
     agent: Agent
     store: RunStore
     questions: list[str]

@@ -113,7 +113,6 @@ class RunPrinter:
                 self._print_line(event.step, "summary ", (plain(node.summary, MAX_TEXT_CHARS), ""), node.id)
 
     def _print_left_out(self, reasons: Sequence[str]) -> None:
-        """Print what was found and is not shown, or not completely."""
         for reason in reasons:
             echo("   left out ", (plain(reason, MAX_TEXT_CHARS), "yellow"))
 
@@ -128,7 +127,6 @@ class RunPrinter:
             self._repairs = ()
 
     def _print_memory(self, event: MemoryUpdated) -> None:
-        """Print what is remembered now, and what there was no room for."""
         kept = ", ".join(f"{plain(i.label)} of {plain(i.node)} ({i.tokens})" for i in event.kept)
         room = f"{event.tokens} of {event.budget} visual tokens"
         self._print_line(event.step, "memory  ", (kept or "nothing", "magenta"), detail=f", {room}")

@@ -173,9 +173,7 @@ class WebServer:
                 if on_ready is not None:
                     on_ready(url)
 
-            run_server(
-                app, socket, self.options, ready, stopping=app.state.stopping, metrics=app.state.metrics
-            )
+            run_server(app, socket, self.options, ready)
         if telemetry:
             telemetry.close()
         echo("Stopped.")
@@ -201,7 +199,6 @@ class WebServer:
         )
 
     def _print_ready(self, url: str) -> None:
-        """Print the URL, and what is served under it."""
         token = self.options.token is not None
         if self.only is opt.ServedPart.SEARCH:
             body = json.dumps({"queries": ["your question"], "top_k": 3})

@@ -173,8 +173,6 @@ def check_tools(chat: OpenAIChat) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class _TimedReply:
-    """A reply and its timing."""
-
     reply: ChatReply
     first_seconds: float
     """From the call to the first piece."""

@@ -118,7 +118,6 @@ def check_extra(extra: Extra) -> Check:
 
 
 def _is_installed(module: str) -> bool:
-    """Return whether a module can be imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent is missing: fastapi brings `opentelemetry` without its exporters

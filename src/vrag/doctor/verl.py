@@ -121,7 +121,6 @@ def _attention(launch: Launch) -> Check:
 
 
 def _gpus() -> Check:
-    """Count the GPUs that torch sees."""
     torch: Any = importlib.import_module("torch")
     sizes = gpu_bytes()
     if not sizes:
@@ -194,7 +193,6 @@ def _shared_memory() -> Check:
 
 
 def _ray() -> Check:
-    """Connect to the Ray cluster of RAY_ADDRESS."""
     address = os.environ["RAY_ADDRESS"]
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():

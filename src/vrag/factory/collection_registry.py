@@ -64,8 +64,6 @@ _STALE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class _RegistryState:
-    """The collections that are open at one moment."""
-
     engines: Mapping[str, Engine]
     open_collections: tuple[OpenCollection, ...]
     searcher: Searcher

@@ -201,7 +201,7 @@ class Figures:
         return self._drawing(shown.sha256, alt), alt
 
     def source_of(self, crop: ImageShown, number: int | None = None) -> ImageShown | None:
-        """Find the image that a crop was cut from: that of the number, or the last one before with the part."""
+        """Find the image that a crop was cut from: by its number, or the last one before with the part."""
         slack = 1e-6
         earlier = [s for s in self.run.pictures if s.seq < crop.seq and s.item == crop.item]
         named = [s for s in earlier if number is not None and s.number == number]

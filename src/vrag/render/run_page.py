@@ -119,7 +119,6 @@ def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
 
 
 def _graph_values(run: RunView, graph: GraphFigure) -> dict[str, object]:
-    """Return the values of the template of the graph."""
     nodes = run.result.graph.nodes if run.result.graph else ()
     known = {node.id: node for node in nodes}
     return {"graph": graph, "nodes": known, "kind_name": kind_name, "padding": PADDING, "thumb": THUMB}
@@ -207,7 +206,7 @@ class CostTable:
         return cls(tuple(columns), tuple(rows), totals, has_parts)
 
     def visual_parts(self, usage: UsageReported) -> list[tuple[str, str, float]]:
-        """Part the visual tokens of a call into memory, fresh and shown before: name, label, percent of the bar.
+        """Part the visual tokens of a call into memory, fresh and earlier: name, label, percent of the bar.
 
         The bar of the most expensive call is full.
         """

@@ -144,7 +144,7 @@ class RunView:
         return here or tuple(shown for shown in self.pictures if item and shown.item == item)
 
     def images_of(self, evidence: Evidence) -> tuple[ImageShown | None, ImageShown | None]:
-        """Find the images of a piece of evidence that the model was shown: of the whole item, and of the part.
+        """Find the images of evidence that the model was shown: of the whole item, and of the part.
 
         The whole item of a clip is the first frame of the stretch.
         """

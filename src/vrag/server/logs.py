@@ -120,7 +120,6 @@ class RequestMiddleware:
             _request_id.reset(token)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count an answered request and log its line."""
         route, state = route_template(scope), scope["state"]
         self._metrics.answered(route, scope["method"], status, None if state.get("streams") else seconds)
         level = logging.DEBUG if route in _QUIET_ROUTES else logging.INFO

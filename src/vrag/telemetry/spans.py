@@ -137,8 +137,6 @@ def _usage_attributes(usage: RunUsage | e.UsageReported) -> Attributes:
 
 
 class _RunSpans:
-    """The open spans of one run."""
-
     def __init__(self, tracer: Tracer, started: e.RunStarted, *, content: bool) -> None:
         from opentelemetry.trace import SpanKind
 
@@ -211,7 +209,6 @@ class _RunSpans:
         _finish(self._root, self._last, self._totals, "interrupted")
 
     def _called(self, event: e.ModelCalled | e.ModelRetried | e.UsageReported) -> None:
-        """Record an event of a call, which is complete with its usage."""
         call = self._chat
         match event:
             case e.ModelCalled():
@@ -286,8 +283,6 @@ class _RunSpans:
 
 @dataclass(slots=True)
 class _CallSpan:
-    """The span of a model call in progress."""
-
     span: Span
     until: float | None = None
     """Time at which the reply was complete."""
@@ -319,8 +314,6 @@ class _CallSpan:
 
 @dataclass(slots=True)
 class _ToolSpan:
-    """The span of an action in progress."""
-
     span: Span
     until: float | None = None
     """Time at which its step ended."""
@@ -374,6 +367,5 @@ def _json(value: object) -> str:
 
 
 def _message(role: str, text: str, finish: str | None = None) -> str:
-    """Encode one message in the format of the conventions."""
     message: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}
     return _json([message if finish is None else message | {"finish_reason": finish}])

@@ -312,7 +312,6 @@ def export_sft(
 
 
 def _open_samples(directory: Path) -> SampleStore:
-    """Open the samples in a directory."""
     store = SampleStore(directory)
     if not store.samples.path.is_file():
         raise SampleError(f"{directory} has no samples.", "Make some: vrag data sample.")

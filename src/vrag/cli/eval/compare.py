@@ -89,7 +89,6 @@ def _write(
     condition_differences: Sequence[str],
     thumbnails: Thumbnails | None,
 ) -> tuple[tuple[Path, ...], int]:
-    """Write the comparison; return the files, and how many pictures did not fit."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -28,7 +28,6 @@ UPDATE, MACHINE = "Update", "Memory and speed"
 def _option(
     panel: str, default: object, help: str, *, min: float | None = None, shown: bool | str = True
 ) -> Any:  # noqa: ANN401
-    """Describe an option with its default value."""
     return typer.Option(default, help=help, min=min, show_default=shown, rich_help_panel=panel)
 
 
@@ -182,7 +181,6 @@ def rl(
 
 
 def _fields(options: type[BaseModel], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags that are fields of the options."""
     return {name: value for name, value in flags.items() if name in options.model_fields}
 
 

@@ -225,8 +225,6 @@ class Reinforcement:
 
 
 class _StepPrinter:
-    """The printer of steps: one line for each, on standard error."""
-
     def __init__(self, steps: int, saved: SavedCheckpoint | None) -> None:
         self._steps = steps
         self._done, self._seconds = 0, 0.0

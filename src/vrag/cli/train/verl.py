@@ -121,7 +121,6 @@ def doctor(
 
 
 def _check_requirements(model: str, data: Path, validation: Path) -> None:
-    """Check quickly whether training can start."""
     from importlib.util import find_spec
 
     from vrag.rl.trainers.verl.launch import INSTALL, engine, missing_columns

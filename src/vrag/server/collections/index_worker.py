@@ -300,7 +300,6 @@ class IndexWorker:
         self._is_recovered = True
 
     def _queued_paths(self) -> set[Path]:
-        """Return the paths of the files in the queue."""
         with self._wake:
             return {job.path for job in self._waiting}
 

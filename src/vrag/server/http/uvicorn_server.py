@@ -316,19 +316,15 @@ class GracefulServer(uvicorn.Server):
 
 
 def make_server(
-    app: FastAPI,
-    options: ServerOptions,
-    ready: Callable[[], None] = lambda: None,
-    *,
-    stopping: Stopping | None = None,
-    metrics: ServerMetrics | None = None,
+    app: FastAPI, options: ServerOptions, ready: Callable[[], None] = lambda: None
 ) -> uvicorn.Server:
     """Make the server of an application; its `run` serves at a socket until `should_exit` is set.
 
-    `ready` is called when the server answers. `stopping` is awaited first when it is to stop, while it still
-    answers, and given up after `options.drain_seconds`. `metrics` counts refused connections.
+    `ready` is called when the server answers. The state of the application may have `stopping`, which is
+    awaited first when the server is to stop, while it still answers, and given up after
+    `options.drain_seconds`; and `metrics`, which count refused connections.
     """
-    limits = {"options": options, "metrics": metrics, "peers": Counter[str]()}
+    limits = {"options": options, "metrics": getattr(app.state, "metrics", None), "peers": Counter[str]()}
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -341,7 +337,7 @@ def make_server(
         h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    return GracefulServer(config, options, ready, stopping)
+    return GracefulServer(config, options, ready, getattr(app.state, "stopping", None))
 
 
 def run_server(
@@ -349,16 +345,13 @@ def run_server(
     listening: socket.socket,
     options: ServerOptions,
     ready: Callable[[], None] = lambda: None,
-    *,
-    stopping: Stopping | None = None,
-    metrics: ServerMetrics | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; then finish what runs, accept nothing new, and close the socket.
 
     A second SIGINT ends the server at once, if need be the process. The arguments are those of `make_server`.
     """
     raise_file_limit(options.connections + 512)  # files of collections, runs and models
-    server = make_server(app, options, ready, stopping=stopping, metrics=metrics)
+    server = make_server(app, options, ready)
 
     def ignore(_: int, __: object) -> None:
         """Take the signal that stopped the server, which uvicorn raises again at the end."""

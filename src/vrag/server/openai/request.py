@@ -175,7 +175,6 @@ def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuesti
 
 
 def _check_unsupported(request: CompletionRequest) -> None:
-    """Refuse options that would change the answer and are not supported."""
     no_tools = "An agent has its own actions and uses no {} of a client."
     unsupported = {
         "n": (request.n not in {None, 1}, "There is one answer to a question."),
@@ -215,7 +214,6 @@ def _chat_message(turn: RequestTurn) -> ChatMessage:
 
 
 def _text(message: ChatMessage) -> str:
-    """Join the texts of a message by lines."""
     return "\n".join(part.text for part in message.parts if isinstance(part, ChatText) and part.text)
 
 
