@@ -15,11 +15,6 @@ from vrag.settings import Settings, load_settings
 app = typer.Typer(help="Show the settings in force; download instructions.", no_args_is_help=True)
 
 
-@app.callback()
-def config() -> None:
-    """Show the settings in force; download instructions."""
-
-
 @app.command()
 def show(as_json: opt.JsonOption = False) -> None:
     """Show every setting, its value and where it came from.

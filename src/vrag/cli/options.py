@@ -115,11 +115,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 def load_flags(flags: Mapping[str, Any], **others: Any) -> SettingsReport:  # noqa: ANN401 - settings
     """Load the settings, overridden by those arguments of a command that are named like a setting.
 
-    An option that was not given (None, or an empty list) overrides nothing.
-
-    Args:
-        flags: All arguments of the command: `locals()` in its first line.
-        others: Further settings.
+    An option that was not given (None, or an empty list) overrides nothing. `flags` are all arguments of the
+    command: `locals()` in its first line; `others` are further settings.
     """
     chosen = {name: value for name, value in flags.items() if name in Settings.model_fields and value != []}
     return load_settings(**chosen, **others)

@@ -89,14 +89,10 @@ def layered(
     gap: float = 28.0,
     between: float = 44.0,
 ) -> GraphLayout:
-    """Lay out a graph.
+    """Lay out nodes of these sizes, each after its parents, at least `gap` apart within a layer.
 
-    Args:
-        sizes: Width and height of each node; every node comes after its parents.
-        edges: From parents to children. An edge that does not lead from an earlier node to a later one is
-            left out, so a graph with cycles is drawn without the edges that close them.
-        gap: Minimum distance of two nodes of a layer.
-        between: Distance of two layers.
+    `edges` lead from parents to children. One that does not lead from an earlier node to a later one is left
+    out, so a graph with cycles is drawn without the edges that close them. `between` separates two layers.
     """
     order = {node: index for index, node in enumerate(sizes)}
     kept = [e for e in dict.fromkeys(edges) if e[0] in order and e[1] in order and order[e[0]] < order[e[1]]]

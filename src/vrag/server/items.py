@@ -202,10 +202,8 @@ def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
 def parse_range(header: str | None, length: int) -> tuple[int, int] | None:
     """Return start and end of the requested part of a file of `length` bytes; None for the whole file.
 
-    A header that is malformed, or has several ranges, requests the whole: a server may ignore it.
-
-    Raises:
-        Refusal: If no byte of the file is in the range (416).
+    A header that is malformed, or has several ranges, requests the whole: a server may ignore it. Raises
+    `Refusal` if no byte of the file is in the range (416).
 
     >>> parse_range("bytes=2-3", 10), parse_range("bytes=7-", 10), parse_range("bytes=-4", 10)
     ((2, 4), (7, 10), (6, 10))

@@ -130,10 +130,7 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_origins(origins: Iterable[str]) -> frozenset[str]:
-    """Normalize origins to the form that browsers send.
-
-    Raises:
-        SettingsError: If one is not scheme, host and perhaps port.
+    """Normalize origins to the form that browsers send (`SettingsError` if one is no origin).
 
     >>> sorted(checked_origins(["https://App.example/", "http://localhost:3000"]))
     ['http://localhost:3000', 'https://app.example']
@@ -155,10 +152,7 @@ def checked_origins(origins: Iterable[str]) -> frozenset[str]:
 
 
 def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:
-    """Normalize addresses of proxies.
-
-    Raises:
-        SettingsError: If one is not an address.
+    """Normalize addresses of proxies (`SettingsError` if one is no address).
 
     >>> sorted(checked_proxies(["10.0.0.2", "0:0::1"]))
     ['10.0.0.2', '::1']

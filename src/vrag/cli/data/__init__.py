@@ -30,11 +30,6 @@ KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdoci
 app = typer.Typer(help="Make, convert and count questions with known answers.", no_args_is_help=True)
 
 
-@app.callback()
-def data() -> None:
-    """Make, convert and count questions with known answers."""
-
-
 @app.command()
 def synthesize(
     folder: Path = typer.Argument(..., help="Output folder: a new one, or one that this command made."),
@@ -268,7 +263,5 @@ def _figures(files: list[Statistics]) -> Iterator[list[str]]:
             yield [f"{figure}: {label or '(none)'}", *(str(tally.get(label, 0)) for tally in tallies)]
 
 
-app.command("demonstrate")(demonstrate)
-app.command("sample")(sample)
-app.command("select")(select)
-app.command("export-sft")(export_sft)
+for command in (demonstrate, sample, select, export_sft):
+    app.command()(command)

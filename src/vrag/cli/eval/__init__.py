@@ -8,12 +8,6 @@ from vrag.cli.eval import compare, prepare, report, run
 
 app = typer.Typer(help="Measure search and answers on questions with known answers.", no_args_is_help=True)
 
-
-@app.callback()
-def evaluate() -> None:
-    """Measure search and answers on questions with known answers."""
-
-
 app.command("list")(prepare.list_benchmarks)
 for command in (prepare.prepare, run.run, report.report, compare.compare, compare.table, run.retrieval):
     app.command()(command)

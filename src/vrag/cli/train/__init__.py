@@ -28,16 +28,6 @@ local_app = typer.Typer(
 )
 
 
-@app.callback()
-def train() -> None:
-    """Train a model to search, look and answer."""
-
-
-@local_app.callback()
-def train_locally() -> None:
-    """Train a small model in this process, on a CPU or one GPU."""
-
-
 @app.command("make-tiny")
 def make_tiny(
     folder: Path = typer.Argument(..., help="Output folder of the checkpoint; must not exist."),

@@ -78,9 +78,7 @@ def suffix_of(name: str) -> str:
 def fault_of_head(suffix: str, head: bytes) -> str:
     """Explain in a sentence why a file is not what its suffix says; empty if nothing speaks against it.
 
-    Args:
-        suffix: One of `SUFFIXES`.
-        head: The first bytes of the file, `HEAD_BYTES` or all.
+    `suffix` is one of `SUFFIXES`, `head` the first `HEAD_BYTES` of the file, or all.
 
     >>> fault_of_head(".pdf", b"%PDF-1.7"), fault_of_head(".md", b"# Title")
     ('', '')
@@ -117,15 +115,11 @@ class DocumentSelector(NamedTuple):
 
 
 def distinct_folders(paths: Iterable[str]) -> dict[str, str]:
-    """Find the folders that tell files of the same name apart.
+    """Find the folders that tell files of the same name apart; `paths` are absolute, each once.
 
-    Args:
-        paths: Absolute, each once.
-
-    Returns:
-        By path the shortest end of the folder that no other file of this name has, with `/` between its
-        parts: of `/srv/2023/q1/a.pdf` and `/srv/2024/q1/a.pdf` these are `2023/q1` and `2024/q1`. Files
-        whose name nothing else has are left out.
+    Returns by path the shortest end of the folder that no other file of this name has, with `/` between its
+    parts: of `/srv/2023/q1/a.pdf` and `/srv/2024/q1/a.pdf` these are `2023/q1` and `2024/q1`. Files whose
+    name nothing else has are left out.
     """
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
