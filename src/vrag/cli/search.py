@@ -16,8 +16,8 @@ from vrag.errors import CorpusError, EmbedError, SearchError
 from vrag.factory.indexing import documents_under, load_embedder
 from vrag.factory.session import Session, open_session
 from vrag.index.collection import Collection
-from vrag.render.text_format import excerpt
 from vrag.search.engine import Ranking
+from vrag.search.searcher import excerpt
 from vrag.settings import Settings
 from vrag.types import ItemKind, Query
 

@@ -295,15 +295,3 @@ def one_line(text: str) -> str:
     """
     line = " ".join(printable(text).split())
     return line if len(line) <= 300 else f"{line[:299]}…"
-
-
-def excerpt(text: str, query: str, limit: int, before: int) -> str:
-    """Cut one line of a text, beginning shortly before the first word of a query.
-
-    >>> excerpt("one two three four", "three", 5, 0)
-    '…three…'
-    """
-    low = text.casefold()
-    places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
-    start = max(0, min(places) - before) if places else 0
-    return ("…" if start else "") + text[start : start + limit] + ("…" if start + limit < len(text) else "")

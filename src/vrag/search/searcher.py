@@ -1,4 +1,4 @@
-"""The protocols `Searcher` and `ItemStore`, and the checks that all searchers share."""
+"""The protocols `Searcher` and `ItemStore`, the checks that all searchers share, and excerpts of hits."""
 
 from __future__ import annotations
 
@@ -116,3 +116,15 @@ def check_corpora(queries: Sequence[Query], names: Sequence[str]) -> None:
             raise SearchError(
                 f"There is no collection named {unknown[0]!r}.", f"There are: {', '.join(names)}."
             )
+
+
+def excerpt(text: str, query: str, limit: int, before: int) -> str:
+    """Cut one line of a text, beginning shortly before the first word of a query.
+
+    >>> excerpt("one two three four", "three", 5, 0)
+    '…three…'
+    """
+    low = text.casefold()
+    places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
+    start = max(0, min(places) - before) if places else 0
+    return ("…" if start else "") + text[start : start + limit] + ("…" if start + limit < len(text) else "")

@@ -18,9 +18,9 @@ from vrag.agent.events import AnswerGiven, Event, RunFailed
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import OFFLINE, QUOTED, excerpt, step_line
+from vrag.render.text_format import OFFLINE, QUOTED, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
-from vrag.search.searcher import Searcher
+from vrag.search.searcher import Searcher, excerpt
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import FrozenModel, Refusal, problem_response
 from vrag.server.items import cropped_picture
