@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -31,9 +32,12 @@ def test_nothing_is_lost_and_nothing_done_twice(tmp_path: Path) -> None:
     store = SampleStore(tmp_path / "samples")
     with ChatServer(ExpertScript(slow=0.02), models=None) as server:
         seen: dict[str, str] = {}
-        for calls in (12, 30):
+        for is_time in (lambda: len(server.requests) >= 12, lambda: bool(store.samples.read())):
             process = start(store.directory, server.url)
-            server.wait_for(calls, 30)
+            deadline = time.monotonic() + 120
+            while not is_time():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
             assert process.wait(10) == -signal.SIGKILL
             now = {record.uid: record.model_dump_json() for record in store.samples.read()}

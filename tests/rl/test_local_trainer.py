@@ -161,7 +161,8 @@ class TestStoppedAndGoneOnWith:
     def test_a_process_that_is_killed_loses_nothing(self, whole: tuple[Path, Any], tmp_path: Path) -> None:
         """SIGKILL at a random moment, in both trainers; another process goes on."""
         code = "import pathlib, sys; from test_local_trainer import child; child(pathlib.Path(sys.argv[1]))"
-        places = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        tests = Path(__file__).parents[1]
+        places = os.pathsep.join([str(tests / "rl"), str(tests), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": places}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -216,7 +216,7 @@ class Call:
         """Return the time limit of the next step in seconds, and the error if it passes."""
         if self._builder.finish is not None:
             late = RetryableError(ModelError("The server did not send the usage."))
-            return 5.0 - self._waited, late
+            return 5.0 - self._waited, late  # usage comes soon after the last token, or never
         if self._builder.started:
             setting, limit, problem = "VRAG_TOKEN_SECONDS", self.timeouts.token_seconds, "stopped writing"
         else:
@@ -241,7 +241,9 @@ class Call:
             )
         if isinstance(error, httpx.ConnectError):
             message = f"{self.server} cannot be reached: {reason}."
-            times = 0 if errors.plain_http_hint(error, self.server) else 1000
+            times = (
+                0 if errors.plain_http_hint(error, self.server) else 1000
+            )  # as often as the settings allow
             return RetryableError(ModelError(message, errors.reach_hint(error, self.server)), times=times)
         message = f"The connection to {self.server} broke off: {reason.rstrip('.')}."
         return RetryableError(ModelError(message))
@@ -290,6 +292,6 @@ def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
 async def _drain(raw: AsyncGenerator[bytes, None]) -> None:
     """Read the rest after the end of the stream; a connection where that fails is not kept."""
     with suppress(TimeoutError, httpx.HTTPError, OSError):
-        async with asyncio.timeout(0.2):
+        async with asyncio.timeout(0.2):  # longer than a new connection takes
             async for _ in raw:
                 pass

@@ -141,7 +141,7 @@ class ReplyBuilder:
         """
         if self._calls:
             return _is_json_object(self._calls[max(self._calls)].arguments)
-        if _CLOSING_TAG.search("".join(self._text[-64:])):
+        if _CLOSING_TAG.search("".join(self._text[-64:])):  # the tag may be split over deltas
             return True
         return _is_json_object("".join(self._text))
 
@@ -193,7 +193,7 @@ class ReplyBuilder:
         if index is None:
             index = last + 1 if _name(piece.get("id")) or last < 0 else last
         call = self._calls.setdefault(index, _PartialToolCall())
-        if len(self._calls) > 64:
+        if len(self._calls) > 64:  # of one reply: a model that repeats itself
             raise ReplyTooLong
         call.id = call.id or _name(piece.get("id"))
         call.name = call.name or _name(function.get("name"))

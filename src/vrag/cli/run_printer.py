@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from rich.tree import Tree
 
-from vrag.agent import events as e
+from vrag.agent import events
 from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
@@ -39,26 +39,26 @@ class RunPrinter:
     def print_event(self, event: Event) -> None:
         """Print an event, if it says anything to people."""
         match event:
-            case e.ModelCalled():
+            case events.ModelCalled():
                 self._reply, self._repairs = event.reply, event.repairs
-            case e.SearchReturned():
+            case events.SearchReturned():
                 self._search = event
                 self._print_left_out(event.damaged)
-            case e.ActionReturned():
+            case events.ActionReturned():
                 self._print_left_out(event.damaged)
-            case e.InvalidAction():
+            case events.InvalidAction():
                 self._step = event.step
                 reply = plain(self._reply, MAX_REPLY_CHARS)
                 echo((f"{event.step}. ", "bold"), ("refused ", "yellow"), plain(event.reason))
                 echo("   ", (f"“{reply}”" if reply else "The reply was empty.", "dim"))
-            case e.GraphChanged():
+            case events.GraphChanged():
                 self._print_summaries(event)
-            case e.UsageReported():
+            case events.UsageReported():
                 self._print_step_end()
-            case e.ContextShortened():
+            case events.ContextShortened():
                 dropped = plain(", ".join(event.dropped), MAX_TEXT_CHARS)
                 echo("   ", ("shorter ", "yellow"), f"Too long for the model; asked again without {dropped}.")
-            case e.ModelRetried():
+            case events.ModelRetried():
                 pause = f" Retrying in {event.seconds:.1f} s."
                 echo("   ", ("retry   ", "yellow"), plain(event.reason), pause)
             case _:
@@ -67,31 +67,31 @@ class RunPrinter:
     def _print_action(self, event: Event) -> None:
         """Print what the agent thought, did or was shown."""
         match event:
-            case e.ThoughtGiven():
+            case events.ThoughtGiven():
                 self._step = max(self._step, event.step)
                 echo((f"{event.step}. ", "bold"), (plain(event.text, MAX_TEXT_CHARS), "dim"))
-            case e.SearchRequested():
+            case events.SearchRequested():
                 query = (plain(event.query, MAX_TEXT_CHARS), "cyan")
                 self._print_line(event.step, "search  ", query, event.node)
-            case e.CropRequested():
+            case events.CropRequested():
                 sides = ", ".join(f"{side:g}" for side in event.box)
                 image = plain(event.label or f"image {event.image or 'shown last'}", MAX_TEXT_CHARS)
                 self._print_line(event.step, "crop    ", (f"[{sides}]", "cyan"), event.node, f" of {image}")
-            case e.ActionRequested():
+            case events.ActionRequested():
                 text = plain(event.text, MAX_TEXT_CHARS)
                 self._print_line(event.step, f"{event.name} ", (text, "cyan"), event.node)
-            case e.ImageShown():
+            case events.ImageShown():
                 self._search = None
                 seconds = "" if event.seconds is None else f", {event.seconds:.1f} s"
                 place = f"{plain(event.document)}, page {event.page}{seconds}"
                 size = f" ({event.width}×{event.height})"
                 verb = "enlarged" if event.crop else "looking at"
                 self._print_line(event.step, f"{verb} ", (place, "magenta"), detail=size)
-            case e.PassageShown():
+            case events.PassageShown():
                 self._search = None
                 place = f"{plain(event.document)}, passage {event.page}"
                 self._print_line(event.step, "reading ", (place, "magenta"))
-            case e.MemoryUpdated():
+            case events.MemoryUpdated():
                 self._print_memory(event)
             case _:
                 pass
@@ -105,7 +105,7 @@ class RunPrinter:
         lead = (f"{step}. ", "bold") if first else ("   ", "")
         echo(lead, verb, text, detail, f" → {plain(node)}" if node else "")
 
-    def _print_summaries(self, event: e.GraphChanged) -> None:
+    def _print_summaries(self, event: events.GraphChanged) -> None:
         """Print the findings of nodes that have just been summarised."""
         for node in event.graph.nodes:
             if node.summary and node.id not in self._summarised:

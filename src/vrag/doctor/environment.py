@@ -233,7 +233,7 @@ def check_collection(report: SettingsReport, place: str) -> Check:
     tier = f", searched by {now.tier.name}" if now.tier else ""
     size = f"{now.bytes / 1e6:.1f} MB"
     message = f"{now.documents} documents, {now.items} items, {size}{tier}: {now.address}"
-    rows = collection.scan(["id", "image"]).data.slice(0, 100).to_pylist()
+    rows = collection.scan(["id", "image"]).data.slice(0, 100).to_pylist()  # some may be text
     if first := next((row["id"] for row in rows if row["image"]), None):
         collection.image(first)  # raises if the picture is missing or damaged
     if now.pending or now.problems:

@@ -8,10 +8,13 @@ any version; `compact` deletes it. Writers take turns by the collection's lock; 
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -394,10 +397,8 @@ class Table:
     def _open(self, table_version: TableVersion | None) -> LanceTable:
         if table_version is None:
             return None
-        import lancedb
-
         self._from_copies = False
-        database: Any = lancedb.connect(table_version.database, storage_options=self._store.options)
+        database = _lancedb().connect(table_version.database, storage_options=self._store.options)
         try:
             handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
@@ -415,9 +416,7 @@ class Table:
         database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
-            import lancedb
-
-            database: Any = lancedb.connect(database_path, storage_options=self._store.options)
+            database = _lancedb().connect(database_path, storage_options=self._store.options)
             handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._table_version = self._store.table_version(self._name)
         return handle
@@ -448,3 +447,14 @@ class Table:
                     f"The table {self._name} in {self._store.name} could not be {verb}: {line}.",
                     self._store.hint(str(error)),
                 ) from error
+
+
+def _lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
+    """Import LanceDB, without half of what that takes: the clients of a remote catalog, never called here.
+
+    Their package stays empty, and only its submodule with the types that LanceDB names is loaded.
+    """
+    clients = "lance_namespace_urllib3_client"
+    if clients not in sys.modules and (spec := find_spec(clients)):
+        sys.modules[clients] = module_from_spec(spec)
+    return import_module("lancedb")

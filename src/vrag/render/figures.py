@@ -263,6 +263,6 @@ def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:
     width, height = outer[2] - outer[0], outer[3] - outer[1]
     x1, x2 = (min(max((side - outer[0]) / width, 0.0), 1.0) for side in (box[0], box[2]))
     y1, y2 = (min(max((side - outer[1]) / height, 0.0), 1.0) for side in (box[1], box[3]))
-    if x2 <= x1 or y2 <= y1 or min(x2 - x1, y2 - y1) >= 0.999:
+    if x2 <= x1 or y2 <= y1 or min(x2 - x1, y2 - y1) >= 0.999:  # the whole picture
         return None
     return x1, y1, x2, y2

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from vrag.agent import events as e
+from vrag.agent import events
 from vrag.agent.events import Event, StopReason
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.agent.runs.run_result import RunResult, is_whole
@@ -245,7 +245,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     reason, offline = result.stop_reason, result.started.settings.policy == OFFLINE
     name, mood = STOPS[reason] if reason else RUNNING if under_way else INTERRUPTED
     note = ""
-    if isinstance(result.end, e.RunFailed):
+    if isinstance(result.end, events.RunFailed):
         text, note = result.end.message, f"The run ended with a {result.end.boundary}."
     elif result.end is None:
         state = "is still running" if under_way else "was interrupted when its process ended"
@@ -264,24 +264,24 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
 def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
     """Return an event of a run as a line of progress; empty for those without one, such as thoughts."""
     match event:
-        case e.SearchRequested():
+        case events.SearchRequested():
             return f"Searching: {one_line(event.query)}"
-        case e.SearchReturned(hits=()):
+        case events.SearchReturned(hits=()):
             return "Nothing was found."
-        case e.CropRequested():
+        case events.CropRequested():
             return "Looking closer."
-        case e.ImageShown():
+        case events.ImageShown():
             at = "" if event.seconds is None else f", {moment(event.seconds)}"
             return f"Looking at {one_line(event.document)}, page {event.page}{at}"
-        case e.PassageShown():
+        case events.PassageShown():
             return f"Reading {one_line(event.document)}, passage {event.page}"
-        case e.ActionRequested():
+        case events.ActionRequested():
             return f"{one_line(event.name)}: {one_line(event.text)}"
-        case e.InvalidAction():
+        case events.InvalidAction():
             return f"Not carried out: {one_line(event.reason)}"
-        case e.ContextShortened():
+        case events.ContextShortened():
             return f"Too long for the model; asked again without {one_line(', '.join(event.dropped))}"
-        case e.ModelRetried():
+        case events.ModelRetried():
             return f"Asking the model again: {one_line(event.reason)}"
         case _:
             return ""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag import __version__
-from vrag.agent import events as e
+from vrag.agent import events
 from vrag.agent.events import Event
 from vrag.agent.runs.run_result import RunUsage
 
@@ -110,7 +110,7 @@ class Spans:
 
     def __call__(self, event: Event) -> None:
         """Record one event."""
-        if isinstance(event, e.RunStarted):
+        if isinstance(event, events.RunStarted):
             self._runs[event.run_id] = _RunSpans(self._tracer, event, content=self._content)
             if len(self._runs) > _MAX_OPEN_RUNS:
                 self._runs.popitem(last=False)[1].interrupt()
@@ -125,7 +125,7 @@ class Spans:
             self._runs.popitem()[1].interrupt()
 
 
-def _usage_attributes(usage: RunUsage | e.UsageReported) -> Attributes:
+def _usage_attributes(usage: RunUsage | events.UsageReported) -> Attributes:
     values = {
         GenAi.INPUT_TOKENS: usage.prompt_tokens,
         GenAi.OUTPUT_TOKENS: usage.completion_tokens,
@@ -137,7 +137,7 @@ def _usage_attributes(usage: RunUsage | e.UsageReported) -> Attributes:
 
 
 class _RunSpans:
-    def __init__(self, tracer: Tracer, started: e.RunStarted, *, content: bool) -> None:
+    def __init__(self, tracer: Tracer, started: events.RunStarted, *, content: bool) -> None:
         from opentelemetry.trace import SpanKind
 
         settings = started.settings
@@ -178,21 +178,23 @@ class _RunSpans:
             kind = self._kinds.CLIENT if self._served else None
             about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: event.step}
             self._chat = _CallSpan(self._span("chat", self._model, self._last, about, kind))
-        if self._tool is not None and isinstance(event, e.ThoughtDelta | e.ModelRetried | e.ModelCalled):
+        if self._tool is not None and isinstance(
+            event, events.ThoughtDelta | events.ModelRetried | events.ModelCalled
+        ):
             self._tool.close(self._last, None)  # RAG searches before it asks
             self._tool = None
         match event:
-            case e.ModelCalled() | e.ModelRetried() | e.UsageReported():
+            case events.ModelCalled() | events.ModelRetried() | events.UsageReported():
                 self._called(event)
-            case e.SearchRequested() | e.CropRequested() | e.ActionRequested():
+            case events.SearchRequested() | events.CropRequested() | events.ActionRequested():
                 self._begin_tool(event)
-            case e.InvalidAction():  # an error of the action, or of the reply where there is none
+            case events.InvalidAction():  # an error of the action, or of the reply where there is none
                 reason = event.reason if self._content else ""
                 if self._tool is not None:
                     self._tool.fault = ("invalid_action", reason)
                 elif self._chat is not None:
                     self._chat.refused(event.ts, reason)
-            case e.AnswerGiven() | e.RunFailed():
+            case events.AnswerGiven() | events.RunFailed():
                 self._end(event)
                 return True
             case _ if self._tool is not None:
@@ -208,17 +210,17 @@ class _RunSpans:
         self._root.set_attribute(VragAttributes.INTERRUPTED, True)
         _finish(self._root, self._last, self._totals, "interrupted")
 
-    def _called(self, event: e.ModelCalled | e.ModelRetried | e.UsageReported) -> None:
+    def _called(self, event: events.ModelCalled | events.ModelRetried | events.UsageReported) -> None:
         call = self._chat
         match event:
-            case e.ModelCalled():
+            case events.ModelCalled():
                 if call is not None:
                     call.replied(event, content=self._content)
-            case e.ModelRetried():
+            case events.ModelRetried():
                 self._retries += 1
                 if call is not None:
                     call.retried(event, content=self._content)
-            case e.UsageReported():
+            case events.UsageReported():
                 self._usage = self._usage.plus(event)
                 if self._tool is not None:
                     self._tool.until = event.ts
@@ -226,25 +228,27 @@ class _RunSpans:
                     _finish(call.span, call.until or event.ts, _usage_attributes(event))
                 self._chat = None
 
-    def _begin_tool(self, event: e.SearchRequested | e.CropRequested | e.ActionRequested) -> None:
+    def _begin_tool(
+        self, event: events.SearchRequested | events.CropRequested | events.ActionRequested
+    ) -> None:
         arguments: dict[str, Any]
         match event:
-            case e.SearchRequested():
+            case events.SearchRequested():
                 name, kind, arguments = "search", "datastore", {"query": event.query}
-            case e.CropRequested():
+            case events.CropRequested():
                 name, kind = "crop", "function"
                 arguments = {"image": event.image, "label": event.label, "box": event.box}
-            case e.ActionRequested():
+            case events.ActionRequested():
                 name, kind, arguments = event.name, "extension", {"text": event.text}
         about: Attributes = {GenAi.TOOL_NAME: name, GenAi.TOOL_TYPE: kind, VragAttributes.STEP: event.step}
         if self._content:
             about[GenAi.TOOL_ARGUMENTS] = _json(arguments)
         self._tool = _ToolSpan(self._span("execute_tool", name, event.ts, about, None))
 
-    def _end(self, event: e.AnswerGiven | e.RunFailed) -> None:
+    def _end(self, event: events.AnswerGiven | events.RunFailed) -> None:
         about = self._totals | {VragAttributes.STOP_REASON: event.stop_reason.value}
-        if isinstance(event, e.RunFailed):
-            self._close(event.ts, event.boundary, in_tool=event.stop_reason is e.StopReason.SEARCH_ERROR)
+        if isinstance(event, events.RunFailed):
+            self._close(event.ts, event.boundary, in_tool=event.stop_reason is events.StopReason.SEARCH_ERROR)
             _finish(self._root, event.ts, about, event.boundary, event.message if self._content else "")
             return
         broken = self._chat is not None or (self._tool is not None and self._tool.until is None)
@@ -287,7 +291,7 @@ class _CallSpan:
     until: float | None = None
     """Time at which the reply was complete."""
 
-    def replied(self, event: e.ModelCalled, *, content: bool) -> None:
+    def replied(self, event: events.ModelCalled, *, content: bool) -> None:
         self.until = event.ts
         about: Attributes = {GenAi.FINISH_REASONS: [event.finish.value]}
         for name, (attribute, kind) in _SAMPLING.items():
@@ -297,7 +301,7 @@ class _CallSpan:
             about[GenAi.OUTPUT_MESSAGES] = _message("assistant", event.reply, event.finish.value)
         self.span.set_attributes(about)
 
-    def retried(self, event: e.ModelRetried, *, content: bool) -> None:
+    def retried(self, event: events.ModelRetried, *, content: bool) -> None:
         about: dict[str, str | float] = {VragAttributes.RETRY_PAUSE: event.seconds}
         if content:
             about[VragAttributes.REASON] = event.reason
@@ -324,18 +328,18 @@ class _ToolSpan:
     def take(self, event: Event, *, content: bool) -> None:
         """Record an event of its results."""
         match event:
-            case e.SearchReturned():
+            case events.SearchReturned():
                 self.span.set_attributes(
                     {VragAttributes.HITS: len(event.hits), VragAttributes.DAMAGED: len(event.damaged)}
                 )
                 if content:
                     hits = [{"id": hit.item, "score": hit.score} for hit in event.hits]
                     self.span.set_attribute(GenAi.TOOL_RESULT, _json(hits))
-            case e.ActionReturned():
+            case events.ActionReturned():
                 self.span.set_attribute(VragAttributes.DAMAGED, len(event.damaged))
                 if content:
                     self.span.set_attribute(GenAi.TOOL_RESULT, _json(event.texts))
-            case e.ImageShown() | e.PassageShown():
+            case events.ImageShown() | events.PassageShown():
                 self.shown += 1
             case _:
                 pass

@@ -90,7 +90,7 @@ def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
     scheme: str = scope.get("scheme", "http")
     if address in proxies:
         scheme = (forwarded_values(b"x-forwarded-proto") or [scheme])[-1].casefold()
-        for hop in reversed(forwarded_values(b"x-forwarded-for")[-32:]):
+        for hop in reversed(forwarded_values(b"x-forwarded-for")[-32:]):  # no chain of proxies is longer
             address = normalized(hop)
             if address not in proxies:
                 break
