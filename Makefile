@@ -22,7 +22,7 @@ demo: ## Ask the sample documents a question, offline
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile -q --durations 40
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q --durations 40
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
