@@ -22,7 +22,7 @@ demo: ## Ask the sample documents a question, offline
 
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q --durations 40
+	$(BIN)/python -m pytest -n 3 --dist loadfile -q --durations 40
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
@@ -72,20 +72,22 @@ lock-verl: ## Resolve the dependencies of training with verl anew
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-# LibreOffice opens office documents, Chromium looks at exported pages.
+# LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time.
 system:
 	@missing=""; \
 	command -v soffice >/dev/null || command -v libreoffice >/dev/null || \
 		missing="libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui"; \
-	command -v chromium >/dev/null || missing="$$missing chromium"; \
-	test -z "$$missing" || { \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null || \
-		echo "Not to be had, so that tests will be skipped: $$missing" >&2; \
-	else \
-		echo "Missing, so that tests will be skipped: $$missing" >&2; \
-	fi; }
+	command -v chromium-headless-shell >/dev/null || missing="$$missing chromium-headless-shell"; \
+	if [ "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq; \
+		for package in $$missing; do \
+			DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq -y --no-install-recommends $$package >/dev/null || \
+			echo "Not available, so that some tests are skipped or slower: $$package" >&2; \
+		done; \
+	elif [ "$$missing" ]; then \
+		echo "Missing, so that some tests are skipped or slower: $$missing" >&2; \
+	fi
 
 # The type checker of the web page's modules. Node.js and npm come with pyright[nodejs].
 $(TSC): .venv/dev tools/typescript/package-lock.json

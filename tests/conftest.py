@@ -40,17 +40,6 @@ collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_e
 by the Python of another environment."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Alternate files of many tests, which compute, with files of few, which wait for processes."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    sizes = sorted(files.values(), key=len)
-    pairs = zip(reversed(sizes), sizes, strict=True)
-    ordered = {file[0].path: file for pair in pairs for file in pair}
-    items[:] = [item for file in ordered.values() for item in file]
-
-
 def pytest_collection_finish() -> None:
     """Keep the collected tests out of each later garbage collection: there are ten thousand of them."""
     gc.collect()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Desk, Opener, Visit, collection_at, served
+from chromium import CHROMIUM
 from filelock import FileLock
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
@@ -17,8 +18,6 @@ from vrag.samples import corpus_dir
 from vrag.server.options import ServerOptions
 
 expect.set_options(timeout=20_000)
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")  # longer would leave its event loop to the tests of other folders

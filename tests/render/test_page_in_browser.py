@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from chromium import CHROMIUM
 from hostile import hostile, payload
 from PIL import Image
 from playwright.sync_api import Browser, Page, Route, sync_playwright
@@ -18,7 +18,6 @@ from vrag.render.run_page import render
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 RUNS = pytest.mark.parametrize("run", [vrag_run, vimrag_run], ids=["vrag", "vimrag"])
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
