@@ -20,9 +20,11 @@ help: ## Say what can be done
 demo: ## Ask the sample documents a question, offline
 	./run_demo.sh
 
+# Twice as many as cores, since tests wait for processes half of the time. Each takes up to 3 GB of memory.
+WORKERS ?= 4
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile -q --durations 40
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations 40
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py

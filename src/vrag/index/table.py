@@ -13,7 +13,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -457,4 +456,6 @@ def _lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
     clients = "lance_namespace_urllib3_client"
     if clients not in sys.modules and (spec := find_spec(clients)):
         sys.modules[clients] = module_from_spec(spec)
-    return import_module("lancedb")
+    import lancedb
+
+    return lancedb
