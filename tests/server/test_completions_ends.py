@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -14,6 +15,7 @@ from completions_client import PLACES, QUESTION, client_of, extra, joined, place
 from hosting import SEARCH
 from hypothesis import given
 from hypothesis import strategies as st
+from server_harness import dial
 from service_harness import doors, scripted
 
 from vrag.agent.events import AnswerGiven, ModelRetried, RunSettings, RunStarted, StopReason, ThoughtDelta
@@ -95,11 +97,15 @@ class TestLeaving:
 
     def test_leaving_before_the_answer_stops_its_run(self, tmp_path: Path) -> None:
         with doors(scripted(tmp_path, paced=True)) as opened:
-            body = {"model": "vrag", "messages": QUESTION}
-            url = f"{opened.address}/v1/chat/completions"
+            body = json.dumps({"model": "vrag", "messages": QUESTION}).encode()
+            head = (
+                "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            )
 
-            with pytest.raises(httpx.ReadTimeout):
-                httpx.post(url, json=body, timeout=1)
+            with dial(opened.address) as connection:
+                connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                while not httpx.get(f"{opened.address}/runs").json()["runs"]:
+                    time.sleep(0.01)
             assert self.ended(opened.address) == "cancelled"
 
     def test_a_stream_read_to_its_end_leaves_the_run_as_it_ended(self, tmp_path: Path) -> None:
