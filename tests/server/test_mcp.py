@@ -372,6 +372,26 @@ class TestHttp:
         assert response.status_code == 501
         assert "vrag-agent[mcp]" in response.json()["hint"]
 
+    def test_the_sdk_is_loaded_at_the_first_request(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delitem(sys.modules, "vrag.server.mcp_sdk", raising=False)
+        with doors(scripted(tmp_path)) as opened:
+            assert httpx.get(f"{opened.address}/mcp").status_code == 405
+            assert "vrag.server.mcp_sdk" not in sys.modules
+            httpx.post(f"{opened.address}/mcp", json={})
+            assert "vrag.server.mcp_sdk" in sys.modules
+
+    def test_an_sdk_that_cannot_be_loaded_is_an_error_of_the_request(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail() -> None:
+            raise ImportError("damaged")
+
+        monkeypatch.setattr("vrag.server.mcp._sdk", fail)
+        with doors(scripted(tmp_path)) as opened:
+            assert [httpx.post(f"{opened.address}/mcp", json={}).status_code for _ in range(2)] == [500, 500]
+
 
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 OPENING = [

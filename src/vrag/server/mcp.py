@@ -269,7 +269,7 @@ class McpTools:
         settings = outline.started.settings
         cited = citations(end.evidence, settings, answered=end.text is not None)
         shas = list(dict.fromkeys(item.crop_sha256 for item in cited.rests if item.crop_sha256))
-        files = {sha: self.runs.file(run, sha) for sha in shas[:4]}
+        files = {sha: self.runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
         pictures = await self.runs.in_thread(
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
         )
@@ -320,13 +320,14 @@ def _describe(item: Item) -> dict[str, Any]:
 class McpTransport:
     """MCP's streamable HTTP without sessions: each request stands for itself.
 
-    The middlewares in front of it check token, Host and Origin.
+    The SDK is loaded at the first request, since that takes a third of a second. The middlewares in front of
+    the transport check token, Host and Origin.
     """
 
     def __init__(self, mcp_tools: McpTools) -> None:
         self._mcp_tools = mcp_tools
-        self._app: ASGIApp | None = None
-        self._missing: MissingExtra | None = None
+        self._wanted = asyncio.Event()
+        self._app: asyncio.Future[ASGIApp] | None = None
 
     @property
     def route(self) -> Route:
@@ -335,28 +336,46 @@ class McpTransport:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        """Open it as long as the server lives. Without the SDK, responses say how to install it."""
+        """Accept requests as long as the server lives."""
+        self._app = asyncio.get_running_loop().create_future()
+        closing = asyncio.Event()
+        serving = asyncio.create_task(self._serve(self._app, closing))
         try:
-            sdk = _sdk()
-        except MissingExtra as missing:
-            self._missing = missing
             yield
+        finally:
+            self._app = None
+            closing.set()
+            self._wanted.set()
+            await serving
+
+    async def _serve(self, app: asyncio.Future[ASGIApp], closing: asyncio.Event) -> None:
+        """Load the SDK when it is wanted, and keep its application open until the server closes."""
+        await self._wanted.wait()
+        if closing.is_set():
             return
-        async with sdk.http_app(self._mcp_tools) as self._app:
-            yield
-        self._app = None
+        try:
+            sdk = await asyncio.to_thread(_sdk)
+        except Exception as error:  # noqa: BLE001 - raised again by each request that waits for the application
+            app.set_exception(error)
+            return
+        async with sdk.http_app(self._mcp_tools) as opened:
+            app.set_result(opened)
+            await closing.wait()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. Without sessions there is nothing to listen to with GET."""
-        if self._missing is not None:
-            response = problem_response(501, "This server has no MCP interface.", str(self._missing))
-        elif scope["method"] != "POST":
+        response: ASGIApp
+        if scope["method"] != "POST":
             hint = "MCP clients send POST."
             response = problem_response(405, "This path is for MCP clients.", hint, headers={"Allow": "POST"})
         elif self._app is None:
             response = problem_response(503, "The server is shutting down.", "Try again later.")
         else:
-            response = self._app
+            self._wanted.set()
+            try:
+                response = await asyncio.shield(self._app)
+            except MissingExtra as missing:
+                response = problem_response(501, "This server has no MCP interface.", str(missing))
         await response(scope, receive, send)
 
 
