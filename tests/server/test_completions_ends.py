@@ -104,7 +104,9 @@ class TestLeaving:
 
             with dial(opened.address) as connection:
                 connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                deadline = time.monotonic() + 60
                 while not httpx.get(f"{opened.address}/runs").json()["runs"]:
+                    assert time.monotonic() < deadline, "the run never began"
                     time.sleep(0.01)
             assert self.ended(opened.address) == "cancelled"
 

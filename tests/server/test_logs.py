@@ -235,7 +235,10 @@ def test_a_client_that_left_and_a_fault_are_lines_too(lines: io.StringIO) -> Non
     scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     asyncio.run(RequestMiddleware(gone, ServerMetrics())(scope, nothing, nothing))
     assert ask("/broken").status_code == 500
-    assert [line["status"] for line in read(lines) if "status" in line] == [499, 500]
+    client_gone, error, fault = read(lines)
+    assert (client_gone["status"], fault["status"]) == (499, 500)
+    assert error["request"] == fault["request"]
+    assert SECRET not in json.dumps(error)
 
 
 def test_other_connections_pass(lines: io.StringIO) -> None:

@@ -73,14 +73,15 @@ def create_app(
     *,
     files: ItemFiles | None = None,
     naming: Naming = plain_name,
-    corpora: Corpora = tuple,
+    corpora: Corpora = lambda: (),
     service: Service | None = None,
 ) -> FastAPI:
     """Build an application over a searcher, for one event loop.
 
-    The searcher searches in one thread and returns items in some others. `files` are the files of its items,
-    by default only what it returns; `naming` makes the `file_path` of an item; `corpora` returns the names
-    that `search_corpus` may have now. Without `service`, agents and collections, it only searches.
+    `searcher` is called by one thread for searches and by several for items. `files` finds the files of
+    items; by default, only what the searcher itself returns is served. `naming` makes the `file_path` of an
+    item. `corpora` returns the names that `search_corpus` may have at the moment. `service` adds agents and
+    collections; without it the application only searches.
     """
     options = options or ServerOptions()
     metrics = ServerMetrics()
@@ -201,7 +202,7 @@ def status_routes(
     @router.get("/version", summary="The version of the collections", responses=responses(502, 503, 504))
     async def version(request: Request) -> ServerInfo:
         """The version of the searchable content, and the names of the collections."""
-        current = await item_threads.answer(request, lambda: searcher.version)
+        current = await item_threads.run_for(request, lambda: searcher.version)
         return ServerInfo(version=current, corpora=list(corpora()))
 
     return router

@@ -239,15 +239,15 @@ def search_response_json(results: Sequence[Sequence[DetailedHit]]) -> dict[str, 
     By hand, in the form that `vrag.search.schema` describes and tests hold it to: to validate one's own
     output takes longer than to make it.
     """
-    lists = (
+    served = [
         {
             "score": [shown.hit.score for shown in hits],
             "indice": [shown.hit.row for shown in hits],
             "data": [_entry(shown) for shown in hits],
         }
         for hits in results
-    )
-    return {"results": list(lists)}
+    ]
+    return {"results": served}
 
 
 def image_file_json(results: Sequence[Sequence[DetailedHit]]) -> list[list[dict[str, Any]]]:

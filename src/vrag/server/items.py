@@ -65,7 +65,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
         words: Annotated[bool, Query(description="Whether to list its words with their boxes.")] = False,
     ) -> ItemInfo:
         """Everything known about an item, except its picture."""
-        return await item_threads.answer(request, lambda: ItemInfo.of(_find_item(searcher, id), words=words))
+        return await item_threads.run_for(request, lambda: ItemInfo.of(_find_item(searcher, id), words=words))
 
     @router.get(
         "/items/{id}/image",
@@ -84,7 +84,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
                 _check_has_picture(_find_item(searcher, id))
             return _stored_picture(searcher, id, details, max_pixels, if_none_match)
 
-        return _picture_response(await item_threads.answer(request, work))
+        return _picture_response(await item_threads.run_for(request, work))
 
     @router.get(
         "/items/{id}/crop",
@@ -110,7 +110,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
             _check_has_picture(found)
             return cropped_picture(searcher, found, region, max_pixels, if_none_match)
 
-        return _picture_response(await item_threads.answer(request, work))
+        return _picture_response(await item_threads.run_for(request, work))
 
     @router.get(
         "/items/{id}/clip",
@@ -122,7 +122,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
         request: Request, id: ItemId, range: Annotated[str | None, Header(max_length=1000)] = None
     ) -> Response:
         """The whole clip, or the requested range. Video players seek by range requests."""
-        return await item_threads.answer(request, lambda: _clip_response(files, id, range))
+        return await item_threads.run_for(request, lambda: _clip_response(files, id, range))
 
     return router
 

@@ -1,7 +1,8 @@
-"""The server's log: one line for each request and for begin and end of each run.
+"""The server's log, and the middleware that gives each request its id, headers, metrics and log line.
 
-A line is a JSON object for machines, or text for a terminal. It holds no token, no cookie, no query string,
-no question and no text of a document. Whatever a name holds, it stays within its line.
+The log has one line for each request, and one for begin and end of each run. A line is a JSON object for
+machines, or text for a terminal. It holds no token, no cookie, no query string, no question and no text of a
+document. Whatever a name holds, it stays within its line.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ _request_id: ContextVar[str] = ContextVar("request", default="")
 def configure_logs(style: Style = "auto", level: str = "info", stream: TextIO | None = None) -> None:
     """Configure this process to write its log as lines, in place of whatever was configured.
 
-    The style `auto` is text on a terminal, else JSON. `level` is for vrag's own messages (`SettingsError` if
-    there is none of the name); libraries log from warning on. The default of `stream` is standard error.
+    `style` is `json`, `text`, or `auto`: text on a terminal, else JSON. `level` (`debug`, `info`, `warning`
+    or `error`) applies to vrag's own messages; libraries log from `warning` on. `stream` defaults to standard
+    error. Raises `SettingsError` if the level is unknown.
     """
     number = LEVELS.get(level.casefold())
     if number is None:

@@ -135,9 +135,10 @@ def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[
 
 
 def route_template(scope: Scope) -> str:
-    """Return the template of the route that handled a request, or `none`, once it was answered.
+    """Return the template of the route that handled a request; call it after the response.
 
-    FastAPI notes its own routes in the scope. Those of Starlette, such as mounted files, are looked up in the
+    `none` means that the request reached no route: it was refused before, or its path is unknown. FastAPI
+    notes its own routes in the scope. Those of Starlette, such as mounted files, are looked up in the
     application's list: `/static/{path}`. The path itself is never used: clients choose it.
     """
     route = scope.get("route")

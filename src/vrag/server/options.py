@@ -130,7 +130,9 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_origins(origins: Iterable[str]) -> frozenset[str]:
-    """Normalize origins to the form that browsers send (`SettingsError` if one is no origin).
+    """Normalize origins to the form that browsers send.
+
+    Raises `SettingsError` if one is not a scheme, a host and optionally a port.
 
     >>> sorted(checked_origins(["https://App.example/", "http://localhost:3000"]))
     ['http://localhost:3000', 'https://app.example']
@@ -152,7 +154,7 @@ def checked_origins(origins: Iterable[str]) -> frozenset[str]:
 
 
 def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:
-    """Normalize addresses of proxies (`SettingsError` if one is no address).
+    """Normalize the addresses of proxies. Raises `SettingsError` if one is not an IP address.
 
     >>> sorted(checked_proxies(["10.0.0.2", "0:0::1"]))
     ['10.0.0.2', '::1']

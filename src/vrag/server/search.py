@@ -198,7 +198,6 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     @router.post(
         "/search",
         summary="Search",
-        openapi_extra=search_body(corpora()),
         response_model=None,
         responses={200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "The hits."}}
         | refused,

@@ -220,7 +220,7 @@ class _RunSpans:
                 self._retries += 1
                 if call is not None:
                     call.retried(event, content=self._content)
-            case events.UsageReported():
+            case events.UsageReported():  # a call is complete with its usage
                 self._usage = self._usage.plus(event)
                 if self._tool is not None:
                     self._tool.until = event.ts

@@ -92,7 +92,7 @@ def _count(collection: Collection, _version: int) -> CollectionCounts:  # a coll
 
 
 class FrozenInfo(BaseModel):
-    """Base of the immutable models in requests and responses."""
+    """Base of immutable requests and responses about collections; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -52,7 +52,7 @@ def collection_routes(  # noqa: C901 - one per route
     @router.get("/collections", summary="The collections", responses=responses(503, 504))
     async def collections(request: Request) -> registry.Collections:
         """List the open collections. Runs are recorded in the first one."""
-        return await item_threads.answer(request, service.collections)
+        return await item_threads.run_for(request, service.collections)
 
     @router.post(
         "/collections",
@@ -88,7 +88,7 @@ def collection_routes(  # noqa: C901 - one per route
         limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number.")] = 10_000,
     ) -> registry.Documents:
         """The documents are sorted by name. Each one lists the problems of its conversion."""
-        return await item_threads.answer(request, lambda: service.documents(name, offset, limit))
+        return await item_threads.run_for(request, lambda: service.documents(name, offset, limit))
 
     @router.get(
         "/documents/{id}",
@@ -97,8 +97,8 @@ def collection_routes(  # noqa: C901 - one per route
         responses=responses(404, 409, 503, 504),
     )
     async def document(request: Request, id: DocumentId) -> registry.DocumentPages:
-        """The items are sorted by page."""
-        return await item_threads.answer(request, lambda: service.document(id))
+        """The items are sorted by their position in the document."""
+        return await item_threads.run_for(request, lambda: service.document(id))
 
     @router.delete(
         "/collections/{name}/documents/{id}",
@@ -157,7 +157,7 @@ def collection_routes(  # noqa: C901 - one per route
 
     @router.get("/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 409))
     async def jobs(name: CollectionName) -> Jobs:
-        """Lists the jobs since the server started, newest first."""
+        """List the jobs since the server started, newest first."""
         return service.jobs(name)
 
     @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404))

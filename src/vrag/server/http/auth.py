@@ -269,7 +269,7 @@ class BrowserSessions:
         self._options = options
         self._now = now
         self._token = None if options.token is None else digest_of(options.token.encode())
-        self._ends: LRUCache[bytes, float] = LRUCache(options.sessions)
+        self._ends: LRUCache[bytes, float] = LRUCache(max(1, options.sessions))
         """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
 

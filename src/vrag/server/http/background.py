@@ -104,8 +104,8 @@ class ItemThreadPool:
         future.add_done_callback(lambda _: self._count(-1))
         return future
 
-    async def answer(self, request: Request, work: Callable[[], T]) -> T:
-        """Run work for a request; see `run` and `wait_for_client`."""
+    async def run_for(self, request: Request, work: Callable[[], T]) -> T:
+        """Run work in a thread while the client waits. Raises as `run` and `wait_for_client`."""
         return await wait_for_client(request, self.run(work), self._seconds)
 
     def _count(self, change: int) -> None:

@@ -105,7 +105,7 @@ class ClientLeft(Exception):
 
 
 class FrozenModel(BaseModel):
-    """Base of the requests and responses that have no other fields than those named."""
+    """Base of immutable requests and responses; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -197,8 +197,9 @@ def _validation_response(request: Request, error: Exception) -> Response:
     messages = [fault_message(fault)]
     if names and not specific:  # the value has none of the types that the field may have
         place = fault["loc"][0], len(fault["loc"])
-        same_place = (other for other in faults if (other["loc"][0], len(other["loc"])) == place)
-        alternatives = list(map(fault_message, same_place))
+        alternatives = [
+            fault_message(other) for other in faults if (other["loc"][0], len(other["loc"])) == place
+        ]
         messages = [alternatives[0], *(text.removeprefix("Input should be ") for text in alternatives[1:])]
     message = " or ".join(dict.fromkeys(messages))
     section = request.scope["path"].split("/")[1]
@@ -231,7 +232,8 @@ def _http_response(request: Request, error: Exception) -> Response:
         methods: list[str] = []
         for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
             matches = (route.matches({**scope, "method": method})[0] for route in request.app.routes)
-            methods += [method] if Match.FULL in matches else []
+            if Match.FULL in matches:
+                methods.append(method)
         headers["Allow"] = ", ".join(methods) or headers["Allow"]
     return problem_response(error.status_code, str(error.detail), hint, headers=headers)
 

@@ -90,11 +90,11 @@ def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
     scheme: str = scope.get("scheme", "http")
     if address in proxies:
         scheme = (forwarded_values(b"x-forwarded-proto") or [scheme])[-1].casefold()
-        for hop in reversed(forwarded_values(b"x-forwarded-for")[-32:]):  # no chain of proxies is longer
+        for hop in reversed(forwarded_values(b"x-forwarded-for")[-32:]):  # limits the work for one header
             address = normalized(hop)
             if address not in proxies:
                 break
-    forwarded = {b"forwarded", b"x-forwarded-for", b"x-real-ip"}.intersection(dict(scope["headers"]))
+    forwarded = any(name in {b"forwarded", b"x-forwarded-for", b"x-real-ip"} for name, _ in scope["headers"])
     return Peer(network_of(address), scheme, same_machine=is_loopback(address) and not forwarded)
 
 
@@ -130,7 +130,7 @@ class ClientRegistry:
     def __init__(self, options: ServerOptions, now: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._now = now
-        self._paces: LRUCache[tuple[str, str], tuple[float, float]] = LRUCache(options.clients)
+        self._paces: LRUCache[tuple[str, str], tuple[float, float]] = LRUCache(max(1, options.clients))
         """Requests left in the bucket of a client and kind, and when that was counted."""
         self._open: Counter[tuple[str, Kind]] = Counter()
         """Has entries only for what is open, and so no more than there are connections."""

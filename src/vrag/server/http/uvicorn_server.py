@@ -124,9 +124,9 @@ class GuardedProtocol(H11Protocol):
             self._peer = peer
             self.peers[peer] += 1
             connection: socket.socket | None = transport.get_extra_info("socket")
-            milliseconds = int(2000 * self.options.write_seconds)  # for a peer that acknowledges nothing
-            limits = {"TCP_USER_TIMEOUT": milliseconds, "TCP_NOTSENT_LOWAT": _MAX_UNSENT_BYTES}
-            for option, value in limits.items():
+            milliseconds = int(2000 * self.options.write_seconds)  # how long a peer may acknowledge nothing
+            socket_options = {"TCP_USER_TIMEOUT": milliseconds, "TCP_NOTSENT_LOWAT": _MAX_UNSENT_BYTES}
+            for option, value in socket_options.items():
                 if connection is not None and hasattr(socket, option):
                     with contextlib.suppress(OSError):
                         connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
@@ -378,4 +378,8 @@ def raise_file_limit(wanted: int) -> None:
     if soft != unlimited and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
-        log.warning("Only %d open files are allowed, of %d needed: raise ulimit -n.", allowed, wanted)
+        log.warning(
+            "The system allows %d open files, the server needs %d. Raise ulimit -n to accept more clients.",
+            allowed,
+            wanted,
+        )

@@ -109,7 +109,7 @@ def _is_problem(start: Message) -> bool:
     headers = MutableHeaders(raw=list(start.get("headers", ())))
     length = headers.get("content-length", "0")
     is_json = headers.get("content-type", "").startswith("application/json")
-    is_short = length.isdigit() and int(length) <= 64 * 1024  # a longer response is no problem
+    is_short = length.isdigit() and int(length) <= 64 * 1024  # a longer body is not a ProblemDetails
     return start["status"] >= 400 and is_json and is_short
 
 

@@ -184,7 +184,10 @@ def _check_unsupported(request: CompletionRequest) -> None:
             request.response_format not in (None, {"type": "text"}),
             "Answers are text; no other format is supported.",
         ),
-        "logprobs": (bool(request.logprobs), "An answer of several model calls has no log-probabilities."),
+        "logprobs": (
+            bool(request.logprobs),
+            "Answers come from several model calls and have no log-probabilities.",
+        ),
         "modalities": (request.modalities not in (None, ["text"]), "Answers are text."),
     }
     for name, (is_set, reason) in unsupported.items():

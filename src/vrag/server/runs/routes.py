@@ -89,7 +89,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     ) -> Response:
         """Stream server-sent events, resumable with `Last-Event-ID`.
 
-        The drawing of a graph precedes it. `end` is the last event.
+        The drawing of each graph is sent before the graph. `end` is the last event.
         """
         await runs.detail(id)
         if re.fullmatch("[0-9]{1,9}", last_event_id):

@@ -210,7 +210,9 @@ class RunManager:
         return outline
 
     async def cancel(self, run: str) -> tuple[RunSummary, bool]:
-        """Stop a run at the next opportunity. Return it, and whether it was running; a finished one stays.
+        """Stop a run at the next opportunity; a finished run is not changed.
+
+        Returns its summary, and whether it was running.
 
         Raises `Refusal` if there is no such run (404), or another process runs it (409).
         """
@@ -281,7 +283,7 @@ class RunManager:
 
     def _check_open(self) -> None:
         if self._closing:
-            raise Refusal(503, "The server is shutting down.", "Try again later.", 15.0)
+            raise Refusal(503, "The server is shutting down.", "Try again later.", 15.0)  # it may restart
 
     async def _join_session(self, run: str) -> str:
         """Return the conversation of a run and reserve it until the run is released.
