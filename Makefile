@@ -20,10 +20,11 @@ help: ## Say what can be done
 demo: ## Ask the sample documents a question, offline
 	./run_demo.sh
 
-# Twice as many as cores, since tests wait for processes half of the time. Each takes up to 3 GB of memory.
+# Four processes suit two cores, since tests wait for other processes half of the time. Each takes up to
+# 3 GB of memory; with less than 16 GB: make test WORKERS=2
 WORKERS ?= 4
 test: export PYTHONDONTWRITEBYTECODE =
-test: system .venv/dev ## Set up and pass the tests
+test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations 40
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
@@ -72,7 +73,7 @@ lock-verl: ## Resolve the dependencies of training with verl anew
 		pyproject.toml --extra verl -o requirements-verl.lock
 
 clean: ## Remove what the targets made
-	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
 # LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time.
 system:

@@ -29,7 +29,7 @@ _default_timeout = inspect.signature(httpx.get).parameters["timeout"].default
 for _phase in ("connect", "read", "write", "pool"):
     setattr(_default_timeout, _phase, 120.0)  # seconds: a busy machine answers late; the default is 5
 
-_load_certificates = "create_ssl_context"  # 20 ms for each HTTP client, of which most tests have one
+_load_certificates = "create_ssl_context"  # each HTTP client reads them again, which takes 20 ms
 setattr(httpx_transports, _load_certificates, cache(getattr(httpx_transports, _load_certificates)))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background

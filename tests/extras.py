@@ -1,4 +1,4 @@
-"""Tests that need the libraries of an extra."""
+"""Skips tests whose libraries are not installed."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class TestOpening:
         second = first.parent / "second"
         collection(second, "whales dive")
         shelf = opened(first, second)
-        assert shelf.names == tuple(shelf.names) == ("first", "second")
+        assert shelf.names == ("first", "second")
         assert sorted(names(shelf)) == ["first-0.md", "second-0.md"]
         assert names(shelf, corpora=frozenset({"second"})) == ["second-0.md"]
 
@@ -116,7 +116,7 @@ class TestCreating:
         made = shelf.create("notes")
         assert made.collection.header == shelf.collection.header
         assert made.collection.directory == first.parent / "notes"
-        assert shelf.names == tuple(shelf.names) == ("first", "notes")
+        assert shelf.names == ("first", "notes")
         assert names(shelf) == ["first-0.md"]
         assert shelf.version != before
 

@@ -82,7 +82,8 @@ def main() -> None:
 
 def _record(address: str) -> None:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE, color_scheme="light", device_scale_factor=1.5)
         page.goto(address)
         expect(page.locator("#ask-box")).to_be_visible()

@@ -108,8 +108,10 @@ def answer_question(
         raise
     if previous_run is not None and not paths:
         session.scope = _find_unchanged_documents(previous_run, session)
-    new_question = Question(question, images=images)
-    full_question = previous_run.follow_up(question, images) if previous_run else new_question
+    if previous_run:
+        full_question = previous_run.follow_up(question, images)
+    else:
+        full_question = Question(question, images=images)
     run = _run(session, full_question, quiet=as_json)
 
     def render() -> None:

@@ -16,7 +16,10 @@ from vrag.samples import corpus_dir, questions_path
 from vrag.settings import SettingsReport, load_settings
 
 EXAMPLES = (
-    *("report-saltby-passengers", "report-speed-limit", "deck-first-crossing", "board-kayak"),
+    "report-saltby-passengers",
+    "report-speed-limit",
+    "deck-first-crossing",
+    "board-kayak",
     "zh-last-boat",
 )
 """Ids of the questions that the page offers."""

@@ -137,8 +137,16 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
     document = report_of(done.runs, title=title, unfinished=done.unfinished)
     facts = files.save_report(document, out, format, inline=inline)
     if as_json:
-        names = {"run": "run_id", "question": "question", "answer": "answer", "stop_reason": "stop_reason"}
-        runs = [{key: getattr(run.result, name) for key, name in names.items()} for run in done.runs]
+        results = [stored.result for stored in done.runs]
+        runs = [
+            {
+                "run": run.run_id,
+                "question": run.question,
+                "answer": run.answer,
+                "stop_reason": run.stop_reason,
+            }
+            for run in results
+        ]
         about = {"title": document.title, "sources": len(document.sources.listed)}
         print_json(facts | about | {"runs": runs, "left": done.unfinished})
         return

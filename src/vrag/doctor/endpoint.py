@@ -138,7 +138,7 @@ def check_completion(chat: OpenAIChat) -> Check:
         hint = "Token and cost limits have no effect. Limit the steps and seconds of a run instead."
         return warning(f"{message} Token counts are not reported.", hint, details)
     if timed.chunks < 2:
-        hint = "Replies are shown when they are complete. Disable buffering in a proxy before the server."
+        hint = "Replies appear only once complete. Disable buffering in a proxy before the server."
         return warning(f"{message} The reply is not streamed: it comes in one piece.", hint, details)
     return ok(message, details=details)
 

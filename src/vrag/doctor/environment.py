@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from vrag.doctor.check import Check, failed, ok, skipped, warning
-from vrag.errors import ServerError, SettingsError
-from vrag.settings import Settings, SettingsReport
+from vrag.errors import ServerError, SettingsError, UnsupportedFormatError
+from vrag.settings import Settings, SettingsReport, unknown_variables
 from vrag.types import ItemKind, Query
 
 DISTRIBUTION = "vrag-agent"
@@ -127,7 +127,6 @@ def _is_installed(module: str) -> bool:
 def check_office() -> Check:
     """Find LibreOffice, which converts office documents."""
     from vrag.corpus.formats.office import find_soffice
-    from vrag.errors import UnsupportedFormatError
 
     try:
         program = find_soffice()
@@ -192,8 +191,6 @@ def check_disk(directory: Path) -> Check:
 
 def check_settings(report: SettingsReport | SettingsError) -> Check:
     """List the settings that are not the default, and variables that look like settings."""
-    from vrag.settings import unknown_variables
-
     if isinstance(report, SettingsError):
         raise report
     values = report.settings.model_dump(mode="json")  # keys and passwords are masked in it

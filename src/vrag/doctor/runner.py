@@ -12,7 +12,7 @@ from vrag.agent.policy import Policy
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
-from vrag.factory.models import ModelFamily
+from vrag.factory.models import LOCAL, ModelFamily, chat_options, open_chat, open_family
 from vrag.settings import Settings, SettingsReport
 
 REPLY_TOKENS = 2048
@@ -104,8 +104,6 @@ def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Ch
 
 def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
     """Yield the checks of the model: a checkpoint, or a server; without one, that none is set."""
-    from vrag.factory.models import LOCAL, chat_options, open_chat, open_family
-
     settings = report.settings
     if settings.model.startswith(LOCAL):
         from vrag.agent.policies.local import LocalOptions, open_local
@@ -124,7 +122,8 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
     # A server is asked once, with short limits, to show what is wrong.
     connect = min(settings.connect_seconds, options.seconds / 2)
     limits = dict.fromkeys(("first_token_seconds", "token_seconds", "call_seconds"), options.seconds)
-    changes = {"model": settings.model or "-", "model_retries": 0, **limits, "connect_seconds": connect}
+    model = settings.model or "-"  # check_models then lists those of the server
+    changes = {"model": model, "model_retries": 0, **limits, "connect_seconds": connect}
     chat = open_chat(settings.model_copy(update=changes))
     family = open_family(settings, probe=False, quiet=True)
     plain = replace(chat_options(settings, family.profile), tools=(), logprobs=False, token_ids=False)

@@ -185,8 +185,8 @@ def _check_model_named(settings: Settings) -> None:
         return
     from vrag.chat.http_clients import base_of
 
-    message = f"{base_of(settings.base_url)} is set, but no model."
-    raise SettingsError(message, "Set one: --model, VRAG_MODEL.")
+    message = f"The server {base_of(settings.base_url)} is set, but no model."
+    raise SettingsError(message, "Set a model: --model, VRAG_MODEL.")
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("vrag")
 
 CORPUS_SETTINGS = (
-    *("dpi", "ocr", "page_seconds", "max_pixels", "passage_chars", "clip_seconds", "office_seconds"),
+    "dpi",
+    "ocr",
+    "page_seconds",
+    "max_pixels",
+    "passage_chars",
+    "clip_seconds",
+    "office_seconds",
     "workers",
 )
 EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visual_tokens": "--visual-tokens"}

@@ -174,7 +174,8 @@ def _sampling(settings: Settings) -> tuple[float, float | None]:
 def forget_families() -> None:
     """Forget the families determined in this process; measurements stay in the cache folder."""
     _decided.clear()
-    _undecided_families.clear()
+    with _registry:
+        _undecided_families.clear()
 
 
 def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = False) -> ModelFamily:
@@ -282,7 +283,9 @@ def _measure(
             "The family of the model %s is unknown: sending it %d to %d short test questions about the "
             "positions of rectangles, once. Set VRAG_PROFILE to name the family, or VRAG_PROBE=false to skip "
             "them.",
-            *(settings.model, MIN_QUESTIONS, MAX_QUESTIONS),
+            settings.model,
+            MIN_QUESTIONS,
+            MAX_QUESTIONS,
         )
         once = settings.model_copy(update={"model_retries": 0})
         options = replace(chat_options(once, suggested), tools=(), logprobs=False, token_ids=False)

@@ -119,7 +119,9 @@ def check_corpora(queries: Sequence[Query], names: Sequence[str]) -> None:
 
 
 def excerpt(text: str, query: str, limit: int, before: int) -> str:
-    """Cut one line of a text, beginning shortly before the first word of a query.
+    """Return at most `limit` characters of a one-line text.
+
+    They begin `before` characters before the first word of a query; … marks what is left out.
 
     >>> excerpt("one two three four", "three", 5, 0)
     '…three…'

@@ -89,7 +89,7 @@ def demonstrate(
         job.run(job.make_all(make_agent, lambda: show(f"{len(store.entries)} runs in {store.folder}")))
         entries = list(store.entries.values())
     failures = [entry.failure for entry in entries if entry.failure is not None]
-    warn_of_early_end(job, "runs", "; the same command makes the rest")
+    warn_of_early_end(job, "runs", "Fix the cause; the same command makes the rest.")
     if as_json:
         print_json({"folder": str(out), "runs": len(entries), "new": job.made, "failed": len(failures)})
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.eval import report as run_report
+from vrag.cli.eval import report as evaluation_report
 from vrag.cli.eval.report import MEASURES, PicturesOption
 from vrag.cli.terminal.console import echo, plain, print_json, print_table, warn
 from vrag.errors import RunError
@@ -49,7 +49,7 @@ def compare(
 
       vrag eval compare offline vimrag --measure turns --measure visual_tokens
     """
-    thumbnails = run_report.parse_pictures(pictures)
+    thumbnails = evaluation_report.parse_pictures(pictures)
     first, second = read_evaluation(a), read_evaluation(b)
     condition_differences = differences(first.conditions, second.conditions)
     for difference in condition_differences:
@@ -78,7 +78,7 @@ def compare(
         print_json(facts | comparison.as_dict())
         return
     _print_comparison(comparison)
-    run_report.print_files(files, omitted)
+    evaluation_report.print_files(files, omitted)
 
 
 def _write(
@@ -94,7 +94,7 @@ def _write(
     except OSError as error:
         raise RunError(f"{out} cannot be written: {error.strerror}.", "Choose another folder.") from error
     first, second = (each.conditions for each in both)
-    session = run_report.reopen_session(first) or run_report.reopen_session(second)
+    session = evaluation_report.reopen_session(first) or evaluation_report.reopen_session(second)
     page = comparison_page(
         comparison,
         both[0].records,
@@ -102,17 +102,17 @@ def _write(
         title=f"{title_of(first.benchmarks)}: {comparison.a} and {comparison.b}",
         facts=(facts_of(first), facts_of(second)),
         notes=condition_differences,
-        stores=(run_report.store_of(folders[0]), run_report.store_of(folders[1])),
-        page_image=run_report.page_image_of(session),
+        stores=(evaluation_report.store_of(folders[0]), evaluation_report.store_of(folders[1])),
+        page_image=evaluation_report.page_image_of(session),
         thumbnails=thumbnails,
         runs=(_link_to_runs(out, folders[0]), _link_to_runs(out, folders[1])),
     )
-    return run_report.write_page(page, out, "comparison"), page.thumbnails.left
+    return evaluation_report.write_page(page, out, "comparison"), page.thumbnails.left
 
 
 def _link_to_runs(out: Path, folder: Path) -> str:
     """Return the relative path from a page to the runs of an evaluation; empty if they are gone."""
-    runs = (folder / run_report.RUNS).resolve()
+    runs = (folder / evaluation_report.RUNS).resolve()
     return Path(os.path.relpath(runs, out.resolve())).as_posix() if runs.is_dir() else ""
 
 

@@ -100,9 +100,10 @@ def prepare(
     inputs: list[tuple[Benchmark, Path, str | None]] = []
     with note_on_interrupt("Finished downloads are kept. Run the same command again to continue."):
         for benchmark, folder, split in sources:
-            inputs.append((benchmark, folder or fetch(benchmark), split))
+            place = folder or fetch(benchmark)
+            inputs.append((benchmark, place, split))
             if folder is None and not as_json:
-                echo(f"Downloaded {benchmark.hub.repo}: {plain(str(inputs[-1][1]))}")
+                echo(f"Downloaded {benchmark.hub.repo}: {plain(str(place))}")
     number = 0
     note = f"{out} is incomplete. Run the same command again to make it."
     with note_on_interrupt(note), progress_line(quiet=as_json) as show:

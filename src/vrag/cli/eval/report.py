@@ -32,8 +32,17 @@ if TYPE_CHECKING:
 RUNS = "runs"
 """Folder of the runs in the folder of an evaluation."""
 MEASURES = (
-    *("accuracy", "em", "f1", "anls", "mmlongbench", "recall@5", "ndcg@5", "seen_recall"),
-    *("centre", "iou", "box_area"),
+    "accuracy",
+    "em",
+    "f1",
+    "anls",
+    "mmlongbench",
+    "recall@5",
+    "ndcg@5",
+    "seen_recall",
+    "centre",
+    "iou",
+    "box_area",
 )
 """Measures of the terminal and of comparisons; the report has all of them."""
 

@@ -40,7 +40,12 @@ STRICT_RULES = (
     " Set a model as the judge: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."
 )
 GROUP_MEASURES = (
-    *("ndcg@5", "recall@1", "recall@10", "document_recall@10", "region_recall@5", "region_precision@5"),
+    "ndcg@5",
+    "recall@1",
+    "recall@10",
+    "document_recall@10",
+    "region_recall@5",
+    "region_precision@5",
 )
 """Measures that are printed for groups; --json has all."""
 

@@ -104,9 +104,15 @@ def _open_embedder(settings: Settings, header: CollectionHeader | None) -> Embed
 
 def add_facts(added: AddReport) -> dict[str, Any]:
     """Return the result of indexing for `--json`."""
-    counts = {name: getattr(added, name) for name in ("added", "changed", "unchanged", "failed", "items")}
-    problems = [{"path": document.path, "reason": document.reason} for document in added.problems]
-    return {**counts, "seconds": round(added.seconds, 3), "problems": problems}
+    return {
+        "added": added.added,
+        "changed": added.changed,
+        "unchanged": added.unchanged,
+        "failed": added.failed,
+        "items": added.items,
+        "seconds": round(added.seconds, 3),
+        "problems": [{"path": document.path, "reason": document.reason} for document in added.problems],
+    }
 
 
 def export_index(

@@ -34,12 +34,12 @@ def note_on_interrupt(note: str) -> Generator[None]:
         raise
 
 
-def warn_of_early_end(job: RolloutJob, noun: str, advice: str) -> None:
+def warn_of_early_end(job: RolloutJob, noun: str, hint: str) -> None:
     """Print that the rollouts were stopped, or given up after many failures, and what to do."""
     if job.stopped:
         warn(f"Stopped. {RESUME_NOTE}")
     if job.given_up:
-        warn(f"Given up: the last {job.failures_in_a_row} {noun} failed. Fix the cause{advice}.")
+        warn(f"Given up: the last {job.failures_in_a_row} {noun} failed. {hint}")
 
 
 class ModelStatus:

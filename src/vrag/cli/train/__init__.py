@@ -191,14 +191,19 @@ def rollout(
 
         with progress_line(quiet=as_json) as show:
             job.run(make_rollouts(show))
-    names = ("made", "failed_before", "examples", "steps", "tokens", "stopped", "given_up")
     facts = {
         "folder": str(out),
         "attempts": len(job.attempts),
         "done": job.before + job.made,
         "failed": dict(job.failures.most_common()),
         "seconds": round(job.elapsed_seconds, 3),
-        **{name: getattr(job, name) for name in names},
+        "made": job.made,
+        "failed_before": job.failed_before,
+        "examples": job.examples,
+        "steps": job.steps,
+        "tokens": job.tokens,
+        "stopped": job.stopped,
+        "given_up": job.given_up,
     }
     print_result(facts, lambda: _print_summary(job, bool(settings.model)), as_json=as_json)
     all_failed = job.failed_before + job.failures.total() == job.before + job.made
@@ -224,7 +229,7 @@ def progress_text(job: RolloutJob) -> str:
 
 def _print_summary(job: RolloutJob, by_model: bool) -> None:
     """Print what was made, why others failed, and how to continue."""
-    warn_of_early_end(job, "rollouts", " and add --retry-failed")
+    warn_of_early_end(job, "rollouts", "Fix the cause and add --retry-failed.")
     made = f"{job.made} rollouts made in {duration(job.elapsed_seconds)}"
     echo(f"{made}: {progress_text(job)}. They are in {plain(str(job.store.folder))}.")
     if job.failed_before:

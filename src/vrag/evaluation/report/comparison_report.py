@@ -40,8 +40,15 @@ _OPEN = "open"
 _CELL_NAMES = {**CELLS, _OPEN: "Without two verdicts"}
 _CELL_KINDS = {"both": "good", "a": "side-a", "b": "side-b", "neither": "bad", _OPEN: "fair"}
 _PLOTTED = (
-    *("ndcg@10", "f1", "anls", "iou", "seen_recall"),
-    *("turns", "seconds", "completion_tokens", "prompt_tokens"),
+    "ndcg@10",
+    "f1",
+    "anls",
+    "iou",
+    "seen_recall",
+    "turns",
+    "seconds",
+    "completion_tokens",
+    "prompt_tokens",
 )
 """Measures of which A is drawn against B, in order, where they have at least `_MIN_VALUES` values."""
 _MAX_PLOTS, _MIN_VALUES = 6, 5

@@ -28,9 +28,22 @@ MOODS = {
 CELLS = {"both": "Both right", "a": "Only A right", "b": "Only B right", "neither": "Neither right"}
 """Outcomes of a question in two runs that both have a verdict on it."""
 OF_ANSWERS = (
-    *("accuracy", "em", "f1", "anls", "mmlongbench", "mmlongbench/f1"),
-    *("hotpotqa/f1", "hotpotqa/precision", "hotpotqa/recall", "slidevqa/em", "slidevqa/f1"),
-    *("m3docvqa/em", "m3docvqa/f1", "lvbench", "lvbench/official", "webqa/acc"),
+    "accuracy",
+    "em",
+    "f1",
+    "anls",
+    "mmlongbench",
+    "mmlongbench/f1",
+    "hotpotqa/f1",
+    "hotpotqa/precision",
+    "hotpotqa/recall",
+    "slidevqa/em",
+    "slidevqa/f1",
+    "m3docvqa/em",
+    "m3docvqa/f1",
+    "lvbench",
+    "lvbench/official",
+    "webqa/acc",
 )
 """Measures of answers, in the order of the report."""
 FAMILIES = {
@@ -38,20 +51,36 @@ FAMILIES = {
     "Search: pages": ("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"),
     "Search: documents": ("document_recall@10",),
     "Search: regions": (
-        *("region_recall@1", "region_recall@5", "region_recall@10"),
-        *("region_precision@1", "region_precision@5", "region_precision@10"),
+        "region_recall@1",
+        "region_recall@5",
+        "region_recall@10",
+        "region_precision@1",
+        "region_precision@5",
+        "region_precision@10",
     ),
     "What the agent looked at": ("seen_recall", "seen_ndcg"),
     "What the answer cites": (
-        *("cited_em", "cited_f1", "cited_precision", "cited_recall"),
-        *("hotpotqa/joint_paragraph_em", "hotpotqa/joint_paragraph_f1"),
+        "cited_em",
+        "cited_f1",
+        "cited_precision",
+        "cited_recall",
+        "hotpotqa/joint_paragraph_em",
+        "hotpotqa/joint_paragraph_f1",
     ),
     "Grounding": ("evidence_page", "centre", "iou", "box_area"),
     "Abstention": ("abstention_recall", "abstention_precision", "false_abstention"),
     "Conduct": ("answered", "abstained", "invalid", "repaired"),
     "Cost of a question": (
-        *("turns", "searches", "crops", "prompt_tokens", "completion_tokens", "visual_tokens", "pixels"),
-        *("seconds", "model_seconds", "cost"),
+        "turns",
+        "searches",
+        "crops",
+        "prompt_tokens",
+        "completion_tokens",
+        "visual_tokens",
+        "pixels",
+        "seconds",
+        "model_seconds",
+        "cost",
     ),
 }
 """Measures by section of the report; all others belong to the answers."""
