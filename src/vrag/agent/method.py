@@ -85,7 +85,7 @@ class Episode(ABC):
 
     @abstractmethod
     def context(self, *, last: bool) -> Context:
-        """Return the messages of the next call, `last` if the model must answer now.
+        """Return the messages of the next call; `last` is true if the model must answer now.
 
         A message stays the same from then on.
         """
@@ -94,8 +94,9 @@ class Episode(ABC):
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
         """Parse a reply; never raises.
 
-        If it is the `last`, any readable answer counts, where replies are repaired; if it was `cut` off at
-        its token limit, what does not end is not completed.
+        `last` is true if the model had to answer: then any readable answer counts, where replies are
+        repaired. `cut` is true if the reply was cut off at its token limit: then what does not end is not
+        completed.
         """
 
     @abstractmethod

@@ -103,6 +103,10 @@ def load_tools(names: Iterable[str]) -> dict[str, ToolPlugin]:
             ) from error
         is_named = own_name == name and NAME.fullmatch(name) and name not in RESERVED | set(TOOLS)
         if not is_named or not str(usage or "").strip():
-            raise ActionError(f"The custom tool {name} ({entry.value}) has an invalid name or usage.")
+            raise ActionError(
+                f"The custom tool {name} ({entry.value}) has an invalid name or usage.",
+                f"Its name must be {name!r}, in lower-case letters, digits and underscores, and not that of "
+                "a built-in action; its usage must be a sentence.",
+            )
         tools[name] = tool
     return tools

@@ -120,13 +120,39 @@ def parquet_schema() -> ArrowSchema:
     text, pages = pa.string(), pa.list_(pa.int64())
     message = pa.struct([("role", text), ("content", text)])
     reward = pa.struct([("style", text), ("ground_truth", text)])
-    types = [("query_type", text), ("doc_type", text), ("answer_format", text)]
-    meta = pa.struct([("source_type", pa.list_(text)), *types])
-    file = [("file_name", text), ("reference_page", pages)]
-    words = [(name, text) for name in ("answer", "question", "content_type", "reason_type")]
-    extra = pa.struct([("split", text), ("index", pa.int64()), *words, *file, ("meta_info", meta)])
-    columns = [("id", text), ("prompt", pa.list_(message)), ("data_source", text), ("ability", text)]
-    return pa.schema([*columns, ("reward_model", reward), ("extra_info", extra), *file])
+    meta = pa.struct(
+        [
+            ("source_type", pa.list_(text)),
+            ("query_type", text),
+            ("doc_type", text),
+            ("answer_format", text),
+        ]
+    )
+    extra = pa.struct(
+        [
+            ("split", text),
+            ("index", pa.int64()),
+            ("answer", text),
+            ("question", text),
+            ("content_type", text),
+            ("reason_type", text),
+            ("file_name", text),
+            ("reference_page", pages),
+            ("meta_info", meta),
+        ]
+    )
+    return pa.schema(
+        [
+            ("id", text),
+            ("prompt", pa.list_(message)),
+            ("data_source", text),
+            ("ability", text),
+            ("reward_model", reward),
+            ("extra_info", extra),
+            ("file_name", text),
+            ("reference_page", pages),
+        ]
+    )
 
 
 def write_parquet(path: Path, cases: Iterable[tuple[str, Case]], options: ParquetOptions) -> int:

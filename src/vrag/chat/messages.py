@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, cast
@@ -49,6 +49,17 @@ class ChatMessage:
 
     role: ChatRole
     parts: tuple[ChatPart, ...]
+
+
+def join_texts(parts: Iterable[ChatPart]) -> tuple[ChatPart, ...]:
+    """Join texts in a row with line breaks, since servers put nothing between them."""
+    joined: list[ChatPart] = []
+    for part in parts:
+        if isinstance(part, ChatText) and joined and isinstance(before := joined[-1], ChatText):
+            joined[-1] = ChatText(f"{before.text}\n{part.text}")
+        else:
+            joined.append(part)
+    return tuple(joined)
 
 
 class ThinkingSwitch(StrEnum):

@@ -110,16 +110,20 @@ class VimRAG:
             thinking="on" if enable_thinking else "off",
             hits=search_top_k if top_k is None else top_k,
         )
-        if (
-            report.origins["thinking_switch"] == "default"
-        ):  # as in the reference; DashScope has one of its own
+        # As in the reference, unless the user chose how. DashScope has a switch of its own: it gets both.
+        if report.origins["thinking_switch"] == "default":
             switch = "both" if is_dashscope(report.settings.base_url) else "template"
             settings = report.settings.model_copy(update={"thinking_switch": switch})
             report = replace(report, settings=settings)
         self._report = report
         opened = open_reference_agent(self, self._report.settings, _RecordingClient)
-        pixels = (max_pixels_image, max_pixels_video, memory_buffer_pixels)
-        self._agent = _with_pixels(opened, pixels, self._report)
+        self._agent = _with_pixels(
+            opened,
+            self._report,
+            image=max_pixels_image,
+            frame=max_pixels_video,
+            memory=memory_buffer_pixels,
+        )
 
     @property
     def max_steps(self) -> int:
@@ -170,12 +174,11 @@ class VimRAG:
             yield from translator.of(part)
 
 
-def _with_pixels(agent: Agent, pixels: tuple[int, int, int], report: SettingsReport) -> Agent:
+def _with_pixels(agent: Agent, report: SettingsReport, *, image: int, frame: int, memory: int) -> Agent:
     """Return the agent with the reference's pixels of a picture, of a frame, and of all that is remembered.
 
     The reference has no limit for all results of a search.
     """
-    image, frame, memory_pixels = pixels
     area = agent.environment.profile.factor**2
     fresh = report.settings.fresh_tokens
     if report.origins["fresh_tokens"] == "default":
@@ -185,16 +188,16 @@ def _with_pixels(agent: Agent, pixels: tuple[int, int, int], report: SettingsRep
     values = {
         "image_pixels": image,
         "frame_pixels": frame,
-        "tokens": memory_pixels // area,
+        "tokens": memory // area,
         "frames": _FRAMES,
         "fresh_tokens": fresh,
     }
     try:
-        memory = MemoryOptions.model_validate({**method.memory.model_dump(), **values})
+        memory_options = MemoryOptions.model_validate({**method.memory.model_dump(), **values})
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"{fault['loc'][0]} cannot be used: {fault['msg']}.") from None
-    return replace(agent, method=replace(method, memory=memory))
+    return replace(agent, method=replace(method, memory=memory_options))
 
 
 class _RecordingClient(SearchClient):

@@ -16,11 +16,10 @@ from typing import cast
 
 from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, Turn, parse, render
 from vrag.agent.environment import fault_of
-from vrag.agent.policies.chat import join_texts
 from vrag.agent.policy import EnclosedImage, Message, Picture, Role, Text
 from vrag.agent.prompts import encodable, material
 from vrag.agent.prompts import prompt as agent_prompt
-from vrag.chat.messages import ChatImage, ChatMessage, ChatText
+from vrag.chat.messages import ChatImage, ChatMessage, ChatText, join_texts
 from vrag.geometry import Box, Space, View, draw_view, encode_jpeg
 from vrag.model_profiles import Profile
 

@@ -191,7 +191,9 @@ class _ExpertsConfig(BaseModel):
 
 
 def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
-    """Read the experts from a file, None for the defaults; `environment` are variables with keys.
+    """Read the experts from a TOML file; return the defaults if `path` is None.
+
+    Keys are read from the variables in `environment`.
 
     Raises `SettingsError` if the file cannot be used, a key is missing, or the family of a model is not
     known.

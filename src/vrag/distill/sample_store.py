@@ -134,7 +134,10 @@ class SampleStore:
 
     @contextmanager
     def writer(self, made_with: Mapping[str, Any]) -> Generator[SampleWriter]:
-        """Open the directory for sampling; see `ExpertSampling.made_with`.
+        """Open the directory for sampling.
+
+        `made_with` must stay the same each time it is resumed, as JSON values by name: see
+        `ExpertSampling.made_with`.
 
         Raises `SampleError` if the samples were made with something else, another process samples there, a
         file is damaged, or the disk refuses.

@@ -210,7 +210,8 @@ class _Trial:
             return self._record(None, why="It has no reference answer to be scored by.")
         run = self.writer.finished_run(self.case.uid)
         interrupted = 0
-        for id in () if run else self.writer.started.get(self.case.uid, ()):  # of processes that were killed
+        started = [] if run else self.writer.started.get(self.case.uid, [])
+        for id in started:  # by processes that were killed
             earlier = self.writer.read(id)
             if earlier is not None and earlier.has_end:
                 self.attempts.append(SampleAttempt(run=id, reason=_describe_failure(earlier)))

@@ -117,8 +117,11 @@ def _open_entry_point(name: str, argument: str, options: EmbedOptions) -> Embedd
     point = next(iter(entry_points(group=ENTRY_POINTS, name=name)))
     try:
         factory = cast("EmbedderFactory", point.load())
-    except (ImportError, AttributeError) as error:
-        raise EmbedError(f"The embedder {name!r} of {point.value} cannot be loaded: {error}.") from error
+    except Exception as error:  # other packages may raise anything when they are imported
+        raise EmbedError(
+            f"The embedder {name!r} of {point.value} cannot be loaded: {type(error).__name__}: {error}.",
+            "Fix its package, or use another embedder.",
+        ) from error
     return factory(argument, options)
 
 

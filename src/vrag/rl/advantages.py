@@ -208,9 +208,10 @@ def permuted_masks(
 def segment_advantages(
     outcome: ArrayLike, mu: ArrayLike, invalid: ArrayLike, *, penalty: float = 0.5
 ) -> NDArray[np.float64]:
-    """Compute (1 - mu) A - c 1[invalid]; `mu` (see `masks`), `invalid` and the result have shape (segments,).
+    """Compute (1 - mu) A - c 1[invalid], shape (segments,).
 
-    `outcome` is A: the outcome advantage of the trajectory, or that of each segment's, (segments,).
+    `outcome` is A: the outcome advantage of the trajectory, or one for each segment. `mu` are the masks (see
+    `masks`), `invalid` says which segments hold an invalid action, both (segments,). `penalty` is c.
 
     >>> segment_advantages(0.7, [False, True, False], [False, False, True]).round(2).tolist()
     [0.7, 0.0, 0.2]
@@ -245,12 +246,11 @@ def batch_credit(
     outcome = np.asarray(outcomes, dtype=np.float64)
     rows = list(zip(outcome, credits, correct, strict=True))
     # Where other parts of a reward outweigh the bit, a wrong run is above its group or a right one below it.
-    # There is neither reward for a dead end nor blame for a search that found the evidence, which a mask
-    # would remove. It cannot happen if the reward is the bit alone.
-    agree = [not (advantage < 0 if right else advantage > 0) for advantage, _, right in rows]
+    # Then nothing is masked: a dead end gets no reward that a mask would remove, nor a search that found the
+    # evidence any blame. It cannot happen if the reward is the bit alone.
     mus = [
-        np.logical_and(masks(credit, correct=right, options=rules), agrees)
-        for (_, credit, right), agrees in zip(rows, agree, strict=True)
+        masks(credit, correct=right, options=rules) & np.bool_(advantage >= 0 if right else advantage <= 0)
+        for advantage, credit, right in rows
     ]
     if rules.permute:
         mus = _permute(mus, outcome, credits, correct, random)

@@ -142,12 +142,11 @@ def policy_loss(  # noqa: PLR0913 - an array each
     active = mask.bool() if masked is None else mask.bool() & ~masked.bool()[:, None]
     new, old = _select(logprobs, active), _select(old_logprobs, active)
     from_ = old if sampled is None else _select(sampled, active)
-    each = advantages if advantages.ndim == 2 else advantages[:, None].expand_as(new)
+    each = _select(advantages if advantages.ndim == 2 else advantages[:, None].expand_as(new), active)
     ratio = _ratio(new, old.detach(), active, settings.kind)
     low, high = settings.clips
-    plain = ratio * _select(each, active)
-    bound = ratio.clamp(1 - low, 1 + high) * _select(each, active)
-    term, clipped = -library("torch").minimum(plain, bound), bound < plain
+    plain, bound = ratio * each, ratio.clamp(1 - low, 1 + high) * each
+    term, clipped = -library("torch").minimum(plain, bound), bound < plain  # the clip takes the gradient away
     scale = weights.to(new.dtype)[:, None] * active
     parts = {"policy": term}
     total = (term * scale).sum()

@@ -23,6 +23,8 @@ MAX_QUOTE_CHARS = 300
 """Characters that a quote grows to at most; one line may be longer."""
 MIN_PROSE_SHARE = 0.2
 """Share of words such as "the" and "of" from which a block is prose and not rows or labels."""
+MIN_PROSE_WORDS = 8
+"""Words from which a block can be prose."""
 MAX_FOLLOWING_LINES = 2
 """Lines added after a heading that says no more than the question."""
 
@@ -35,8 +37,8 @@ def span(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, in
     texts = [page.item.text[line.start : line.end] for line in block]
     words = [text[token.start : token.end].lower() for text in texts for token in tokens(text)]
     empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
-    if len(words) >= 8 and empty >= MIN_PROSE_SHARE * len(words):  # a line of running text
-        return _sentence(page, number, asked)
+    if len(words) >= MIN_PROSE_WORDS and empty >= MIN_PROSE_SHARE * len(words):
+        return _sentence(page, number, asked)  # the block is running text
     first, last = _row_around(page, number)
     start, end = page.lines[first].start, page.lines[last].end
     for line in page.lines[last + 1 : last + 1 + MAX_FOLLOWING_LINES]:

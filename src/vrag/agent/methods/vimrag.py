@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias
 
 from PIL.Image import Image
@@ -344,10 +345,10 @@ class VimragEpisode(Episode):
                 for label in self.results.labels:
                     candidates += self.results.evidence(label, None)
                 continue
-            worth = {memory_item.label: -memory_item.priority for memory_item in node.memory}
+            priorities = {memory_item.label: memory_item.priority for memory_item in node.memory}
             labels = [label for id, label in self.useful if id == node.id]
-            labels.sort(key=lambda label, worth=worth: worth.get(label, -_TEXT_WORTH))
-            for label in labels:
+            ranked = [(priorities.get(label, _TEXT_WORTH), label) for label in labels]
+            for _, label in sorted(ranked, key=itemgetter(0), reverse=True):  # of equal ones the first
                 candidates += self.useful[node.id, label]
         return candidates
 

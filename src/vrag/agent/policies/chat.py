@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import threading
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -25,6 +25,7 @@ from vrag.chat.messages import (
     ChatRetry,
     ChatText,
     ToolCall,
+    join_texts,
 )
 from vrag.errors import ModelError
 
@@ -126,17 +127,6 @@ class ChatPolicy:
         with self._lock, contextlib.suppress(ValueError):  # larger than the whole cache
             self._urls[part.sha256] = url
         return ChatImage(url)
-
-
-def join_texts(parts: Iterable[ChatPart]) -> tuple[ChatPart, ...]:
-    """Join texts in a row with line breaks, since servers put nothing between them."""
-    joined: list[ChatPart] = []
-    for part in parts:
-        if isinstance(part, ChatText) and joined and isinstance(before := joined[-1], ChatText):
-            joined[-1] = ChatText(f"{before.text}\n{part.text}")
-        else:
-            joined.append(part)
-    return tuple(joined)
 
 
 class _ReplyText:

@@ -201,7 +201,7 @@ class TextDecoder:
             self._take(text)
 
     def end(self) -> str:
-        """Take in that no token follows; return the whole text."""
+        """Give out what was held back, since no token follows; return the whole text."""
         if not self.stopped:
             self._take(self._decode(self._pending))
         if not self.stopped:

@@ -291,7 +291,10 @@ class RunStore:
 
 
 def new_run_id(random_bytes: int = 2) -> str:
-    """Make the id of a run; ids sort by the time at which runs began."""
+    """Make the id of a run; ids sort by the time at which runs began.
+
+    Rollouts, of which hundreds begin at once, take more random bytes.
+    """
     now = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     return f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(random_bytes)}"

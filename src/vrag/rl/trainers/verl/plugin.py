@@ -9,11 +9,10 @@ debug level only; here it is a warning, and `vrag train doctor` asserts the name
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -25,8 +24,16 @@ from vrag.rl.trainers.verl import CREDIT, MANAGER
 log = logging.getLogger("vrag.rl")
 
 
-def _register_from(name: str) -> None:
-    importlib.import_module(f"vrag.rl.trainers.verl.{name}").register()
+def _register_loops() -> None:
+    from vrag.rl.trainers.verl import agent_loops
+
+    agent_loops.register()
+
+
+def _register_trainer() -> None:
+    from vrag.rl.trainers.verl import trainer
+
+    trainer.register()
 
 
 def _register_reward_manager() -> None:
@@ -104,8 +111,8 @@ def unpack_features(
 
 
 PLACES: dict[str, Callable[[], None]] = {
-    "verl.experimental.agent_loop.agent_loop": partial(_register_from, "agent_loops"),
-    "verl.trainer.ppo.v1.trainer_sync": partial(_register_from, "trainer"),
+    "verl.experimental.agent_loop.agent_loop": _register_loops,
+    "verl.trainer.ppo.v1.trainer_sync": _register_trainer,
     "verl.experimental.reward_loop.reward_manager.naive": _register_reward_manager,
     "verl.models.transformers.qwen2_vl": _correct_text_rows,
 }

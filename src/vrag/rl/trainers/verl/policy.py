@@ -231,9 +231,9 @@ class TokenCounter:
 class RolloutPolicy:
     """A `Policy` over verl's rollout servers, for one run.
 
-    `sampling` has verl's parameters: temperature, top_p, top_k. The `engine`, `vllm` or `sglang`, decides the
-    keys of biases of logits; `session` names the run for the servers, so that its calls find their prefix
-    where it was computed.
+    `sampling` has verl's parameters: temperature, top_p, top_k. `engine` is `vllm` or `sglang`, which takes
+    the tokens of `logit_bias` as strings; `session` names the run for the servers, so that its calls find
+    their prefix where it was computed.
     """
 
     name = "verl"

@@ -128,9 +128,10 @@ def batch_credit(
 ) -> BatchCredit:
     """Compute the advantage of every row.
 
-    `rewards` has shape (rows,); of a rollout the one of its last row counts. `rows` are `masked` and
-    `invalid` of each row, from `outputs`; None for padding. With `nodes`, credit is given by node (GGPO) with
-    the penalty c; otherwise both are ignored (GRPO). `scale` divides by the deviation of the group.
+    `sessions` comes from `sessions_of`. `rewards` has shape (rows,); of a rollout the one of its last row
+    counts. `rows` are `masked` and `invalid` of each row, from `outputs`; None for padding. With `nodes`,
+    credit is given by node (GGPO), and `penalty` is its c; otherwise `masked` and `invalid` are ignored
+    (GRPO). `scale` divides by the deviation of the group: verl's `norm_adv_by_std_in_grpo`.
     """
     outcomes = group_advantages(rewards[sessions.last], sessions.group, scale=scale)
     real = sessions.of_row >= 0
