@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.errors import VragError
 
 _NAME_LENGTH = 60
-"""Characters of a name that its unfinished file has: at most 240 bytes, of the 255 that file systems take."""
+"""Characters of a name that begin the name of its unfinished copy: at most 240 bytes, of 255 allowed."""
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
 
@@ -242,8 +242,9 @@ def _whole_size(stream: IO[bytes], size: int) -> int:
 def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
     """Write the configuration of a folder, or compare it with the one that the folder was made with.
 
-    It has JSON values by name. One process at a time: see `one_writer`. Returns the names of values that
-    differ; none where the file was just written. Raises `OSError`, and `ValueError` if the file is damaged.
+    `made_with` has JSON values by name. One process at a time: see `one_writer`. Returns the names of values
+    that differ; none where the file was just written. Raises `OSError`, and `ValueError` if the file is
+    damaged.
     """
     now = json.loads(json.dumps(made_with))
     try:

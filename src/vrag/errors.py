@@ -8,7 +8,10 @@ from __future__ import annotations
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, at most 300 characters, without its period."""
+    """Return the first line of an error's message, at most 300 characters, without its period.
+
+    An error without a message gives the name of its type.
+    """
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300].rstrip(".")
 

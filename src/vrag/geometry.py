@@ -162,8 +162,9 @@ def smart_resize(size: Size, *, factor: int, min_pixels: int, max_pixels: int) -
     proportions kept as far as that allows. This is the rule of the model family's own image
     processor, so that the size recorded is the size the model sees.
 
-    `factor` is the number of pixels per visual token and side: 28 for Qwen2-VL and Qwen2.5-VL, 32 for
-    Qwen3-VL. Raises `ValueError` if a side is under one pixel or over 200 times the other.
+    Sizes are in pixels; `min_pixels` and `max_pixels` limit the area. `factor` is the number of pixels per
+    visual token and side: 28 for Qwen2-VL and Qwen2.5-VL, 32 for Qwen3-VL. Raises `ValueError` if a side is
+    under one pixel or over 200 times the other.
 
     >>> smart_resize(Size(1000, 1000), factor=28, min_pixels=200_704, max_pixels=401_408)
     Size(width=616, height=616)
@@ -268,8 +269,8 @@ def draw_view(image: Image, view: View) -> Image:
     """Draw the picture of a view: the region cut from the item, resized once, on its canvas.
 
     Reduced with Hamming's window, which keeps letters sharp in two thirds of the time; enlarged with bicubic
-    interpolation. The image is the stored item, RGB, or for a whole item a smaller copy; raises `ValueError`
-    if a part is to be cut from such a copy.
+    interpolation. The image is the stored item, RGB, of size `view.item`, or for a whole item a smaller copy.
+    Raises `ValueError` if a part is to be cut from such a copy.
     """
     from PIL import Image as Images
 

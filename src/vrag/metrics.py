@@ -36,7 +36,8 @@ def ndcg(
     gain of trec_eval (`ndcg_cut`), which ViDoRe reports; others have 2^rel - 1 for the gain, which is the
     same where no page is more relevant than 1.
 
-    Without gold the result is 0. If `k` is None, all places count, with the ideal over all of the gold.
+    `ranking` has the names of pages, best first; `gold` the names of the gold pages, or the relevance of
+    each: without any the result is 0. If `k` is None, all places count, with the ideal over all of the gold.
 
     >>> ndcg(["a", "b", "c"], {"a", "c"}, k=3) == (1 + 1 / 2) / (1 + 1 / math.log2(3))
     True

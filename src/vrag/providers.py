@@ -84,19 +84,29 @@ PROVIDERS = {
         Provider("ollama", "Ollama", "http://localhost:11434/v1", thinking_switch="effort"),
         Provider("lmstudio", "LM Studio", "http://localhost:1234/v1", thinking_switch="template"),
         Provider("vllm", "vLLM", "http://localhost:8000/v1", thinking_switch="template"),
-        Provider("openai", "OpenAI", "https://api.openai.com/v1", "OPENAI_API_KEY", "effort"),
         Provider(
-            "openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "reasoning"
+            "openai",
+            "OpenAI",
+            "https://api.openai.com/v1",
+            key_variable="OPENAI_API_KEY",
+            thinking_switch="effort",
+        ),
+        Provider(
+            "openrouter",
+            "OpenRouter",
+            "https://openrouter.ai/api/v1",
+            key_variable="OPENROUTER_API_KEY",
+            thinking_switch="reasoning",
         ),
         Provider(
             "gemini",
             "Gemini",
             "https://generativelanguage.googleapis.com/v1beta/openai",
-            "GEMINI_API_KEY",
-            "effort",
+            key_variable="GEMINI_API_KEY",
+            thinking_switch="effort",
         ),
-        Provider("anthropic", "Anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
-        Provider("dashscope", "DashScope", DASHSCOPE, "DASHSCOPE_API_KEY"),
+        Provider("anthropic", "Anthropic", "https://api.anthropic.com/v1", key_variable="ANTHROPIC_API_KEY"),
+        Provider("dashscope", "DashScope", DASHSCOPE, key_variable="DASHSCOPE_API_KEY"),
     )
 }
 """By name."""

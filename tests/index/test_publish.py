@@ -443,13 +443,15 @@ class TestInterruption:
         readers = [threading.Thread(target=read, args=(mine,)) for mine in seen]
         for reader in readers:
             reader.start()
-        for lines in (2, 3, 4, 5, 6):
-            (folder / "a.txt").write_text("\n".join(f"of {lines} lines {n}" for n in range(lines)))
-            add(collection, [folder])
-            publish(collection, URL, prune=timedelta(seconds=30))
-        over.set()
-        for reader in readers:
-            reader.join()
+        try:
+            for lines in (2, 3, 4, 5, 6):
+                (folder / "a.txt").write_text("\n".join(f"of {lines} lines {n}" for n in range(lines)))
+                add(collection, [folder])
+                publish(collection, URL, prune=timedelta(seconds=30))
+        finally:
+            over.set()
+            for reader in readers:
+                reader.join()
         assert torn == []
         assert all(len(mine) >= 2 for mine in seen)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -150,3 +152,18 @@ def test_damage_is_told(table: Table, tmp_path: Path) -> None:
         path.unlink()
     with pytest.raises(CollectionError, match=r"things .* could not be read"):
         content(Table(Directory(tmp_path / "index"), "things", schema))
+
+
+def test_the_clients_of_remote_catalogs_can_be_imported_after_a_table_was_opened(tmp_path: Path) -> None:
+    """LanceDB is imported beside a stand-in for their package, which must not stay."""
+    program = (
+        "import sys, vrag.index.table\n"
+        "database = vrag.index.table._import_lancedb().connect(sys.argv[1])\n"
+        "database.create_table('a', [{'x': 1}])\n"
+        "from lance_namespace_urllib3_client import ApiClient\n"
+        "print(ApiClient.__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.returncode) == ("ApiClient", 0), done.stderr

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from vrag.errors import CaseError
+from vrag.errors import CaseError, first_line
 
 BATCH_ROWS = 1_000
 """Rows of a parquet file without images in memory at once."""
@@ -118,9 +118,9 @@ def parquet_errors(path: Path) -> Generator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:  # of the system; others are about the content
             raise CaseError(f"{path} cannot be read: {error.strerror}.") from error
-        reason = str(error).split("\n", 1)[0].rstrip(" .")
         raise CaseError(
-            f"{path} is not a parquet file, or damaged: {reason}.", "Download it again; it may be cut short."
+            f"{path} is not a parquet file, or damaged: {first_line(error)}.",
+            "Download it again; it may be cut short.",
         ) from error
 
 

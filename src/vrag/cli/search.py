@@ -24,6 +24,9 @@ from vrag.types import ItemKind, Query
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+SNIPPET_CHARS = 140
+"""Characters of a hit's text that are printed."""
+
 
 def search(
     query: str = typer.Argument(..., help="What to look for."),
@@ -66,7 +69,7 @@ def search(
     corpora = frozenset(corpus) or None
     hits = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
     texts = (plain(session.searcher.item(hit.item).text) for hit in hits)
-    snippets = [excerpt(text, query, 140, before=30) for text in texts]
+    snippets = [excerpt(text, query, SNIPPET_CHARS, before=30) for text in texts]
     if as_json:
         records = [{**asdict(hit), "snippet": text} for hit, text in zip(hits, snippets, strict=True)]
         print_json({"query": query, "hits": records})

@@ -68,10 +68,10 @@ def convert_all(
     process costs that page. Closing the generator kills the workers; so does the end of this process, however
     it ends.
 
-    Sources are taken one by one as workers become free. Images are stored in `items_dir` as
-    `<first 16 digits of document>/<ordinal>.<suffix>`; `have` returns ordinals that need not be made, and is
-    asked once per source. Raises `CollectionError` if images cannot be stored, and `VragError` if worker
-    processes cannot be started.
+    Sources are taken one by one as workers become free. Images are stored in `items_dir` as `<first 16 digits
+    of document>/<ordinal>.<suffix>`; `have` returns ordinals that need not be made, and is asked once per
+    source; `converters` are by suffix in lower case. Raises `CollectionError` if images cannot be stored, and
+    `VragError` if worker processes cannot be started.
     """
     with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
         context = ConversionContext(items_dir.absolute(), options, Path(scratch))

@@ -61,9 +61,7 @@ def _find_under(root: Path) -> Iterator[Path | Skipped]:
             elif not path.is_dir():
                 problem = _file_problem(path)
                 yield Skipped(path, problem) if problem else path
-            elif (path / "collection.json").is_file() and any(
-                (path / name).is_dir() for name in ("items", "index")
-            ):  # its images and texts are made of documents that lie elsewhere
+            elif _is_collection(path):
                 yield Skipped(path, "It is a collection of vrag.")
             else:
                 with os.scandir(path) as entries:
@@ -71,6 +69,13 @@ def _find_under(root: Path) -> Iterator[Path | Skipped]:
                 stack += [path / name for name in sorted(names, reverse=True)]
         except OSError as error:
             yield Skipped(path, _reason(error))
+
+
+def _is_collection(folder: Path) -> bool:
+    """Return whether images and texts in a folder are items, made of documents that lie elsewhere."""
+    return (folder / "collection.json").is_file() and any(
+        (folder / name).is_dir() for name in ("items", "index")
+    )
 
 
 def _link_problem(path: Path, root: Path) -> str:

@@ -203,14 +203,6 @@ def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> Non
         pickle.dump(message, replies, protocol=pickle.HIGHEST_PROTOCOL)
         replies.flush()
 
-    def limit_processor(seconds: float) -> None:
-        """Have the system kill this process, by SIGXCPU, once it has used so much more processor time.
-
-        Processor time, since the time that passes depends on what else the machine does. The limit is in
-        whole seconds, rounded up. Windows has none: there the parent watches the clock.
-        """
-        set_processor_limit(time.process_time() + seconds)
-
     cache = OpenFileCache()
     send(WorkerReady())
     # Drop what libraries print about damaged files; errors at the start were still printed.
@@ -224,11 +216,20 @@ def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> Non
             send(WorkerFailed(VragError(f"A converter cannot be loaded: {task}.")))
             continue
         page_seconds = task.context.options.page_seconds
-        limit_processor(page_seconds + task.opening_seconds)
+        _limit_processor(page_seconds + task.opening_seconds)
         try:
             for message in run(task, cache):
                 send(message)
-                limit_processor(page_seconds)
+                _limit_processor(page_seconds)
         except VragError as error:
             send(WorkerFailed(error))
         send(TaskDone())
+
+
+def _limit_processor(seconds: float) -> None:
+    """Have the system kill this process, by SIGXCPU, once it has used so much more processor time.
+
+    Processor time, since the time that passes depends on what else the machine does. The limit is in
+    whole seconds, rounded up. Windows has none: there the parent watches the clock.
+    """
+    set_processor_limit(time.process_time() + seconds)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import threading
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
 from vrag.embed.embedder import VectorKind
 from vrag.embed.options import EmbedArguments, EmbedOptions
@@ -92,24 +91,34 @@ def _open_sentence(argument: str, options: EmbedOptions) -> Embedder:
     return SentenceEmbedder(argument, options)
 
 
-def _open_class(module: str, name: str, **settings: Any) -> EmbedderFactory:  # noqa: ANN401 - by class
-    """Return the factory of an embedder class, which imports its module when it is called."""
+def _open_gve(argument: str, options: EmbedOptions) -> Embedder:
+    from vrag.embed.models.gve import GveEmbedder
 
-    def open_model(argument: str, options: EmbedOptions) -> Embedder:
-        embedder = getattr(importlib.import_module(f"vrag.embed.models.{module}"), name)
-        return embedder(argument, options, **settings)
+    return GveEmbedder(argument, options)
 
-    return open_model
+
+def _open_qwen3_vl(argument: str, options: EmbedOptions) -> Embedder:
+    from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
+
+    return Qwen3VLEmbedder(argument, options)
+
+
+def _open_remote(
+    argument: str, options: EmbedOptions, *, kind: VectorKind = VectorKind.SINGLE, chat: bool = False
+) -> Embedder:
+    from vrag.embed.models.remote import RemoteEmbedder
+
+    return RemoteEmbedder(argument, options, kind=kind, chat=chat)
 
 
 _FACTORIES: dict[str, EmbedderFactory] = {
     "sentence": _open_sentence,
-    "gve": _open_class("gve", "GveEmbedder"),
-    "gve-reference": _open_class("gve", "GveEmbedder"),
-    "qwen3-vl": _open_class("qwen3_vl", "Qwen3VLEmbedder"),
-    "remote": _open_class("remote", "RemoteEmbedder"),
-    "remote-chat": _open_class("remote", "RemoteEmbedder", chat=True),
-    "pooling": _open_class("remote", "RemoteEmbedder", kind=VectorKind.MULTI),
+    "gve": _open_gve,
+    "gve-reference": _open_gve,
+    "qwen3-vl": _open_qwen3_vl,
+    "remote": _open_remote,
+    "remote-chat": functools.partial(_open_remote, chat=True),
+    "pooling": functools.partial(_open_remote, kind=VectorKind.MULTI),
 }
 
 

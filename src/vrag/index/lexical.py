@@ -237,7 +237,7 @@ def _find_terms(
 
 
 class _RowCounts:
-    """A collector of the counts of one row after the other."""
+    """The counts of rows, collected row by row."""
 
     def __init__(self) -> None:
         self._keys: list[NDArray[np.uint64]] = []
@@ -260,7 +260,7 @@ class _RowCounts:
 
 
 class _TermCounter:
-    """A counter of the terms, which it numbers, and of the phrases of one text after the other."""
+    """A counter of terms and phrases, fed one text after the other; it numbers the terms."""
 
     def __init__(self) -> None:
         self.vocabulary: dict[str, int] = {}

@@ -305,7 +305,7 @@ KEEP = timedelta(minutes=10)
 
 
 class Writer:
-    """A writer that collects rows and commits them: items first, then the documents complete by them.
+    """A writer that collects rows and commits them: items first, then the documents that they complete.
 
     The caller holds the lock of the collection.
     """

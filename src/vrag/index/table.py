@@ -41,6 +41,8 @@ _CLOCK_TICK_NS = 50_000_000
 """More than the clock of any file system lags behind."""
 _MAX_SQL_VALUES = 1000
 """Values in one SQL list; longer ones are split."""
+_CATALOG_CLIENTS = "lance_namespace_urllib3_client"
+"""The clients of remote catalogs, which LanceDB imports for their types: a third of its import time."""
 
 
 class Rows(NamedTuple):
@@ -397,7 +399,7 @@ class Table:
         if table_version is None:
             return None
         self._from_copies = False
-        database = _lancedb().connect(table_version.database, storage_options=self._store.options)
+        database = _import_lancedb().connect(table_version.database, storage_options=self._store.options)
         try:
             handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
@@ -415,7 +417,7 @@ class Table:
         database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
-            database = _lancedb().connect(database_path, storage_options=self._store.options)
+            database = _import_lancedb().connect(database_path, storage_options=self._store.options)
             handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._table_version = self._store.table_version(self._name)
         return handle
@@ -448,14 +450,23 @@ class Table:
                 ) from error
 
 
-def _lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
-    """Import LanceDB, without half of what that takes: the clients of a remote catalog, never called here.
+def _import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
+    """Import LanceDB without the clients of remote catalogs, which are never used here.
 
-    Their package stays empty, and only its submodule with the types that LanceDB names is loaded.
+    An empty package stands in for theirs, so that only its submodules with types are loaded. It is removed
+    afterwards: other code in this process finds the real one.
     """
-    clients = "lance_namespace_urllib3_client"
-    if clients not in sys.modules and (spec := find_spec(clients)):
-        sys.modules[clients] = module_from_spec(spec)
-    import lancedb
-
+    stand_in = None
+    if not {"lancedb", _CATALOG_CLIENTS} & sys.modules.keys() and (spec := find_spec(_CATALOG_CLIENTS)):
+        stand_in = sys.modules[_CATALOG_CLIENTS] = module_from_spec(spec)
+    try:
+        import lancedb
+    except ImportError:
+        if stand_in is None:
+            raise
+        del sys.modules[_CATALOG_CLIENTS]  # this release needs the package itself
+        import lancedb
+    finally:
+        if stand_in is not None and sys.modules.get(_CATALOG_CLIENTS) is stand_in:
+            del sys.modules[_CATALOG_CLIENTS]
     return lancedb

@@ -30,7 +30,7 @@ import numpy as np
 
 from vrag.atomic_io import atomic_dir, changed, one_writer, write_whole
 from vrag.embed.device import library
-from vrag.errors import TrainingError
+from vrag.errors import TrainingError, first_line
 from vrag.rl.model import TrainableModel
 from vrag.rl.update import Updates
 
@@ -68,8 +68,8 @@ def write_directory(target: Path, write: Callable[[Path], None], hint: str) -> P
 
 
 def _write_error(path: Path, error: Exception, hint: str) -> TrainingError:
-    reason = getattr(error, "strerror", None) or str(error).strip().split("\n")[0] or type(error).__name__
-    return TrainingError(f"{path} cannot be written: {reason.rstrip('.')}.", hint)
+    reason = getattr(error, "strerror", None) or first_line(error)
+    return TrainingError(f"{path} cannot be written: {reason}.", hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,7 @@ class Checkpoints:
             updates.optimizer.load_state_dict(state)
             updates.done = int(saved.state["updates"])
         except _DAMAGE as error:
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise TrainingError(f"{saved.folder} cannot be resumed: {reason}.", _REMOVE) from error
+            raise TrainingError(f"{saved.folder} cannot be resumed: {first_line(error)}.", _REMOVE) from error
 
     def publish(self, network: TrainableModel) -> Path:
         """Write the final model to `<run>/model`, whole; raise `TrainingError` if the disk refuses."""

@@ -210,7 +210,7 @@ class Reranked(ForwardedItems):
         return scores
 
     def _content(self, item: Item) -> EmbedContent:
-        """Return an item for the reranker: its picture, or else its text, or else its name."""
+        """Return what the reranker reads of an item: its picture, or else its text, or else its name."""
         if Modality.IMAGE in self._reranker.modalities and item.image is not None:
             try:
                 return EmbedContent(image=self._searcher.image(item.id))

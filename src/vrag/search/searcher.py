@@ -63,7 +63,7 @@ class ItemStore(Protocol):
 
 
 class Searcher(ItemStore, Protocol):
-    """A search that finds items, and shows them."""
+    """A searcher: finds items, and returns their content."""
 
     @property
     def version(self) -> str:
@@ -119,9 +119,9 @@ def check_corpora(queries: Sequence[Query], names: Sequence[str]) -> None:
 
 
 def excerpt(text: str, query: str, limit: int, before: int) -> str:
-    """Return at most `limit` characters of a one-line text.
+    """Cut at most `limit` characters of a text, beginning `before` characters before the first query word.
 
-    They begin `before` characters before the first word of a query; … marks what is left out.
+    … marks what is left out.
 
     >>> excerpt("one two three four", "three", 5, 0)
     '…three…'

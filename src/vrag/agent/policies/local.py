@@ -26,7 +26,7 @@ from vrag.embed.device import Device, library, open_device
 from vrag.embed.model_files import find_checkpoint
 from vrag.embed.models.loader import rgb
 from vrag.embed.options import EmbedOptions
-from vrag.errors import ContextTooLong, ModelError, SettingsError
+from vrag.errors import ContextTooLong, ModelError, SettingsError, first_line
 from vrag.geometry import Size
 from vrag.model_profiles import Profile
 
@@ -231,8 +231,7 @@ class _Writer:
                     stopping_criteria=[sampler.stops],
                 )
         except (ValueError, RuntimeError, library("jinja2").TemplateError) as error:
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise ModelError(f"{checkpoint.name} cannot reply: {reason}") from error
+            raise ModelError(f"{checkpoint.name} cannot reply: {first_line(error)}.") from error
         text = decoder.end()
         stopped = decoder.stopped or not checkpoint.ends.isdisjoint(sampler.ids[-1:])
         return Reply(

@@ -210,7 +210,7 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
     at all. `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
     `vrag.corpus.timeout_exec`. Raises `UnsupportedFormatError` if LibreOffice is not installed,
     `ConversionTimeout` if it took longer than the time limit, `CorpusError` if it made nothing of the
-    document, and `OSError` of the disk.
+    document, and `OSError` if the document cannot be read or the PDF not be written.
     """
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:

@@ -17,7 +17,7 @@ from vrag.types import Item, ItemKind, TextSource, Word, item_id
 if TYPE_CHECKING:
     import re
 
-    from vrag.corpus.converter import ConversionContext, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
 
 JPEG_QUALITY = 88
@@ -58,15 +58,7 @@ class PdfFile(OpenFile):
         options = self._context.options
         with self._pdf.page(ordinal) as page:
             text, words = read_layer(page)
-            width, height = page.size
-            shape = f"The page measures {width:.4g} × {height:.4g} points"
-            if not (width > 0 and height > 0 and max(width, height) <= MAX_ASPECT * min(width, height)):
-                raise CorpusError(f"{shape}; no side may be {MAX_ASPECT:g} times the other.")
-            # Pixels per point: by the resolution, or less for pages that would be too large.
-            scale = min(options.dpi / 72, 0.999 * math.sqrt(options.max_pixels / width / height))
-            if min(width, height) * scale < MIN_SIDE:
-                raise CorpusError(f"{shape}, too small to be drawn.")
-            image = page.render(scale)
+            image = page.render(_scale(page.size, options))
         origin = TextSource.LAYER
         if options.ocr and _letters(text) < MIN_LETTERS:
             read, found = read_picture(image)
@@ -88,6 +80,21 @@ class PdfFile(OpenFile):
     def close(self) -> None:
         """Close the PDF file."""
         self._pdf.close()
+
+
+def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
+    """Return the pixels per point: by the resolution, or less for pages that would be too large.
+
+    Raises `CorpusError` if the page has a shape that no model accepts.
+    """
+    width, height = points
+    shape = f"The page measures {width:.4g} × {height:.4g} points"
+    if not (width > 0 and height > 0 and max(points) <= MAX_ASPECT * min(points)):
+        raise CorpusError(f"{shape}; no side may be {MAX_ASPECT:g} times the other.")
+    scale = min(options.dpi / 72, 0.999 * math.sqrt(options.max_pixels / width / height))
+    if min(points) * scale < MIN_SIDE:
+        raise CorpusError(f"{shape}, too small to be drawn.")
+    return scale
 
 
 def _letters(text: str) -> int:

@@ -223,17 +223,7 @@ def decode(path: Path, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tu
 
 def decoded(container: Any, stream: Any, timeline: Timeline, wanted: Iterable[int]) -> Iterator[Any]:  # noqa: ANN401
     """Decode some frames of a video and leave them as they are coded; see `decode`."""
-    # A segment begins with a key frame; the one before the first is 0. Frames that are decoded after a key
-    # frame and shown before it need the segment before as well.
-    asked = set(wanted)
-    pending: dict[int, set[int]] = {}  # by segment to decode, the frames that need it
-    segment, begin = 0, timeline.pts[0]
-    for pts, key in zip(timeline.pts, timeline.keys, strict=True):
-        segment, begin = (segment + 1, pts) if key else (segment, begin)
-        if pts in asked:
-            pending.setdefault(segment, set()).add(pts)
-            if pts < begin:
-                pending.setdefault(segment - 1, set()).add(pts)
+    pending = _segments_to_decode(timeline, wanted)
     segment, open_ = 0, False
     packets = (packet for packet in container.demux(stream) if packet.size and moment_of(packet) is not None)
     with suppress(pyav().error.FFmpegError):  # a damaged end: the frames until there count
@@ -247,6 +237,24 @@ def decoded(container: Any, stream: Any, timeline: Timeline, wanted: Iterable[in
                 return
         if open_:
             yield from _take_pending(pending, _frames(stream, None))
+
+
+def _segments_to_decode(timeline: Timeline, wanted: Iterable[int]) -> dict[int, set[int]]:
+    """Map the number of each segment to decode to the frames that need it.
+
+    A segment begins with a key frame; the one before the first is 0. Frames that are decoded after a
+    key frame and shown before it need the segment before as well.
+    """
+    asked = set(wanted)
+    pending: dict[int, set[int]] = {}
+    segment, begin = 0, timeline.pts[0]
+    for pts, key in zip(timeline.pts, timeline.keys, strict=True):
+        segment, begin = (segment + 1, pts) if key else (segment, begin)
+        if pts in asked:
+            pending.setdefault(segment, set()).add(pts)
+            if pts < begin:
+                pending.setdefault(segment - 1, set()).add(pts)
+    return pending
 
 
 def _take_pending(pending: dict[int, set[int]], frames: Iterable[Any]) -> Iterator[Any]:

@@ -85,9 +85,11 @@ class RemoteEmbedder:
     texts. It does not contain the URL: a server may move. It tells other models and revisions apart,
     since those places change; the same model on other hardware keeps it but for chance near-ties.
 
-    The address is `MODEL@URL`. With `chat`, texts are sent as chat messages, with a system prompt and an
-    answer to be continued; `pause` is the seconds before the first retry. Raises `EmbedderFailedError` if the
-    server cannot be reached or fails, and `EmbedError` if its answer does not follow its API.
+    The address is `MODEL@URL`; `kind` chooses one vector per input, or one per token. The options have the
+    batch size, the time-out and the bearer token. With `chat`, texts are sent as chat messages, with a system
+    prompt and an answer to be continued; `pause` is the seconds before the first retry. Raises
+    `EmbedderFailedError` if the server cannot be reached or fails, and `EmbedError` if its answer does not
+    follow its API.
     """
 
     settings: Mapping[str, str | int] = MappingProxyType({})

@@ -153,7 +153,7 @@ def read_list(path: Path) -> Iterator[ListEntry | Skipped]:
 
 
 class FileFinder:
-    """A search for the files that entries name, in two folders and nowhere else.
+    """A finder of the files that entries name, in two folders and nowhere else.
 
     Files are copied into a collection, shown and passed on, and the author of the list chose their names. A
     file therefore counts only when it is below the folder of the list or below `folder`, after all links are

@@ -82,7 +82,7 @@ class _Exported:
 def export_index(
     collection: Collection, target: Path, kind: VectorKind, *, model: str = "", replace: bool = False
 ) -> ExportReport:
-    """Write a collection in a new directory, as an index of the reference with vectors of this kind.
+    """Write a collection to a directory, as an index of the reference with vectors of this kind.
 
     Single vectors become a FAISS index, for its `load_index(target)`. Many vectors, of 128 numbers, become
     `.node` files, one for each item; the reference calls their directory `node_dir_prefix`. The model name
@@ -90,10 +90,8 @@ def export_index(
     replaced. Raises `CollectionError` if the collection has no such vectors, the target cannot be used, or
     nothing can be written.
     """
-    embedder = collection.header.embedder
-    _check_kind(collection.address, embedder, kind)
+    embedder = _check_kind(collection, kind)
     target = Path(os.path.abspath(target))  # noqa: PTH100 - links stay links
-    assert embedder is not None
     model = model or reference_name(embedder.name)
     write = _write_faiss if kind is VectorKind.SINGLE else _write_nodes
     busy = CollectionError(f"Another export writes {target}.", "Wait for it, or name another directory.")
@@ -124,10 +122,12 @@ def reference_name(name: str) -> str:
     return model if colon and "/" not in scheme else full
 
 
-def _check_kind(address: str, embedder: EmbedderRecord | None, kind: VectorKind) -> None:
+def _check_kind(collection: Collection, kind: VectorKind) -> EmbedderRecord:
+    """Return the record of the embedder. Raises `CollectionError` if it makes no vectors of this kind."""
+    embedder = collection.header.embedder
     if embedder is None:
         raise CollectionError(
-            f"The collection {address} has no vectors, which such an index consists of.",
+            f"The collection {collection.address} has no vectors, which such an index consists of.",
             "Index the files with an embedder: vrag index add PATH --collection NEW --embedder MODEL",
         )
     if embedder.kind is not kind:
@@ -140,6 +140,7 @@ def _check_kind(address: str, embedder: EmbedderRecord | None, kind: VectorKind)
             f"The vectors of {embedder.name} have {embedder.dimension} numbers; nodes hold vectors of "
             f"{index_files.NODE_DIMENSION}."
         )
+    return embedder
 
 
 def _check_target(target: Path, *, replace: bool) -> None:

@@ -103,9 +103,9 @@ def import_indexes(
     `files` that were missing before, items get their pictures; with an embedder, a collection without one is
     bound to it.
 
-    The paths are directories as `read_index` takes them, all of one model, and `files` is the folder of
-    pictures and videos, at any depth; None if they are below the folder of the index. The embedder is the one
-    that made the vectors. Options say how pictures become items; None for those of the collection. Raises
+    `paths` are directories as `read_index` takes them, all of one model; `files` is the folder of pictures
+    and videos, at any depth, None if they are below the folder of the index; `embedder` is the one that made
+    the vectors; `options` say how pictures become items, None for those of the collection. Raises
     `FingerprintMismatch` if indexes are of different models, the embedder does not make such vectors, or the
     collection holds vectors of another; `CollectionError` if an index is incomplete, or nothing in it can be
     used; `CollectionBusy` if another process is writing to the collection; and `EmbedError` if the embedder

@@ -333,7 +333,10 @@ def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
 
 
 def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str, bytes]], set[str]]:
-    """Return each table's folder with its manifest, and all manifests, pictures and clips, by name."""
+    """Return the folder and manifest of each published table, and the names of all that is referred to.
+
+    These are the names of manifests, pictures and clips.
+    """
     manifests: list[tuple[str, bytes]] = []
     kept: set[str] = set()
     for publication in (record.current, *record.former):

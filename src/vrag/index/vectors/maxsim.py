@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from vrag.errors import MissingExtra, SettingsError
+from vrag.errors import MissingExtra, SettingsError, first_line
 from vrag.index.array_cache import drop
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
 
@@ -304,9 +304,8 @@ class DeviceMaxSim(VectorIndex):
                 part = slice(at, at + _DEVICE_BLOCK_SIZE)
                 self._vectors[part] = self._torch.from_numpy(np.array(pages.vectors[part]))
         except (RuntimeError, AssertionError) as error:  # AssertionError: torch was built without CUDA
-            line = str(error).splitlines()[0]
             raise SettingsError(
-                f"Vectors cannot be searched on {device}: {line}", "Use device cpu."
+                f"Vectors cannot be searched on {device}: {first_line(error)}.", "Use device cpu."
             ) from error
 
     def _search_rows(

@@ -139,7 +139,7 @@ def build(pages: Pages, directory: Path) -> ArrayContent:
 def _encode(
     pages: Pages, run: PageRun, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Average a run of items to bytes, and return the scale of each item."""
+    """Return the averages of a run of items as bytes, and the scale of each item."""
     first = np.cumsum(counts) - counts
     within: NDArray[np.int64] = np.arange(int(counts.sum())) - np.repeat(first, counts)
     vectors = pages.vectors[run.begin : run.end].astype(np.float32)

@@ -113,7 +113,7 @@ def is_installed(package: str) -> bool:
 
 
 class VectorIndex(ABC):
-    """A search for the items whose vectors match those of queries best. May be shared by threads.
+    """An index that finds the items whose vectors match those of queries best. May be shared by threads.
 
     Queries are searched in batches. Subclasses find rows, of items sorted by id.
     """

@@ -167,7 +167,7 @@ def gather(collection: Collection, ids: Sequence[str], directory: Path) -> Array
 
 
 class _SingleWriter:
-    """A writer of each vector to its row."""
+    """A writer that puts the vector of each item into its row."""
 
     def __init__(self, directory: Path, items: int, dimension: int) -> None:
         self._shape = items, dimension
@@ -203,7 +203,7 @@ class _SingleWriter:
 
 
 class _MultiWriter:
-    """A writer of the vectors of one item after those of another."""
+    """A writer that appends the vectors of one item after the other."""
 
     def __init__(self, directory: Path, items: int, dimension: int) -> None:
         self._dimension = dimension
