@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 from reported import page_image, record, subject
-from test_report_page import HOSTILE, Elements
+from test_report_page import HOSTILE, Elements, uneven_tables
 
 from vrag.evaluation.comparison import compare
 from vrag.evaluation.record import CaseOutcome, CaseRecord
@@ -119,11 +120,16 @@ def test_hostile_names_stay_text() -> None:
         ]
         for value in (0.1, 0.2)
     )
-    made = compare(a, b, names=(text, text), by_group=(text,), resamples=50)
-    page = comparison_page(made, a, b, facts=({text: text}, {}), notes=(text,))
+    made = compare(a, b, names=(text, text), measures=(text,), by_group=(text,), resamples=50)
+    made = replace(made, groups=(*made.groups, replace(made.groups[0], kind=text)))
+    page = comparison_page(
+        made, a, b, title=text, facts=({text: text}, {text: f"{text}2"}), notes=(text,), made=0.0
+    )
+    assert any("too few differ" in remark for remark in page.remarks)
     assert len(Elements(page.html).scripts) == 2
     assert "<script>document" not in page.html
     assert not re.search(r"(?<!\\)<", page.markdown)
+    assert uneven_tables(page.markdown) == []
 
 
 def test_what_is_alike_is_told_once() -> None:

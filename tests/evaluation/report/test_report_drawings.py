@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reported import record
+from test_report_page import HOSTILE, Elements
 
 from vrag.evaluation.comparison import compare
 from vrag.evaluation.report.images import difference_drawing, histogram, interval_drawing, scatter, shares_bar
@@ -72,3 +73,33 @@ def test_points_say_who_has_more() -> None:
     assert drawn is not None
     assert "B more in 2, A more in 1" in drawn
     assert scatter("f1", []) is None
+
+
+def hostile_charts() -> dict[str, str | None]:
+    same = compare([record("c1")], [record("c1")], resamples=50).headline
+    return {
+        "strip": interval_drawing(Estimate(0.5, 4, 0.4, 0.6), HOSTILE),
+        "difference": difference_drawing(same, 0.2, HOSTILE),
+        "shares": shares_bar({HOSTILE: 3}, {HOSTILE: HOSTILE}, HOSTILE),
+        "histogram": histogram(HOSTILE, [1, 1, 2, 5000]),
+        "scatter": scatter(HOSTILE, [(0.1, 0.9), (0.5, 0.5)]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "tags"),
+    [
+        ("strip", {"svg", "title", "path"}),
+        ("difference", {"svg", "title", "path"}),
+        ("shares", {"svg", "title", "rect"}),
+        ("histogram", {"svg", "title", "path", "text", "rect"}),
+        ("scatter", {"svg", "title", "path", "text"}),
+    ],
+)
+def test_hostile_text_stays_text_in_every_chart(kind: str, tags: set[str]) -> None:
+    drawn = hostile_charts()[kind]
+    assert drawn is not None
+    elements = Elements(drawn)
+    assert {tag for tag, _ in elements.tags} == tags
+    assert not [name for _, given in elements.tags for name in given if name.startswith("on")]
+    assert "onerror=alert(1)" in elements.words

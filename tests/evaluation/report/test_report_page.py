@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,8 +30,17 @@ if TYPE_CHECKING:
 
 HOSTILE = (
     "\"'></title></script></style><script>document.title='PWNED'</script><img src=x onerror=alert(1)>"
-    "<!-- \x00\x1b\u202e\ud800 ${1} {{1}} javascript:alert(1) "
+    "<!-- \x00\x1b\u202e\ud800 ${1} {{1}} javascript:alert(1) a|b\nc"
 )
+"""Ends attributes and elements, runs scripts, and breaks cells and rows of Markdown tables, where it can."""
+
+
+def uneven_tables(markdown: str) -> list[list[str]]:
+    """Return the Markdown tables whose rows differ in the number of unescaped `|`."""
+    blocks = groupby(markdown.splitlines(), lambda line: line.startswith("|"))
+    tables = [list(rows) for is_table, rows in blocks if is_table]
+    assert tables
+    return [rows for rows in tables if len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) != 1]
 
 
 def report(told: Sequence[CaseRecord], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
@@ -208,14 +219,31 @@ def test_hostile_text_stays_text_wherever_it_comes_from() -> None:
                 document_type=text + str(n),
                 query_type=text,
                 source_type=(text,),
-                benchmark=text,
+                benchmark=f"{text}{n}",
                 gold=({"document": text, "page": 1, "box": None},),
             ),
         )
         for n in range(2)
     ]
-    page = report(told, facts={text: text}, notes=(text,), page_image=page_image)
-    plain = Elements(report([record("a"), record("b")], page_image=page_image).html)
+    summary = summarise(told, resamples=50)
+    summary = replace(
+        summary,
+        # As the only measure of answers, it is also a column of the tables of groups.
+        overall=replace(summary.overall, measures={text: summary.overall.measures[text]}),
+        groups={**summary.groups, text: summary.groups["document_type"]},
+    )
+    page = report_page(
+        text,
+        told,
+        summary,
+        facts={text: text},
+        notes=(text,),
+        reported={f"{text}{n}": (text,) for n in range(2)},
+        page_image=page_image,
+        unfinished=text,
+        made=0.0,
+    )
+    plain = Elements(report(records(), page_image=page_image, unfinished="Stopped.").html)
     elements = Elements(page.html)
     assert len(elements.scripts) == 2
     assert elements.scripts[1] == plain.scripts[1]
@@ -224,6 +252,7 @@ def test_hostile_text_stays_text_wherever_it_comes_from() -> None:
     assert kinds <= {tag for tag, _ in plain.tags} | {"a", "ul", "dl"}
     assert not [name for _, given in elements.tags for name in given if name.startswith("on")]
     assert not re.search(r"(?<!\\)<", page.markdown)
+    assert uneven_tables(page.markdown) == []
 
 
 def test_only_the_script_of_the_page_may_run_and_nothing_be_fetched() -> None:
