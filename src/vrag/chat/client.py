@@ -165,6 +165,7 @@ class OpenAIChat:
         Raises `ModelError` if the server does not list them.
         """
         try:
+            # seconds; a list takes much less, since no model has to run
             async with asyncio.timeout(10), self._connections.client() as client:
                 status, body = await read_body(client, "GET", f"{self.base_url}/models")
         except (TimeoutError, httpx.HTTPError) as error:
@@ -223,7 +224,7 @@ class OpenAIChat:
 def _final_error(failure: RetryableError) -> ModelError:
     """Return the error of the last attempt, with the pause that the server asks for."""
     error = failure.error
-    if failure.asked < 1:
+    if failure.asked < 1:  # shorter pauses are not worth mentioning
         return error
     hint = f"The server asks to wait for {failure.asked:,.0f} s before the next call. {error.hint}"
     return ModelError(error.message, hint.strip())

@@ -87,7 +87,7 @@ class Call:
     """Seconds since the last piece that were spent waiting for the server, not for the reader."""
 
     def start_clock(self, waited: float) -> None:
-        """Start the time limit of the call; on a retry, adds the seconds spent waiting for a place."""
+        """Start the time limit of the call; on a retry, add the seconds spent waiting for a place."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self.timeouts.call_seconds
         else:
@@ -241,9 +241,7 @@ class Call:
             )
         if isinstance(error, httpx.ConnectError):
             message = f"{self.server} cannot be reached: {reason}."
-            times = (
-                0 if errors.plain_http_hint(error, self.server) else 1000
-            )  # as often as the settings allow
+            times = 0 if errors.plain_http_hint(error, self.server) else 1000  # 1000: as the settings allow
             return RetryableError(ModelError(message, errors.reach_hint(error, self.server)), times=times)
         message = f"The connection to {self.server} broke off: {reason.rstrip('.')}."
         return RetryableError(ModelError(message))
@@ -292,6 +290,7 @@ def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
 async def _drain(raw: AsyncGenerator[bytes, None]) -> None:
     """Read the rest after the end of the stream; a connection where that fails is not kept."""
     with suppress(TimeoutError, httpx.HTTPError, OSError):
-        async with asyncio.timeout(0.2):  # longer than a new connection takes
+        # seconds; beyond that a new connection is cheaper than waiting to keep this one
+        async with asyncio.timeout(0.2):
             async for _ in raw:
                 pass

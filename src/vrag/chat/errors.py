@@ -89,7 +89,10 @@ class ErrorResponse:
 
     @classmethod
     def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> ErrorResponse:
-        """Read an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy. Redacts the key."""
+        """Read an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy.
+
+        The key is redacted.
+        """
         problem = _problem(body)
         fields = [problem.get("message"), problem.get("error"), problem.get("detail")]
         message = next((str(value) for value in fields if value), "")
@@ -100,7 +103,7 @@ class ErrorResponse:
         if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
             message = message.replace(key, "…")
         line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
-        return cls(status, line[:500], asked)
+        return cls(status, line[:500], asked)  # enough to understand it; some servers send whole traces
 
     @classmethod
     def in_stream(cls, body: bytes, key: str | None) -> ErrorResponse:
@@ -155,7 +158,7 @@ def plain_http_hint(error: BaseException, url: str) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Return an error, its cause, the cause of that, and so on."""
+    """Yield an error, its cause, the cause of that, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

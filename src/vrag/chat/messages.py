@@ -286,7 +286,7 @@ def _output_fields(options: ChatOptions) -> dict[str, Any]:
 
 
 def json_object(value: object) -> dict[str, Any]:
-    """Return a JSON object; empty if the value is none."""
+    """Return a JSON object as it is, and an empty one for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

@@ -46,7 +46,10 @@ class EventReader:
         """The line that has not ended yet."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the data of the events that these bytes complete. Raises `LineTooLong`."""
+        """Return the data of the events that these bytes complete.
+
+        Raises `LineTooLong` if a line is longer than the limit.
+        """
         *pieces, rest = data.split(b"\n")
         events: list[bytes] = []
         for piece in pieces:
@@ -103,7 +106,8 @@ class ReplyBuilder:
     def add(self, data: bytes) -> list[ChatDelta]:
         """Add a chunk and return its deltas.
 
-        Raises `MalformedChunk` if it is no JSON object, `StreamedError` if it is an error, or `ReplyTooLong`.
+        Raises `MalformedChunk` if it is not a JSON object, `StreamedError` if it is an error of the server,
+        and `ReplyTooLong` if the reply has more characters or tool calls than allowed.
         """
         try:
             parsed: object = json.loads(data)
@@ -228,11 +232,12 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    name = _text(value)[:200] if isinstance(value, str) else ""
+    name = _text(value)[:200] if isinstance(value, str) else ""  # names and ids are much shorter
     return "".join(filter(str.isprintable, name))
 
 
 def _count(value: object) -> int | None:
+    # No count of tokens, no id of one and no index comes near 2**31.
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
@@ -243,7 +248,7 @@ def _ids(value: object) -> list[int] | None:
 
 
 def _logprobs(value: object) -> list[float] | None:
-    """None if one of them is not the logarithm of a probability; vLLM writes -9999 for minus infinity."""
+    """Read log-probabilities; None if one of them cannot be one. vLLM writes -9999 for minus infinity."""
     values: list[object] = [json_object(entry).get("logprob") for entry in _list(value)]
     valid = [float(number) for number in values if isinstance(number, int | float) and -1e9 < number <= 0]
     return valid if isinstance(value, list) and len(valid) == len(values) else None
