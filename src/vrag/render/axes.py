@@ -26,9 +26,11 @@ class Axis:
 
 
 def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide: bool = True) -> Axis:
-    """Make an axis with round ticks, `most` at the most.
+    """Make the axis of values from `low` to `high`, with round ticks at equal distances.
 
-    With `whole` only whole numbers are labelled; with `wide` the axis begins and ends at a tick.
+    The range is divided into `most` steps at the most. With `whole` only whole numbers are labelled; with
+    `wide` the axis is extended so that it begins and ends at a tick. If both values are equal, the axis
+    reaches from 0 to twice the value, or with `whole` from the value to the next number.
 
     >>> axis_of(0, 0.93).labels, axis_of(1, 300, wide=False).labels
     (('0', '0.2', '0.4', '0.6', '0.8', '1.0'), ('100', '200', '300'))
@@ -56,7 +58,7 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
 
 
 def short(value: float) -> str:
-    """Return a value with about three digits.
+    """Format a value with about three digits.
 
     >>> [short(value) for value in (0, 0.61234, 12.345, 1234.5, 2_500_000, 0.00012, -0.5)]
     ['0', '0.612', '12.3', '1,234', '2.5M', '1.2e-4', '-0.5']
@@ -83,7 +85,7 @@ def _label(tick: float, step: float, size: float) -> str:
 
 
 def _digits(step: float) -> int:
-    """Return decimals that distinguish ticks."""
+    """Return the number of decimals that distinguish ticks."""
     return next((digits for digits in range(9) if abs(step * 10**digits % 1 - 0.5) > 0.5 - 1e-6), 9)
 
 

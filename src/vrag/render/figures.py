@@ -243,7 +243,7 @@ class Figures:
 
 
 def describe_image(shown: ImageShown) -> str:
-    """Return an image in words: its label, document, and page or moment."""
+    """Describe an image: its label, document, and page or moment."""
     label = f"{shown.label}: " if shown.label else ""
     where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
     return f"{label}{shown.document}, {where}{', closer' if shown.crop else ''}"

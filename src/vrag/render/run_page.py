@@ -136,7 +136,7 @@ class ImageGroup(NamedTuple):
 
 
 def image_groups(step: StepView, figures: Figures) -> Iterator[ImageGroup]:
-    """Return the images that the model was shown in a step."""
+    """Yield the images that the model was shown in a step, grouped as they are drawn."""
     images = (event for event in step.events if isinstance(event, ImageShown))
     for _, group in groupby(images, key=lambda s: s.seq if s.seconds is None else (s.node, s.label, s.item)):
         first, *others = group
@@ -206,7 +206,7 @@ class CostTable:
         return cls(tuple(columns), tuple(rows), totals, has_parts)
 
     def visual_parts(self, usage: UsageReported) -> list[tuple[str, str, float]]:
-        """Part the visual tokens of a call into memory, fresh and earlier: name, label, percent of the bar.
+        """Split the visual tokens of a call into memory, fresh and earlier: name, label, percent of the bar.
 
         The bar of the most expensive call is full.
         """
@@ -222,7 +222,7 @@ def _cost_cell(column: str, value: float | None) -> str:
 
 
 def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Return names and values of all settings that are set."""
+    """Yield the names and values of all settings that are set."""
     for name, value in values.items():
         words = f"{prefix}{name.replace('_', ' ')}"
         match value:

@@ -38,6 +38,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\u
 _KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
 _NARROW = frozenset("iIjl|.,:;'!()[]{}/\\`· ")
 _BROAD = frozenset("mwMW@%—…")
+_MAX_LINE_CHARACTERS = 300
+"""Length of a line of progress, the ellipsis of a longer one included."""
 OFFLINE = "extractive"
 """Name of the policy that quotes without a model, and must say so."""
 ATTACHED = "A picture that came with the question"
@@ -53,7 +55,7 @@ def printable(text: str) -> str:
 
 
 def amount(value: float | None) -> str:
-    """Return a count with separators; a dash if it is unknown.
+    """Format a count with separators; a dash if it is unknown.
 
     >>> amount(12345), amount(None)
     ('12,345', '–')
@@ -62,7 +64,7 @@ def amount(value: float | None) -> str:
 
 
 def count(value: int, noun: str) -> str:
-    """Return a count with its noun.
+    """Format a count with its noun.
 
     >>> count(1, "step"), count(2, "search")
     ('1 step', '2 searches')
@@ -72,7 +74,7 @@ def count(value: int, noun: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a duration.
+    """Format a duration in seconds.
 
     >>> seconds(0.0312), seconds(7.25), seconds(83)
     ('0.03 s', '7.2 s', '1 min 23 s')
@@ -85,7 +87,7 @@ def seconds(value: float) -> str:
 
 
 def moment(value: float) -> str:
-    """Return a moment of a video.
+    """Format a moment of a video.
 
     >>> moment(12), moment(75.5), moment(3723)
     ('0:12', '1:15.5', '1:02:03')
@@ -101,7 +103,7 @@ def moment(value: float) -> str:
 
 
 def span(value: tuple[float, float]) -> str:
-    """Return a stretch of a video.
+    """Format a stretch of a video.
 
     >>> span((12, 30))
     '0:12–0:30'
@@ -110,7 +112,7 @@ def span(value: tuple[float, float]) -> str:
 
 
 def money(value: float | None) -> str:
-    """Return a cost in any currency; small ones with two significant digits.
+    """Format a cost in any currency; small ones with two significant digits.
 
     >>> money(1.5), money(0.00312), money(None)
     ('1.50', '0.0031', '–')
@@ -121,7 +123,7 @@ def money(value: float | None) -> str:
 
 
 def place(box: BoxSides) -> str:
-    """Return a box, as a model wrote it.
+    """Format a box, as a model wrote it.
 
     >>> place((1.0, 2.5, 30.25, 4.0))
     '1, 2.5, 30.25, 4'
@@ -130,7 +132,7 @@ def place(box: BoxSides) -> str:
 
 
 def size(value: int) -> str:
-    """Return a number of bytes.
+    """Format a number of bytes.
 
     >>> size(1_234_567)
     '1.2 MB'
@@ -139,7 +141,7 @@ def size(value: int) -> str:
 
 
 def when(value: float) -> str:
-    """Return a date and time in UTC.
+    """Format a date and time in UTC.
 
     >>> when(0)
     '1 January 1970, 00:00 UTC'
@@ -176,7 +178,7 @@ def list_places(evidence: Iterable[Evidence]) -> str:
 
 
 def text_width(text: str) -> float:
-    """Width of a line in ems, a little more than common sans-serif fonts need."""
+    """Return the width of a line in ems, a little more than common sans-serif fonts need."""
     return sum(map(_advance, text))
 
 
@@ -262,7 +264,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
 
 
 def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
-    """Return an event of a run as a line of progress; empty for those without one, such as thoughts."""
+    """Format an event of a run as a line of progress; empty for those without one, such as thoughts."""
     match event:
         case events.SearchRequested():
             return f"Searching: {one_line(event.query)}"
@@ -288,10 +290,10 @@ def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
 
 
 def one_line(text: str) -> str:
-    r"""Return text of others on one line of bounded length, without what no terminal should be sent.
+    r"""Format text of others on one line of bounded length, without what no terminal should be sent.
 
     >>> one_line("two\nlines\x1b[31m")
     'two lines\ufffd[31m'
     """
     line = " ".join(printable(text).split())
-    return line if len(line) <= 300 else f"{line[:299]}…"
+    return line if len(line) <= _MAX_LINE_CHARACTERS else f"{line[: _MAX_LINE_CHARACTERS - 1]}…"
