@@ -29,6 +29,7 @@ from vrag.render.text_format import (
     place,
     printable,
     seconds,
+    text_width,
     when,
     where,
 )
@@ -104,7 +105,7 @@ def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for
         undefined=StrictUndefined,
         finalize=_finalize,
     )
-    texts = (amount, count, extent, list_places, moment, place, seconds, when, where)
+    texts = (amount, count, extent, list_places, moment, place, seconds, text_width, when, where)
     marked = (inline, link, paragraph, quoted, package_text, stylesheet)
     loaded.globals |= {function.__name__: function for function in (*texts, *marked)}
     icon = base64.b64encode(ICON.encode()).decode()
@@ -164,11 +165,6 @@ def link(text: str, target: str) -> str:
 def image(alt: str, place: str) -> str:
     """Return an image in a file, by its path relative to the document."""
     return f"![{inline(alt)}]({quote(place)})"
-
-
-def bullets(items: Iterable[str]) -> str:
-    """Return lines of Markdown as a list."""
-    return "\n".join(f"- {item}" for item in items)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from itertools import groupby
 from typing import TypeVar
 
-from vrag.agent import events
+from vrag.agent import events as agent_events
 from vrag.agent.events import Event, ImageShown, RunSettings, RunStarted, UsageReported
 from vrag.agent.evidence import Evidence
 from vrag.agent.methods import METHODS
@@ -16,13 +16,13 @@ from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.text_format import OFFLINE, OutcomeText, amount, money, outcome, seconds, when
 
-E = TypeVar("E", bound=events.EventBase)
-_TITLES: dict[type[events.EventBase], tuple[str, str]] = {
-    events.RunFailed: ("Failed", "fault"),
-    events.SearchRequested: ("Search", "search"),
-    events.CropRequested: ("Closer look", "crop"),
-    events.MemoryUpdated: ("Summarise and remember", "memory"),
-    events.InvalidAction: ("Refused", "fault"),
+E = TypeVar("E", bound=agent_events.EventBase)
+_TITLES: dict[type[agent_events.EventBase], tuple[str, str]] = {
+    agent_events.RunFailed: ("Failed", "fault"),
+    agent_events.SearchRequested: ("Search", "search"),
+    agent_events.CropRequested: ("Closer look", "crop"),
+    agent_events.MemoryUpdated: ("Summarise and remember", "memory"),
+    agent_events.InvalidAction: ("Refused", "fault"),
 }
 """Titles and kinds of steps, by the first event of one of these types."""
 
@@ -43,9 +43,9 @@ class StepView:
     def title(self) -> tuple[str, str]:
         """Its title and kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`."""
         for event in self.events:
-            if isinstance(event, events.ActionRequested):
+            if isinstance(event, agent_events.ActionRequested):
                 return event.name, "tool"
-            if isinstance(event, events.AnswerGiven) and event.text is not None:
+            if isinstance(event, agent_events.AnswerGiven) and event.text is not None:
                 return "Answer", "answer"
             if type(event) in _TITLES:
                 return _TITLES[type(event)]
@@ -54,13 +54,13 @@ class StepView:
     @property
     def thought(self) -> str:
         """The thought; of an interrupted step, as far as it was written."""
-        if (complete := self.first(events.ThoughtGiven)) is not None:
+        if (complete := self.first(agent_events.ThoughtGiven)) is not None:
             return complete.text
         partial = ""
         for event in self.events:
-            if isinstance(event, events.ThoughtDelta):
+            if isinstance(event, agent_events.ThoughtDelta):
                 partial += event.text
-            elif isinstance(event, events.ModelRetried):
+            elif isinstance(event, agent_events.ModelRetried):
                 partial = ""
         return partial
 
@@ -180,7 +180,7 @@ def cost_figures(runs: Sequence[RunView]) -> dict[str, str]:
     usage = reduce(RunUsage.plus, usages, RunUsage())
     figures = {
         "steps": amount(sum(len(run.step_views) for run in runs)),
-        "searches": amount(sum(len(run.all(events.SearchRequested)) for run in runs)),
+        "searches": amount(sum(len(run.all(agent_events.SearchRequested)) for run in runs)),
     }
     if usage.prompt_tokens is not None:
         figures["tokens"] = amount(usage.prompt_tokens + (usage.completion_tokens or 0))

@@ -122,11 +122,8 @@ class ComparisonPage:
             named_cells=named,
             named_cells_text=", ".join(f"{n:,} {name.lower()}" for name, n in named.items()),
             gaps=list(self._gaps()),
-            measures=self.measures,
-            groups=self.groups,
             reach=_reach,
             plots=plots,
-            settings=self.settings,
         )
 
     def _gaps(self) -> Iterator[tuple[str, bool]]:
@@ -185,7 +182,7 @@ class ComparisonPage:
         return render_markdown("comparison.md.jinja", self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON: settings, the comparison, and all pairs of records."""
+        """Return the JSON object of the report: settings, the comparison, and all pairs of records."""
         return {
             "title": self.title,
             "made": self.made,

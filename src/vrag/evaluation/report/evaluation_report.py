@@ -127,9 +127,6 @@ class ReportPage:
             overall=self.summary.overall,
             outcomes=outcomes,
             outcome_text=", ".join(f"{n:,} {name}" for name, n in outcomes.items()),
-            headline=self.headline,
-            benchmarks=self.benchmarks,
-            groups=self.groups,
             plots=plots,
         )
 
@@ -139,7 +136,7 @@ class ReportPage:
         return render_markdown("evaluation.md.jinja", self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON: settings, the summary, and all records."""
+        """Return the JSON object of the report: settings, the summary, and all records."""
         return {
             "title": self.title,
             "made": self.made,
@@ -176,11 +173,22 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
     unfinished: str = "",
     made: float | None = None,
 ) -> ReportPage:
-    """Gather the report of an evaluation: the records and their summary; see `ReportPage`.
+    """Gather the content of the report of an evaluation.
 
-    The store has the runs, for steps and images of pages; one that cannot be read is left out. `page_image`
-    returns the image of a page that no run was shown, by file name and number from 1, or None. `thumbnails`
-    are empty, with the size of images, and how many bytes they may take. The time of writing is now if None.
+    Args:
+        title: Title; `Evaluation` if empty.
+        records: The cases, in the order of the report.
+        summary: Their summary.
+        facts: Settings of the run by name.
+        notes: Sentences about what was dropped or corrected.
+        reported: By benchmark, the measures that its authors report, their main one first.
+        store: The runs, for steps and images of pages; a run that cannot be read is left out.
+        page_image: Returns the image of a page that no run was shown, by file name and number from 1, or
+            None.
+        thumbnails: Bounds of the images, without images yet; they are added.
+        runs: Folder of the files of runs, relative to the page.
+        unfinished: Progress in a sentence, where the run was stopped.
+        made: Time of writing in seconds since 1970; now if None.
     """
     gathered = thumbnails or Thumbnails()
     intervals: Resampling = summary.intervals

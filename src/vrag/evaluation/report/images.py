@@ -12,12 +12,12 @@ import re
 import warnings
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.evaluation.report.labels import label_of, value_text
 from vrag.render.axes import axis_of
 from vrag.render.markup import environment, number
-from vrag.render.text_format import text_width, wrapped
+from vrag.render.text_format import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from vrag.evaluation.summary import Estimate
     from vrag.render.axes import Axis
 
-_WIDE = 116.0
-"""Width of a drawing within a row of a table, in pixels."""
-_LEFT, _TOP, _ACROSS, _HIGH = 46.0, 54.0, 270.0, 128.0
-"""Place and size of the field of a plot, as in the template."""
+_STRIP = (5.0, 111.0)
+"""Left and right end of a drawing within a row of a table, in pixels."""
 _BINS = 24
 _MAX_POINTS = 3000
 """Points of a scatter; more are thinned out evenly."""
@@ -44,11 +42,31 @@ _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
+class PlotField(NamedTuple):
+    """The field between the axes of a plot, in pixels from the upper left corner of the drawing."""
+
+    left: float = 46.0
+    top: float = 54.0
+    width: float = 270.0
+    height: float = 128.0
+
+    def x(self, axis: Axis, value: float) -> float:
+        """Return the place of a value of the horizontal axis."""
+        return self.left + axis.place(value) * self.width
+
+    def y(self, axis: Axis, value: float) -> float:
+        """Return the place of a value of the vertical axis."""
+        return self.top + (1 - axis.place(value)) * self.height
+
+
+_FIELD = PlotField()
+
+
 def interval_drawing(estimate: Estimate, text: str) -> Markup:
     """Draw a mean between 0 and 1 as a dot, its interval as a line; `text` is the same in words."""
     low = estimate.mean if estimate.low is None else estimate.low
     high = estimate.mean if estimate.high is None else estimate.high
-    return _chart("strip", text, *map(_place, (low, estimate.mean, high, 0.0)))
+    return _chart("strip", text, _STRIP, *map(_place, (low, estimate.mean, high, 0.0)))
 
 
 def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup:
@@ -57,9 +75,8 @@ def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup
     The value at either end of the drawing is `reach`, above 0.
     """
     low, high = (row.interval.low, row.interval.high) if row.interval else (row.difference, row.difference)
-    return _chart(
-        "strip", text, *(_place(0.5 + 0.5 * end / reach) for end in (low, row.difference, high, 0.0))
-    )
+    places = (_place(0.5 + 0.5 * end / reach) for end in (low, row.difference, high, 0.0))
+    return _chart("strip", text, _STRIP, *places)
 
 
 def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], text: str) -> Markup:
@@ -88,23 +105,23 @@ def histogram(name: str, values: Sequence[float]) -> Markup | None:
     up = axis_of(0, max(bins), most=3, whole=True)
     middle = found[len(found) // 2]
     beyond = f", to {value_text(name, found[-1])}" if found[-1] > axis.high else ""
-    wide, floor = _ACROSS / len(bins), _down(up, 0)
+    wide, floor = _FIELD.width / len(bins), _FIELD.y(up, 0)
     bars = [
         (
-            _LEFT + at * wide + 0.5,
-            _down(up, count),
+            _FIELD.left + at * wide + 0.5,
+            _FIELD.y(up, count),
             max(wide - 1, 0.5),
-            floor - _down(up, count),
+            floor - _FIELD.y(up, count),
             f"{count:,}",
         )
         for at, count in enumerate(bins)
         if count
     ]
-    x = _LEFT + min(max(axis.place(middle), 0), 1) * _ACROSS
-    line = (f"M{number(x)} {number(_TOP)}V{number(floor)}", "median")
+    x = _FIELD.x(axis, min(max(middle, axis.low), axis.high))
+    line = (f"M{number(x)} {number(_FIELD.top)}V{number(floor)}", "median")
     text = f"median {value_text(name, middle)}{beyond}"
     description = f"{label_of(name)} of {len(found)} questions, {text}"
-    return _chart("plot", _title(name), text, description, axis, up, _down, bars, [line], ())
+    return _chart("plot", _title(name), text, description, _FIELD, axis, up, bars, [line], ())
 
 
 def scatter(name: str, points: Sequence[tuple[float, float]]) -> Markup | None:
@@ -115,12 +132,13 @@ def scatter(name: str, points: Sequence[tuple[float, float]]) -> Markup | None:
     found = found[:: max(1, len(found) // _MAX_POINTS)]
     least, most = min(map(min, found)), max(map(max, found))
     axis = axis_of(min(0.0, least), most, most=4)
-    places = (f"M{number(_LEFT + axis.place(a) * _ACROSS)} {number(_down(axis, b))}h0" for a, b in found)
-    corner = f"M{number(_LEFT)} {number(_down(axis, axis.low))}L{number(_LEFT + _ACROSS)} {number(_TOP)}"
-    lines = [(corner, "alike"), ("".join(places), "points")]
+    places = (f"M{number(_FIELD.x(axis, a))} {number(_FIELD.y(axis, b))}h0" for a, b in found)
+    ends = axis.low, axis.high
+    begin, end = (f"{number(_FIELD.x(axis, at))} {number(_FIELD.y(axis, at))}" for at in ends)
+    lines = [(f"M{begin}L{end}", "alike"), ("".join(places), "points")]
     text = f"B more in {sum(b > a for a, b in found):,}, A more in {sum(b < a for a, b in found):,}"
     description = f"{label_of(name)} in A and B, {text}"
-    return _chart("plot", _title(name), text, description, axis, axis, _down, [], lines, ("A", "B"))
+    return _chart("plot", _title(name), text, description, _FIELD, axis, axis, [], lines, ("A", "B"))
 
 
 def _bins(found: Sequence[float], low: float, high: float) -> tuple[Axis, list[int]]:
@@ -139,11 +157,8 @@ def _bins(found: Sequence[float], low: float, high: float) -> tuple[Axis, list[i
 
 def _place(value: float) -> float:
     """Return a place along a strip, in pixels."""
-    return 5 + min(max(value, 0.0), 1.0) * (_WIDE - 10)
-
-
-def _down(axis: Axis, value: float) -> float:
-    return _TOP + (1 - axis.place(value)) * _HIGH
+    left, right = _STRIP
+    return left + min(max(value, 0.0), 1.0) * (right - left)
 
 
 def _title(name: str) -> str:
@@ -152,7 +167,7 @@ def _title(name: str) -> str:
 
 def _chart(macro: str, *arguments: object) -> Markup:
     charts = environment("vrag.evaluation.report").get_template("charts.svg.jinja")
-    return getattr(charts.make_module({"text_width": text_width}), macro)(*arguments)
+    return getattr(charts.module, macro)(*arguments)
 
 
 @dataclass

@@ -204,7 +204,7 @@ def note_of(family: str) -> str:
 
 
 def value_text(name: str, value: float | None) -> str:
-    """Return the text of a value of a measure.
+    """Format a value of a measure.
 
     >>> value_text("ndcg@5", 0.61234), value_text("pixels", 1e6), value_text("f1", None)
     ('0.612', '1,000,000', '–')
@@ -221,7 +221,7 @@ def value_text(name: str, value: float | None) -> str:
 
 
 def interval_text(name: str, estimate: Estimate) -> str:
-    """Return the interval of an estimate, with a star where documents were few; empty without one.
+    """Format the interval of an estimate, with a star where documents were few; empty without one.
 
     >>> from vrag.evaluation.summary import Estimate
     >>> interval_text("em", Estimate(0.5, 90, 0.41, 0.6))
@@ -232,15 +232,20 @@ def interval_text(name: str, estimate: Estimate) -> str:
     return f"{value_text(name, estimate.low)}–{value_text(name, estimate.high)}{'*' if estimate.few else ''}"
 
 
-def mean_text(name: str, estimate: Estimate | None) -> str:
-    """Return the text of a mean, with its interval in brackets if it has one; a dash without an estimate."""
+def estimate_text(name: str, estimate: Estimate | None) -> str:
+    """Format the mean of an estimate, with its interval in brackets if it has one; a dash for None.
+
+    >>> from vrag.evaluation.summary import Estimate
+    >>> estimate_text("em", Estimate(0.5, 90, 0.41, 0.6)), estimate_text("em", None)
+    ('0.500 (0.410–0.600)', '–')
+    """
     mean = value_text(name, estimate and estimate.mean)
     interval = "" if estimate is None else interval_text(name, estimate)
     return f"{mean} ({interval})" if interval else mean
 
 
 def signed_text(name: str, value: float) -> str:
-    """Return the text of a difference of a measure.
+    """Format a difference of a measure, with its sign.
 
     >>> signed_text("f1", 0.0831), signed_text("seconds", -3), signed_text("em", -0.0001)
     ('+0.083', '−3.0 s', '0.000')
@@ -251,7 +256,7 @@ def signed_text(name: str, value: float) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Return the text of a p value; never 0.
+    """Format a p value; never 0.
 
     >>> p_text(0.04231), p_text(0.00001), p_text(None)
     ('0.042', '< 0.001', '–')

@@ -102,10 +102,10 @@ def _environment() -> Any:  # noqa: ANN401 - as of `environment`
     loaded.filters |= {"count": count, "label": labels.label_of, "number": "{:,}".format, "when": when}
     drawings = (images.interval_drawing, images.difference_drawing, images.shares_bar)
     texts = (
+        labels.estimate_text,
         labels.families,
         labels.grouping_name,
         labels.interval_text,
-        labels.mean_text,
         labels.p_text,
         labels.signed_text,
         labels.value_text,
