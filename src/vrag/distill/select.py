@@ -137,7 +137,7 @@ class SampleSelection:
     """Samples of each kind before balancing."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON values of the report."""
+        """Return the JSON object of the selection: numbers of samples by kind and by reason."""
         left = Counter(sample.kind for sample in self.kept)
         return {
             "kept": len(self.kept),

@@ -50,15 +50,21 @@ _EXTRACTIONS = VerdictTable(
 
 
 class Extractor:
-    """A model that is asked for the short answer in an answer. One object serves many runs at once.
+    """A model that extracts short answers from answers. One object serves many runs at once.
 
-    Question and answer are quoted as data, as by `EndpointJudge`, and only what the model's own reply ends
-    with is read; nothing of it is evaluated. Whoever asks for the same again gets the same, from memory or
-    from the file, and what failed is not kept. Raises `JudgeError` if the file cannot be used.
+    Question and answer are quoted as data, as by `EndpointJudge`. Of a reply, only the short answer at its
+    end is read, and nothing is evaluated. Extractions are cached by question and answer; failures are not.
 
-    `path` is an SQLite file in which they outlive the process, which may be the one of a `CachedJudge`; None
-    keeps them in memory. The model is asked for at most `attempts` replies, until one ends with a short
-    answer, for at most `seconds` altogether.
+    Args:
+        model: The model.
+        path: SQLite file of the cache, which may be the one of a `CachedJudge`; None keeps extractions in
+            memory.
+        options: Sampling options of the model.
+        attempts: Maximum number of replies that are asked for, until one ends with a short answer.
+        seconds: Time limit of all attempts together.
+
+    Raises:
+        JudgeError: If the file cannot be used.
     """
 
     def __init__(

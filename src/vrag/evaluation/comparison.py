@@ -101,7 +101,10 @@ class MetricComparison:
         return "few documents: says little about others" if self.documents < FEW else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON; `low` and `high` are the interval's sides, `p` is the one that decides."""
+        """Return the JSON object of the comparison of a measure.
+
+        `low` and `high` are the sides of the interval, and `p` is the one that decides, uncorrected.
+        """
         return {
             "n": self.questions,
             "documents": self.documents,
@@ -135,7 +138,7 @@ class Cells:
     neither: tuple[Key, ...]
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
-        """Return the JSON, with keys as lists."""
+        """Return the keys of the questions by outcome, for JSON: each key is a list."""
         names = ("both", "only_a", "only_b", "neither")
         return {name: [list(key) for key in getattr(self, name)] for name in names}
 
@@ -149,7 +152,7 @@ class Bracket:
     worst_for_b: MetricComparison
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the JSON."""
+        """Return the JSON objects of both comparisons by name."""
         return {"worst_for_a": self.worst_for_a.as_dict(), "worst_for_b": self.worst_for_b.as_dict()}
 
 
@@ -192,7 +195,7 @@ class Comparison:
         return not any(contrast.wins or contrast.losses for contrast in self.contrasts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON; keys of questions are `[benchmark, uid, sample]`."""
+        """Return the JSON object of the comparison; keys of questions are `[benchmark, uid, sample]`."""
         groups: dict[str, dict[str, Any]] = {}
         for group in self.groups:
             groups.setdefault(group.kind, {})[group.label] = {
@@ -235,8 +238,8 @@ def compare(
     common.
 
     The headline is the first of the measures; those that no question has in both runs are left out. None
-    stands for accuracy, and all others in alphabetical order. `by_group` are compared by group too. Intervals
-    are made of so many draws with this seed.
+    stands for accuracy, and all others in alphabetical order. `by_group` are compared by group too. Each
+    interval is made of `resamples` draws with this `seed`.
     """
     pairing = pair(a, b, judges=judges)
     pairs = pairing.pairs

@@ -127,7 +127,7 @@ class Interval:
         return self.documents < FEW
 
     def as_dict(self) -> dict[str, float | str | int | bool]:
-        """Return the JSON."""
+        """Return the JSON object of the interval: its fields, the name of the method, and `few`."""
         return asdict(self) | {"method": self.method.value, "few": self.few}
 
 

@@ -150,7 +150,7 @@ class PaperLayout:
         return f"{100 * cell.mean:.1f}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON: means are fractions."""
+        """Return the JSON object of the table; means are fractions."""
         return {
             "measure": self.measure,
             "columns": [list(column) for column in self.columns],

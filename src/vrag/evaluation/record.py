@@ -173,12 +173,20 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
     extraction: Extraction | None = None,
     retrieval: Mapping[str, float] | None = None,
 ) -> CaseRecord:
-    """Build the record of a run; `sample` is its number among those of the question, from 0.
+    """Build the record of a run.
 
-    The reward is the verdict on its answer, where a judge was asked (`needs_verdict`). Its scorer has no
-    gate: an answer that was found without a search is judged like others. The extraction is the short answer
-    that the rule measures in place of the run's, where one was asked for (`needs_extraction`); where it
-    failed, rules measure nothing. `retrieval` are the measures of a search for the question word for word.
+    Args:
+        case: The question.
+        sample: Number of the run among those of the question, from 0.
+        rollout: The run.
+        reward: The verdict on its answer, where a judge was asked (`needs_verdict`). Its scorer has no gate:
+            an answer that was found without a search is judged like others.
+        names: Names of the documents that were searched, by which evidence is compared with the gold.
+        judge: The judge, `rules` or the model, as the record names it where a verdict decided the outcome.
+        rule: The published measures of the data set; None measures nothing by rules.
+        extraction: The short answer that the rule measures in place of the run's, where one was asked for
+            (`needs_extraction`); where it failed, rules measure nothing.
+        retrieval: Measures of a search for the question, word for word.
     """
     run = rollout.trajectory
     outcome = decide_outcome(case, rollout, reward)

@@ -58,7 +58,7 @@ class Significance:
         return self.units < MIN_UNITS
 
     def as_dict(self) -> dict[str, float | int | bool]:
-        """Return the JSON."""
+        """Return the JSON object of the result: p, units, and whether it is exact and has too few units."""
         return {"p": self.p, "units": self.units, "exact": self.exact, "too_few": self.too_few}
 
 
@@ -69,18 +69,25 @@ def sign_flip(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Significance:
-    """Test whether the differences sum to 0 but for chance; p is that of both signs of the sum.
+    """Test whether the sum of the differences is 0 but for chance, by turning their signs.
 
-    Exact where all differences are as great (on right and wrong this is McNemar's test), where they are whole
-    multiples of something (so are documents' sums of right and wrong), and where 14 or fewer differ; else
-    signs are drawn. Neither the order of the differences nor which setting is the first changes the result:
-    signs are drawn by a seed made from the differences without their signs. `scipy.stats.permutation_test`
-    has no mid-p and takes ten times as long. Raises `ValueError` if the two are not equally long, or a
-    difference is not finite.
+    p is the share of signs that bring the sum farther from 0 than it is, on either side; signs that bring it
+    as far count half (mid-p). All signs are considered where all units differ by as much (on right and wrong
+    this is McNemar's test), where units differ by whole multiples of a step (as sums of right and wrong over
+    documents do), and where 14 units or fewer differ. Else signs are drawn, from a seed that is made of
+    `seed` and the differences without their signs: neither their order nor which setting is the first
+    changes the result. `scipy.stats.permutation_test` has no mid-p and takes ten times as long.
 
-    Differences are one setting less the other, of each question. The units keep their sign together:
-    documents ask whether the difference holds on others, questions whether it is one at all; None: each
-    difference on its own.
+    Args:
+        differences: The value of one setting less that of the other, for each question.
+        units: The unit of each difference, whose signs are turned together. With documents, the test asks
+            whether the difference holds on other documents; with questions, whether there is one at all.
+            None makes each difference a unit of its own.
+        draws: Number of draws, where signs are drawn.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: If `differences` and `units` are not equally long, or a difference is not finite.
 
     >>> sign_flip([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, -1.0]).p
     0.125

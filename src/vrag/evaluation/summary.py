@@ -70,7 +70,7 @@ class MeasureValues:
     """Percentiles, by `p50` …; empty without seconds."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON."""
+        """Return the JSON object of the results; outcomes are counted by their names."""
         outcomes = {outcome.value: count for outcome, count in self.outcomes.items()}
         return asdict(self) | {"outcomes": outcomes}
 
@@ -96,7 +96,7 @@ class Summary:
     intervals: Resampling
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON: the figures of all, `intervals`, and `groups` with the figures of each."""
+        """Return the JSON object of the summary: figures of all, `intervals`, and `groups` with theirs."""
         return {
             **self.overall.as_dict(),
             "intervals": asdict(self.intervals),

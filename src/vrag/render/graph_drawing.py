@@ -163,7 +163,7 @@ def _ordered(layers: list[list[_Spot]], above: _Neighbours, below: _Neighbours) 
 
 
 def _swept(layers: list[list[_Spot]], towards: _Neighbours) -> list[list[_Spot]]:
-    """Each layer sorted by the mean position of its neighbours in the layer before it."""
+    """Sort each layer by the mean position of its neighbours in the layer before it."""
     done = layers[:1]
     for layer in layers[1:]:
         position = {spot: float(index) for index, spot in enumerate(done[-1])}
@@ -297,7 +297,11 @@ def kind_name(node: Node) -> str:
 
 
 def drawing_of(graph: Graph, thumbs: Mapping[str, int]) -> GraphDrawing:
-    """Draw a graph; equal graphs give equal drawings. `thumbs` are the images to leave room for, by node."""
+    """Draw a graph; equal graphs give equal drawings.
+
+    `thumbs` is the number of images of each node, by its id. A card leaves one row of room for them; nodes
+    that are not in the mapping have no images.
+    """
     inside = WIDTH - 2 * PADDING
     texts: dict[str, tuple[list[str], list[str]]] = {}
     sizes: dict[str, tuple[float, float]] = {}

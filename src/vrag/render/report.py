@@ -21,7 +21,7 @@ from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import ATTACHED, count, extent, where
 from vrag.types import ItemKind
 
-SourceKey = tuple[str, str, "ItemKind", int, tuple[float, float] | None]
+SourceKey = tuple[str, str, ItemKind, int, tuple[float, float] | None]
 """Document id and name, kind, page, and stretch of a video."""
 
 
@@ -157,9 +157,17 @@ class Report:
         unfinished: Sequence[str] = (),
         created: float | None = None,
     ) -> Report:
-        """Make the report of runs, in their order (`ValueError` without any); for the rest see `report_of`.
+        """Make the report of runs.
 
-        `read` returns the JPEG file of a hash, or None if there is none.
+        Args:
+            runs: In the order of the report.
+            read: Returns the JPEG file of a hash, or None if there is none.
+            title: Title; by default the question, or the number of questions.
+            unfinished: Questions that belong to the report and were not asked to the end.
+            created: Date in seconds since 1970; now by default.
+
+        Raises:
+            ValueError: If there are no runs.
         """
         if not runs:
             raise ValueError("a report needs a run")

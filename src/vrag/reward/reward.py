@@ -37,7 +37,7 @@ class Reward:
         return self.total is None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return its JSON values: `total`, `parts`, `correct`, `why`, `said`."""
+        """Return the JSON object of the reward: `total`, `parts`, `correct`, `why`, `said`."""
         return {
             "total": self.total,
             "parts": dict(self.parts),

@@ -62,7 +62,7 @@ class StepSummary:
     """Images that the model was shown: document and page."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the data of the page."""
+        """Return the JSON object of the step, which the script of the page reads."""
         return {
             "n": self.number,
             "thought": self.thought,
@@ -111,7 +111,7 @@ class Side:
     """Empty where the run could not be read."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the data of the page."""
+        """Return the JSON object of the result, which the script of the page reads."""
         record, compared = self.record, self.record.extracted
         extracted = None
         if compared is not None:
@@ -173,7 +173,7 @@ class Thumbnail:
         return any(kind != "gold" for kind in (*self.whole, *(box.kind for box in self.boxes)))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the data of the page."""
+        """Return the JSON object of the page or clip, which the script of the page reads."""
         return {
             "document": self.document,
             "page": self.page,
@@ -203,7 +203,7 @@ class CaseEntry:
         return cell_of(*(side.record.outcome for side in self.sides)) if len(self.sides) == 2 else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the data of the page."""
+        """Return the JSON object of the question with its results, which the script of the page reads."""
         subject, sample = self.subject, self.sides[0].record.sample
         return {
             "id": f"{subject.benchmark}/{subject.uid}" + (f"/{sample}" if sample else ""),
