@@ -141,7 +141,7 @@ def failure_of(response: ErrorResponse, server: str) -> ModelError | RetryableEr
 
 
 def reach_hint(error: BaseException, url: str) -> str:
-    """Advice for a server that cannot be reached, from the causes of a library's error."""
+    """Return advice for a server that cannot be reached, from the causes of a library's error."""
     if hint := plain_http_hint(error, url):
         return hint
     if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
@@ -150,7 +150,7 @@ def reach_hint(error: BaseException, url: str) -> str:
 
 
 def plain_http_hint(error: BaseException, url: str) -> str:
-    """Advice for an https address of a server without TLS; empty for any other error."""
+    """Return advice for an https address of a server without TLS; empty for any other error."""
     tls_errors = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLError))
     if url.startswith("https://") and any(_NO_TLS.search(str(cause)) for cause in tls_errors):
         return f"The server does not use TLS there: write http://{url.removeprefix('https://')}"

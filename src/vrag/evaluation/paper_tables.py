@@ -144,7 +144,7 @@ class PaperLayout:
         return table(heads, lines)
 
     def cell_text(self, cell: PaperCell) -> str:
-        """Return the text of a cell: a share in percent, an amount as it is."""
+        """Format a cell: a share in percent, an amount as it is."""
         if cell.mean is None or self.measure in COUNTS:
             return value_text(self.measure, cell.mean)
         return f"{100 * cell.mean:.1f}"
