@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from PIL import Image
 
-from vrag.agent.extractive.evidence_region import MAX_REGIONS, ranked_regions
-from vrag.agent.extractive.text_layout import layout
 from vrag.embed.similarity_map import regions
 from vrag.evaluation.intervals import mean_interval
 from vrag.evaluation.pairs import document_of
@@ -34,17 +32,19 @@ from vrag.evaluation.search_measures import (
 )
 from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
+from vrag.reading.evidence_region import MAX_REGIONS, ranked_regions
+from vrag.reading.text_layout import layout
 from vrag.search.searcher import ForwardedItems
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
-    from vrag.agent.extractive.text_layout import PageLayout
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.evaluation.relevance import Spot
     from vrag.geometry import Size
+    from vrag.reading.text_layout import PageLayout
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
 

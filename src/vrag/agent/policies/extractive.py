@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
-from vrag.agent.extractive import best_quote, completed, search_query
 from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
+from vrag.reading import best_quote, completed, search_query
 from vrag.search.searcher import Searcher
 from vrag.types import Item
 

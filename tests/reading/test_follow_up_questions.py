@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.extractive import completed
-from vrag.agent.extractive.query_analysis import AnswerType, ask_of
+from vrag.reading import completed
+from vrag.reading.query_analysis import AnswerType, ask_of
 
 BEFORE = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.agent.extractive.query_analysis import AnswerType, QuestionAnalysis
-from vrag.agent.extractive.text_layout import PageLayout, one_edit_apart, tokens
+from vrag.reading.query_analysis import AnswerType, QuestionAnalysis
+from vrag.reading.text_layout import PageLayout, one_edit_apart, tokens
 
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vrag.agent.extractive.line_scoring import ScoredPage, locate
-from vrag.agent.extractive.query_analysis import parse
-from vrag.agent.extractive.text_layout import PageLayout, Rect, around
 from vrag.geometry import Box
+from vrag.reading.line_scoring import ScoredPage, locate
+from vrag.reading.query_analysis import parse
+from vrag.reading.text_layout import PageLayout, Rect, around
 
 MOST = 0.24
 """Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what

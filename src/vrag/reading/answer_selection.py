@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vrag.agent.extractive.evidence_region import FIRM, likeliest_line, region
-from vrag.agent.extractive.line_scoring import ScoredPage, locate, says_kind
-from vrag.agent.extractive.query_analysis import AnswerType, QuestionAnalysis, parse
-from vrag.agent.extractive.text_layout import STOP_WORDS, PageLayout, is_cjk, layout, tokens
 from vrag.geometry import Box
+from vrag.reading.evidence_region import FIRM, likeliest_line, region
+from vrag.reading.line_scoring import ScoredPage, locate, says_kind
+from vrag.reading.query_analysis import AnswerType, QuestionAnalysis, parse
+from vrag.reading.text_layout import STOP_WORDS, PageLayout, is_cjk, layout, tokens
 from vrag.types import Item
 
 THRESHOLD = 0.3

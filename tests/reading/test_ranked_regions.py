@@ -7,12 +7,12 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.extractive import best_quote
-from vrag.agent.extractive.evidence_region import MOST, NEW, RankedRegion, ranked_regions
-from vrag.agent.extractive.line_scoring import locate
-from vrag.agent.extractive.query_analysis import parse
-from vrag.agent.extractive.text_layout import layout
 from vrag.geometry import Box, Size
+from vrag.reading import best_quote
+from vrag.reading.evidence_region import MOST, NEW, RankedRegion, ranked_regions
+from vrag.reading.line_scoring import locate
+from vrag.reading.query_analysis import parse
+from vrag.reading.text_layout import layout
 from vrag.testing import page, passage
 from vrag.types import Item, ItemKind, Word
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
-from vrag.agent.extractive.query_analysis import AnswerType, Pointer, ask_of, parse
-from vrag.agent.extractive.text_layout import layout, one_edit_apart, stem, tokens
 from vrag.geometry import Box, Size
+from vrag.reading import SelectedAnswer, best_quote, search_query
+from vrag.reading.query_analysis import AnswerType, Pointer, ask_of, parse
+from vrag.reading.text_layout import layout, one_edit_apart, stem, tokens
 from vrag.types import Item, ItemKind, Word
 
 PLACED = tuple[float, float, str]

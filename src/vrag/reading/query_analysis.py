@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vrag.agent.extractive.text_layout import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
+from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
 
 
 class AnswerType(StrEnum):

@@ -8,7 +8,7 @@ pages. Everything here is a pure function of its arguments.
 
 from __future__ import annotations
 
-from vrag.agent.extractive.answer_selection import SelectedAnswer, best_quote
-from vrag.agent.extractive.query_analysis import completed, search_query
+from vrag.reading.answer_selection import SelectedAnswer, best_quote
+from vrag.reading.query_analysis import completed, search_query
 
 __all__ = ["SelectedAnswer", "best_quote", "completed", "search_query"]

@@ -1,0 +1,163 @@
+"""A small network that scores the candidates for an answer by their features, and its training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float32]
+
+_MOMENTS = 0.9, 0.999
+"""Decay of the running means of gradients and of their squares (Adam: Kingma and Ba 2015)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorer:
+    """A network with one hidden layer of rectified units beside a linear part.
+
+    With `f` features and `h` hidden units; features are standardised first.
+    """
+
+    names: tuple[str, ...]
+    """Names of the features, in the order of their columns."""
+    mean: Floats
+    """Shape (f,)."""
+    scale: Floats
+    """Shape (f,)."""
+    linear: Floats
+    """Shape (f,)."""
+    hidden: Floats
+    """Shape (f, h)."""
+    bias: Floats
+    """Shape (h,)."""
+    output: Floats
+    """Shape (h,)."""
+
+    def scores(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Score candidates, given as rows of features of shape (n, f); returns shape (n,)."""
+        standard = (np.asarray(features, np.float32) - self.mean) / self.scale
+        return standard @ self.linear + np.maximum(standard @ self.hidden + self.bias, 0) @ self.output
+
+    def save(self, path: Path) -> None:
+        """Write the weights as a NumPy archive."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        np.savez_compressed(path, names=np.asarray(self.names), **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Scorer:
+        """Read the weights that `save` wrote."""
+        with np.load(path) as archive:
+            return cls(names=tuple(archive["names"].tolist()), **{name: archive[name] for name in _ARRAYS})
+
+
+_ARRAYS = "mean", "scale", "linear", "hidden", "bias", "output"
+
+
+class Group(NamedTuple):
+    """The candidates for one question."""
+
+    features: Floats
+    """Shape (n, f)."""
+    gains: Floats
+    """How right each candidate is, 0 to 1; shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """Options of the training of a scorer."""
+
+    units: int = 64
+    """Hidden units; 0 for a linear model."""
+    epochs: int = 10
+    batch: int = 32
+    """Questions per step."""
+    rate: float = 2e-3
+    """Learning rate at the start; it falls linearly to 0."""
+    decay: float = 1e-4
+    """Weight decay, taken off beside the gradient's step."""
+    seed: int = 0
+
+
+def train_scorer(groups: Sequence[Group], names: Sequence[str], options: TrainingOptions) -> Scorer:
+    """Train a scorer to give the right candidates of each question most of the probability.
+
+    The loss of a question is listwise: -log Σ pᵢ·gᵢ over its candidates, where p is the softmax of the scores
+    and g are the gains. Questions without a right candidate are left out. Raises `ValueError` if none is
+    left.
+    """
+    usable = [group for group in groups if group.gains.max(initial=0) > 0]
+    if not usable:
+        raise ValueError("no question has a right candidate")
+    random = np.random.default_rng(options.seed)
+    stacked = np.concatenate([group.features for group in usable])
+    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
+    scale[scale == 0] = 1
+    width, units = len(names), options.units
+    weights = {
+        "linear": np.zeros(width, np.float32),
+        "hidden": random.normal(0, np.sqrt(2 / width), (width, units)).astype(np.float32),
+        "bias": np.zeros(units, np.float32),
+        "output": random.normal(0, 0.1, units).astype(np.float32),
+    }
+    adam = _Adam(weights, options.decay)
+    steps = options.epochs * -(-len(usable) // options.batch)
+    for _ in range(options.epochs):
+        order: list[int] = random.permutation(len(usable)).tolist()
+        for begin in range(0, len(usable), options.batch):
+            batch = [usable[number] for number in order[begin : begin + options.batch]]
+            features = (np.concatenate([group.features for group in batch]) - mean) / scale
+            starts = np.cumsum([0, *(len(group.gains) for group in batch[:-1])])
+            gains = np.concatenate([group.gains for group in batch])
+            adam.step(gradients(weights, features, gains, starts), options.rate * (1 - adam.steps / steps))
+    return Scorer(names=tuple(names), mean=mean, scale=scale, **weights)
+
+
+def gradients(
+    weights: dict[str, Floats], features: Floats, gains: Floats, starts: NDArray[np.int64]
+) -> dict[str, Floats]:
+    """Return the gradients of the mean loss of a batch of questions.
+
+    `features` are standardised, of shape (n, f); the candidates of question k are the rows from `starts[k]`
+    on.
+    """
+    before = features @ weights["hidden"] + weights["bias"]
+    active = np.maximum(before, 0)
+    scores = features @ weights["linear"] + active @ weights["output"]
+    lengths = np.diff([*starts, len(scores)])
+    raised = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
+    shares = raised / np.repeat(np.add.reduceat(raised, starts), lengths)
+    right = np.maximum(np.repeat(np.add.reduceat(shares * gains, starts), lengths), 1e-12)
+    slopes = (shares * (1 - gains / right) / len(starts)).astype(np.float32)
+    into_hidden = slopes[:, None] * weights["output"] * (before > 0)
+    return {
+        "linear": features.T @ slopes,
+        "hidden": features.T @ into_hidden,
+        "bias": into_hidden.sum(axis=0),
+        "output": active.T @ slopes,
+    }
+
+
+class _Adam:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019); it changes the weights in place."""
+
+    def __init__(self, weights: dict[str, Floats], decay: float) -> None:
+        self._weights, self._decay = weights, decay
+        self._means = {name: np.zeros_like(array) for name, array in weights.items()}
+        self._squares = {name: np.zeros_like(array) for name, array in weights.items()}
+        self.steps = 0
+
+    def step(self, slopes: dict[str, Floats], rate: float) -> None:
+        self.steps += 1
+        first, second = _MOMENTS
+        for name in self._weights:
+            self._means[name] += (1 - first) * (slopes[name] - self._means[name])
+            self._squares[name] += (1 - second) * (slopes[name] ** 2 - self._squares[name])
+            mean = self._means[name] / (1 - first**self.steps)
+            square = self._squares[name] / (1 - second**self.steps)
+            change = mean / (np.sqrt(square) + 1e-8) + self._decay * self._weights[name]
+            self._weights[name] -= rate * change
