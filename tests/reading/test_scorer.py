@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vrag.reading.scorer import Group, Scorer, TrainingOptions, gradients, train_scorer
+from vrag.reading.scorer import Group, CandidateScorer, TrainingOptions, gradients, train_scorer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def questions(count: int, seed: int) -> list[Group]:
     return groups
 
 
-def share_right(scorer: Scorer, groups: list[Group]) -> float:
+def share_right(scorer: CandidateScorer, groups: list[Group]) -> float:
     return float(np.mean([group.gains[scorer.scores(group.features).argmax()] for group in groups]))
 
 
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_the_loss(name: str) -> None:
 def test_a_file_gives_the_same_scores(tmp_path: Path) -> None:
     scorer = train_scorer(questions(20, 0), NAMES, TrainingOptions(units=4, epochs=2))
     scorer.save(tmp_path / "weights.npz")
-    again = Scorer.load(tmp_path / "weights.npz")
+    again = CandidateScorer.load(tmp_path / "weights.npz")
     features = questions(1, 5)[0].features
     assert again.names == NAMES
     assert np.array_equal(again.scores(features), scorer.scores(features))

@@ -17,7 +17,7 @@ _MOMENTS = 0.9, 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scorer:
+class CandidateScorer:
     """A network with one hidden layer of rectified units beside a linear part.
 
     With `f` features and `h` hidden units; features are standardised first.
@@ -41,7 +41,8 @@ class Scorer:
     def scores(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Score candidates, given as rows of features of shape (n, f); returns shape (n,)."""
         standard = (np.asarray(features, np.float32) - self.mean) / self.scale
-        return standard @ self.linear + np.maximum(standard @ self.hidden + self.bias, 0) @ self.output
+        active = np.maximum(standard @ self.hidden + self.bias, 0)
+        return (standard @ self.linear + active @ self.output).astype(np.float32)
 
     def save(self, path: Path) -> None:
         """Write the weights as a NumPy archive."""
@@ -49,7 +50,7 @@ class Scorer:
         np.savez_compressed(path, names=np.asarray(self.names), **arrays)
 
     @classmethod
-    def load(cls, path: Path) -> Scorer:
+    def load(cls, path: Path) -> CandidateScorer:
         """Read the weights that `save` wrote."""
         with np.load(path) as archive:
             return cls(names=tuple(archive["names"].tolist()), **{name: archive[name] for name in _ARRAYS})
@@ -83,7 +84,7 @@ class TrainingOptions:
     seed: int = 0
 
 
-def train_scorer(groups: Sequence[Group], names: Sequence[str], options: TrainingOptions) -> Scorer:
+def train_scorer(groups: Sequence[Group], names: Sequence[str], options: TrainingOptions) -> CandidateScorer:
     """Train a scorer to give the right candidates of each question most of the probability.
 
     The loss of a question is listwise: -log Σ pᵢ·gᵢ over its candidates, where p is the softmax of the scores
@@ -114,7 +115,7 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
             starts = np.cumsum([0, *(len(group.gains) for group in batch[:-1])])
             gains = np.concatenate([group.gains for group in batch])
             adam.step(gradients(weights, features, gains, starts), options.rate * (1 - adam.steps / steps))
-    return Scorer(names=tuple(names), mean=mean, scale=scale, **weights)
+    return CandidateScorer(names=tuple(names), mean=mean, scale=scale, **weights)
 
 
 def gradients(
