@@ -95,9 +95,7 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
     if not usable:
         raise ValueError("no question has a right candidate")
     random = np.random.default_rng(options.seed)
-    stacked = np.concatenate([group.features for group in usable])
-    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
-    scale[scale == 0] = 1
+    mean, scale = _moments(usable)
     width, units = len(names), options.units
     weights = {
         "linear": np.zeros(width, np.float32),
@@ -111,11 +109,20 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
         order: list[int] = random.permutation(len(usable)).tolist()
         for begin in range(0, len(usable), options.batch):
             batch = [usable[number] for number in order[begin : begin + options.batch]]
-            features = (np.concatenate([group.features for group in batch]) - mean) / scale
+            features = (np.concatenate([group.features for group in batch]).astype(np.float32) - mean) / scale
             starts = np.cumsum([0, *(len(group.gains) for group in batch[:-1])])
             gains = np.concatenate([group.gains for group in batch])
             adam.step(gradients(weights, features, gains, starts), options.rate * (1 - adam.steps / steps))
     return CandidateScorer(names=tuple(names), mean=mean, scale=scale, **weights)
+
+
+def _moments(groups: Sequence[Group]) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each feature, 1 where it never changes."""
+    count = sum(len(group.gains) for group in groups)
+    mean = sum(group.features.sum(axis=0, dtype=np.float64) for group in groups) / count
+    squares = sum(((group.features - mean) ** 2).sum(axis=0) for group in groups)
+    scale = np.sqrt(np.asarray(squares) / count)
+    return np.asarray(mean, np.float32), np.where(scale < 1e-6, 1, scale).astype(np.float32)
 
 
 def gradients(

@@ -1,0 +1,160 @@
+"""Candidates for the answer to a question over one table, each with its features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrag.reading.table_answers.features import TABLE_FEATURES, describe_programs
+from vrag.reading.table_answers.grid import Grid, read_grid, read_transposed
+from vrag.reading.table_answers.matching import match_terms
+from vrag.reading.table_answers.programs import Program, TableOperation, write_programs
+from vrag.reading.table_answers.question import analyse_question
+from vrag.reading.table_answers.row_sets import RowSet, select_rows
+from vrag.reading.table_answers.values import format_number
+from vrag.reading.tables.table import Cell, DocumentTable
+
+_COUNTS = {TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE}
+_PERCENTAGES = {TableOperation.PERCENT_CHANGE, TableOperation.SHARE}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableCandidate:
+    """A possible answer and the cells behind it."""
+
+    text: str
+    """The answer, as the table writes it or in the table's way of writing numbers."""
+    values: tuple[str, ...]
+    """The answers of a list; one for other operations."""
+    operation: TableOperation
+    cells: tuple[Cell, ...]
+    """Cells that hold the answer; empty where it is computed."""
+    operands: tuple[Cell, ...]
+    """Cells that were computed with or counted."""
+    heads: tuple[Cell, ...]
+    """Heads and cells whose words selected the row and the column."""
+    arithmetic: str
+    """How the answer was computed: "406,000 → 424,800: +4.6 %"; empty for what was read."""
+    features: NDArray[np.float32]
+    """A row of `TABLE_FEATURES`."""
+    denotation: tuple[str, ...]
+    """What tells this answer from others; candidates may share it."""
+    number: float | None = None
+    """The computed number, unrounded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnsweredTable:
+    """The programs for a question and a table, before their answers are written out."""
+
+    programs: tuple[Program, ...]
+    features: NDArray[np.float32]
+    """Shape (programs, `TABLE_FEATURES`)."""
+    grids: tuple[tuple[Grid, tuple[RowSet, ...], int], ...]
+    """Each grid with its sets of records and the number of its programs."""
+
+
+def solve_table(question: str, table: DocumentTable, *, operations: bool = True) -> AnsweredTable:
+    """Run every program for a question over a table; lookups only without `operations`."""
+    analysed = analyse_question(question)
+    programs: list[Program] = []
+    features = [np.zeros((0, len(TABLE_FEATURES)), np.float32)]
+    grids: list[tuple[Grid, tuple[RowSet, ...], int]] = []
+    for grid in (read_grid(table), read_transposed(table)):
+        if grid is None or not grid.size or not analysed.terms:
+            continue
+        matches = match_terms(analysed, grid)
+        sets = select_rows(analysed, grid, matches)
+        found = write_programs(analysed, grid, matches, sets, lookups=not operations)
+        features.append(describe_programs(analysed, grid, matches, sets, found))
+        programs += found
+        grids.append((grid, tuple(sets), len(found)))
+    return AnsweredTable(tuple(programs), np.concatenate(features), tuple(grids))
+
+
+def table_candidates(question: str, table: DocumentTable, *, operations: bool = True) -> list[TableCandidate]:
+    """Return every answer that a small program over a table gives; lookups only without `operations`."""
+    answered = solve_table(question, table, operations=operations)
+    found: list[TableCandidate] = []
+    for grid, sets, count in answered.grids:
+        for _ in range(count):
+            number = len(found)
+            found.append(_candidate(answered.programs[number], sets, grid, answered.features[number]))
+    return found
+
+
+def _candidate(
+    program: Program, sets: Sequence[RowSet], grid: Grid, features: NDArray[np.float32]
+) -> TableCandidate:
+    rows = sets[program.rows]
+    operands = _operands(program, rows, grid)
+    text = ", ".join(program.values)
+    if not program.values:
+        text = _format(program, operands)
+    return TableCandidate(
+        text=text,
+        values=program.values or (text,),
+        operation=program.operation,
+        cells=tuple(operands) if program.values else (),
+        operands=() if program.values else tuple(operands),
+        heads=_heads(program, rows, grid),
+        arithmetic="" if program.values else _arithmetic(program, operands, text),
+        features=features,
+        denotation=program.denotation,
+        number=None if program.values else program.number,
+    )
+
+
+def _operands(program: Program, rows: RowSet, grid: Grid) -> list[Cell]:
+    column = program.column
+    if column < 0:
+        column = rows.columns[0] if rows.columns else 0
+    numbers = [column] if program.other >= -1 else [column, -2 - program.other]
+    cells = (grid.columns[number].cells[record] for record in program.records[:50] for number in numbers)
+    return list(dict.fromkeys(cell for cell in cells if cell is not None and cell.text))
+
+
+def _heads(program: Program, rows: RowSet, grid: Grid) -> tuple[Cell, ...]:
+    found: list[Cell | None] = []
+    if program.column >= 0:
+        found += grid.columns[program.column].heads
+    for record, index in rows.heads:
+        found.append(grid.columns[index].cells[record])
+    if rows.key >= 0:
+        found += grid.columns[rows.key].heads
+    return tuple(dict.fromkeys(cell for cell in found if cell is not None and cell.text))
+
+
+def _format(program: Program, operands: Sequence[Cell]) -> str:
+    if program.operation in _COUNTS or program.operation is TableOperation.NUMBER:
+        return f"{program.number:g}" if abs(program.number) < 1e6 else f"{program.number:.0f}"
+    if program.operation in _PERCENTAGES:
+        sign = "+" if program.operation is TableOperation.PERCENT_CHANGE and program.number > 0 else ""
+        return f"{sign}{program.number:.1f} %"
+    if program.operation is TableOperation.RATIO:
+        return f"{program.number:.2f}"
+    return format_number(program.number, [cell.text for cell in operands])
+
+
+def _arithmetic(program: Program, operands: Sequence[Cell], text: str) -> str:
+    texts = [cell.text for cell in operands]
+    if program.operation in _COUNTS:
+        return f"{len(program.records)} rows: {text}"
+    if program.operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:
+        return f"{texts[1]} → {texts[0]}: {text}"
+    signs = {
+        TableOperation.SUM: " + ",
+        TableOperation.DIFFERENCE: " − ",
+        TableOperation.RATIO: " ÷ ",
+        TableOperation.SHARE: " ÷ ",
+    }
+    sign = signs.get(program.operation, "; ")
+    return f"{_join(texts, sign)} = {text}" if texts else text
+
+
+def _join(texts: Sequence[str], sign: str) -> str:
+    shown: Iterable[str] = texts if len(texts) <= 8 else [*texts[:7], "…"]
+    return sign.join(shown)

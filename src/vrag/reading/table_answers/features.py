@@ -1,0 +1,286 @@
+"""Features of programs: how well a program fits a question, without any word of its topic."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrag.reading.table_answers.grid import Grid, GridColumn, cell_terms, is_year
+from vrag.reading.table_answers.matching import TermMatches, as_bits, positions_of
+from vrag.reading.table_answers.programs import OPERATIONS, Program
+from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.row_sets import RowSet, Selection
+from vrag.reading.table_answers.triggers import HEAD_CLASSES, TRIGGERS
+from vrag.reading.table_answers.values import parse_cell
+
+_HEAD_PATTERNS = [re.compile(pattern, re.IGNORECASE) for pattern in HEAD_CLASSES.values()]
+
+_ROW_NAMES = (
+    *(f"rows {selection.name}" for selection in Selection),
+    *(f"parent {selection.name}" for selection in Selection),
+    "rows log", "rows share", "rows one", "rows weight", "rows coverage", "rows exact", "rows depth",
+    "rows head cells", "key none", "key weight", "key coverage", "key near extreme", "key near asked",
+    "key dated", "key numeric", "key index", "rows mask head",
+    *(f"key {name}" for name in HEAD_CLASSES),
+)  # fmt: skip
+_COLUMN_NAMES = (
+    "column none", "column weight", "column share", "column coverage", "asked 0", "asked 1", "asked 2",
+    "asked 3", "extreme 0", "extreme 1", "extreme 2", "numeric", "dated", "leads", "distinct", "filled",
+    "first", "second", "last", "index", "head", "constrained",
+    *(f"column {name}" for name in HEAD_CLASSES),
+)  # fmt: skip
+_PROGRAM_NAMES = (
+    "matched", "unmatched", "unmatched names", "unmatched numbers", "column in rows", "column is key",
+    "other weight", "values log", "values one", "value number", "value year", "value day", "value text",
+    "value in question", "value share in question", "value length", "computed", "zero", "one", "negative",
+    "integer", "repeated", "across", "grid log", "grid columns", "column order", "other column order",
+    "small", "unit percent",
+)  # fmt: skip
+TABLE_FEATURES: tuple[str, ...] = (
+    *(f"trigger {name}" for name in TRIGGERS),
+    *(f"operation {operation}" for operation in OPERATIONS),
+    *_ROW_NAMES,
+    *_COLUMN_NAMES,
+    *_PROGRAM_NAMES,
+)
+"""Names of the features of a program."""
+
+Floats = NDArray[np.float32]
+
+
+def describe_programs(
+    question: TableQuestion,
+    grid: Grid,
+    matches: TermMatches,
+    sets: Sequence[RowSet],
+    programs: Sequence[Program],
+) -> Floats:
+    """Return the features of programs; shape (programs, features)."""
+    if not programs:
+        return np.zeros((0, len(TABLE_FEATURES)), np.float32)
+    column_masks = [matches.match(column.terms) for column in grid.columns]
+    columns = np.asarray(
+        [
+            _describe_column(question, grid, matches, number, column_masks[number])
+            for number in range(len(grid.columns))
+        ]
+        + [[1.0] + [0.0] * (len(_COLUMN_NAMES) - 1)],
+        np.float32,
+    )
+    rows = np.asarray(
+        [_describe_rows(question, grid, matches, one, column_masks) for one in sets], np.float32
+    )
+    count = len(programs)
+    trigger = np.asarray([name in question.triggers for name in TRIGGERS], np.float32)
+    operation = np.zeros((count, len(OPERATIONS)), np.float32)
+    operation[np.arange(count), [OPERATIONS.index(program.operation) for program in programs]] = 1
+    return np.concatenate(
+        [
+            np.broadcast_to(trigger, (count, len(trigger))),
+            operation,
+            rows[[program.rows for program in programs]],
+            columns[[program.column for program in programs]],
+            _describe_programs(question, grid, matches, sets, programs, column_masks),
+        ],
+        axis=1,
+    )
+
+
+def _classes(name: str) -> list[float]:
+    return [float(pattern.search(name) is not None) for pattern in _HEAD_PATTERNS]
+
+
+def _describe_column(
+    question: TableQuestion, grid: Grid, matches: TermMatches, number: int, match: tuple[int, float]
+) -> list[float]:
+    column, (mask, coverage) = grid.columns[number], match
+    weight = matches.weight(mask)
+    positions = positions_of(mask)
+    asked = question.distance(positions, question.asked)
+    extreme = question.distance(positions, question.extremes)
+    last = len(grid.columns) - 1
+    return [
+        0.0,
+        weight,
+        weight / (sum(matches.weights) + 0.1),
+        coverage,
+        *(float(asked == distance) for distance in range(3)),
+        float(3 <= asked < 6),
+        *(float(extreme == distance) for distance in range(3)),
+        column.numeric,
+        column.dated,
+        column.leads,
+        column.distinct,
+        column.filled,
+        float(number == 0),
+        float(number == 1),
+        float(number == last),
+        number / max(last, 1),
+        float(column.is_head),
+        float(weight > 0.4),
+        *_classes(column.name),
+    ]
+
+
+def _describe_rows(
+    question: TableQuestion,
+    grid: Grid,
+    matches: TermMatches,
+    rows: RowSet,
+    column_masks: Sequence[tuple[int, float]],
+) -> list[float]:
+    kinds = [0.0] * len(Selection)
+    kinds[rows.selection] = 1.0
+    parents = [0.0] * len(Selection)
+    parents[rows.parent] = 1.0
+    key = [1.0] + [0.0] * (8 - 1)
+    classes = [0.0] * len(HEAD_CLASSES)
+    if rows.key >= 0:
+        column: GridColumn = grid.columns[rows.key]
+        mask, coverage = column_masks[rows.key]
+        positions = positions_of(mask)
+        key = [
+            0.0,
+            matches.weight(mask),
+            coverage,
+            1.0 / (1 + question.distance(positions, question.extremes)),
+            1.0 / (1 + question.distance(positions, question.asked)),
+            column.dated,
+            column.numeric,
+            rows.key / len(grid.columns),
+        ]
+        classes = _classes(column.name)
+    heads = [grid.columns[column].is_head for column in rows.columns]
+    named = [column_masks[column][0] for column in rows.columns]
+    return [
+        *kinds,
+        *parents,
+        math.log1p(len(rows.records)),
+        len(rows.records) / max(grid.size, 1),
+        float(len(rows.records) == 1),
+        rows.weight,
+        rows.coverage,
+        float(rows.coverage > 0.99),
+        float(rows.depth),
+        float(any(heads)),
+        *key,
+        max((matches.weight(mask) for mask in named), default=0.0),
+        *classes,
+    ]
+
+
+def _describe_programs(
+    question: TableQuestion,
+    grid: Grid,
+    matches: TermMatches,
+    sets: Sequence[RowSet],
+    programs: Sequence[Program],
+    column_masks: Sequence[tuple[int, float]],
+) -> Floats:
+    width = max(len(question.terms), 1)
+    used = [_used(program, sets, column_masks) for program in programs]
+    bits = as_bits(used, width)
+    weights = np.asarray(question.weights if len(question.weights) else [0.0], np.float32)
+    words = [question.text[token.start : token.end] for token in question.terms] or [""]
+    names = np.asarray([word[:1].isupper() for word in words]) * (weights > 0.5)
+    names[0] = 0
+    digits = np.asarray([word[:1].isdigit() for word in words], np.float32)
+    content = weights * (weights > 0.3)
+    total = float(content.sum()) + 0.1
+    free = ~bits
+    coverage = np.stack(
+        [bits @ content / total, free @ content, free @ names.astype(np.float32), free @ digits], axis=1
+    )
+    terms = {token.term for token in question.terms}
+    cache: dict[tuple[str, ...], list[float]] = {}
+    rest: list[list[float]] = []
+    for program in programs:
+        known = cache.get(program.values) if program.values else None
+        if known is None:
+            known = _describe_answer(program, terms)
+            if program.values:
+                cache[program.values] = known
+        rest.append(
+            [*_describe_relation(program, grid, sets, matches), *known, *_describe_place(program, grid, sets)]
+        )
+    return np.concatenate([coverage, np.asarray(rest, np.float32)], axis=1).astype(np.float32)
+
+
+def _used(program: Program, sets: Sequence[RowSet], masks: Sequence[tuple[int, float]]) -> int:
+    """Return the terms of the question that a program accounts for."""
+    used = sets[program.rows].mask
+    if program.other >= 0:
+        used |= sets[program.other].mask
+    if program.column >= 0:
+        used |= masks[program.column][0]
+    if program.other < -1:
+        used |= masks[-2 - program.other][0]
+    key = sets[program.rows].key
+    if key >= 0:
+        used |= masks[key][0]
+    return used
+
+
+def _describe_relation(
+    program: Program, grid: Grid, sets: Sequence[RowSet], matches: TermMatches
+) -> list[float]:
+    rows = sets[program.rows]
+    index = program.column
+    other = sets[program.other].weight if program.other >= 0 else 0.0
+    if program.other < -1:
+        other = matches.weight(matches.match(grid.columns[-2 - program.other].terms)[0])
+    return [float(index in rows.columns), float(index == rows.key and index >= 0), other]
+
+
+def _describe_answer(program: Program, terms: set[str]) -> list[float]:
+    count = max(len(program.values), 1)
+    if not program.values:
+        number = program.number
+        year = float(is_year(number))
+        return [
+            math.log1p(count), 1.0, 1.0, year, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, float(number == 0),
+            float(number == 1), float(number < 0), float(number == round(number)),
+        ]  # fmt: skip
+    first = program.values[0]
+    value = parse_cell(first)
+    whole = value.whole and value.number is not None
+    answer = [term for text in program.values[:4] for term in cell_terms(text)]
+    shared = sum(term in terms for term in answer) / max(len(answer), 1)
+    return [
+        math.log1p(count),
+        float(count == 1),
+        float(whole),
+        float(whole and is_year(value.number or 0)),
+        float(value.day is not None),
+        float(value.number is None and value.day is None),
+        float(shared > 0.99),
+        shared,
+        min(math.log1p(len(first)), 6.0),
+        0.0,
+        float(whole and value.number == 0),
+        float(whole and value.number == 1),
+        float(whole and (value.number or 0) < 0),
+        float(whole and value.number == round(value.number or 0)),
+    ]
+
+
+def _describe_place(program: Program, grid: Grid, sets: Sequence[RowSet]) -> list[float]:
+    rows = sets[program.rows]
+    other = rows.key if rows.key >= 0 else (rows.columns[0] if rows.columns else program.column)
+    percent = 0.0
+    if program.column >= 0 and program.records:
+        percent = float(grid.columns[program.column].values[program.records[0]].unit == "%")
+    return [
+        len(program.records) / max(len(program.values), 1) - 1 if program.values else 0.0,
+        float(grid.across),
+        math.log1p(grid.size),
+        math.log1p(len(grid.columns)),
+        float(np.sign(program.column - other)),
+        float(program.other < -1 and -2 - program.other == program.column + 1),
+        float(grid.size <= 3),
+        percent,
+    ]

@@ -1,0 +1,380 @@
+"""Small programs over a grid: a set of records, a column and an operation give values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+import numpy as np
+
+from vrag.reading.table_answers.grid import Grid, GridColumn, fold
+from vrag.reading.table_answers.matching import TermMatches
+from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.row_sets import RowSet, Selection
+
+MAX_LIST = 14
+"""Answers of one list."""
+MAX_PROGRAMS = 1500
+"""Programs for one question and table."""
+
+
+class TableOperation(StrEnum):
+    """What a program does with the records that it selects."""
+
+    LOOKUP = "lookup"
+    LIST = "list"
+    NUMBER = "number in a cell"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+    WHICH_OF = "which of"
+    COUNT = "count"
+    COUNT_DISTINCT = "count of different values"
+    SUM = "sum"
+    AVERAGE = "average"
+    RANGE = "range"
+    DIFFERENCE = "difference"
+    RATIO = "ratio"
+    PERCENT_CHANGE = "percent change"
+    SHARE = "share"
+    COUNT_DIFFERENCE = "difference of counts"
+    MOST_FREQUENT = "most frequent"
+    LEAST_FREQUENT = "least frequent"
+    SPAN = "span of one cell"
+    HEAD = "head"
+    COMPARISON = "comparison"
+
+
+OPERATIONS = tuple(TableOperation)
+_EXTREME = {Selection.MAXIMUM: TableOperation.MAXIMUM, Selection.MINIMUM: TableOperation.MINIMUM}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program and what it gives."""
+
+    operation: TableOperation
+    rows: int
+    """Number of the set of records."""
+    other: int
+    """Number of the second set; -1 without one."""
+    column: int
+    """Number of the column; -1 without one."""
+    values: tuple[str, ...]
+    """Texts of cells; empty where the answer is computed."""
+    number: float = math.nan
+    """The computed answer; nan where it is read."""
+    records: tuple[int, ...] = ()
+    """Records whose cells give the answer or are computed with."""
+
+    @property
+    def denotation(self) -> tuple[str, ...]:
+        """What tells this answer from others."""
+        if self.values:
+            return tuple(sorted({fold(value) for value in self.values}))
+        return (f"{self.number:.6g}",)
+
+
+def write_programs(
+    question: TableQuestion,
+    grid: Grid,
+    matches: TermMatches,
+    sets: Sequence[RowSet],
+    *,
+    lookups: bool = False,
+) -> list[Program]:
+    """Return the programs for a question, at most `MAX_PROGRAMS`; without operations if `lookups`."""
+    columns = _projected(grid, matches)
+    streams = [_lookups(grid, sets, columns, question)]
+    if not lookups:
+        streams += [
+            _counts(question, grid, sets),
+            _aggregates(question, sets, columns),
+            _pairs(question, grid, sets, columns),
+            _frequencies(question, grid, sets, columns),
+        ]
+    share = [0.55, 0.1, 0.12, 0.17, 0.06] if not lookups else [1.0]
+    found: dict[tuple[object, ...], Program] = {}
+    for stream, part in zip(streams, share, strict=True):
+        for program in islice(stream, int(part * MAX_PROGRAMS)):
+            rows = sets[program.rows]
+            key = program.operation, program.denotation, rows.selection, rows.key, program.column, rows.mask
+            found.setdefault(key, program)
+    return list(found.values())
+
+
+def _projected(grid: Grid, matches: TermMatches) -> list[GridColumn]:
+    """Return the columns that may hold the answer, those with matching heads first."""
+    weights = {column.index: matches.weight(matches.match(column.terms)[0]) for column in grid.columns}
+    ordered = sorted(grid.columns, key=lambda column: -weights[column.index])
+    return ordered[:14] + [column for column in ordered[14:] if column.index in (0, 1)]
+
+
+def _lookups(
+    grid: Grid, sets: Sequence[RowSet], columns: Sequence[GridColumn], question: TableQuestion
+) -> Iterator[Program]:
+    number_asked = question.has(
+        "how many", "how much", "how long", "how old", "difference", "percent", "which year"
+    )
+    for number, rows in enumerate(sets):
+        if len(rows.records) > 40 and rows.selection is not Selection.ALL:
+            continue
+        for column in columns:
+            texts = _texts(column, rows.records[:60])
+            if not texts or len(texts) > MAX_LIST:
+                continue
+            operation = _EXTREME.get(rows.selection, TableOperation.LOOKUP)
+            if operation is not TableOperation.LOOKUP:
+                operation = TableOperation.WHICH_OF if rows.parent is Selection.EITHER else operation
+            elif column.is_head and grid.across:
+                operation = TableOperation.HEAD
+            elif len(texts) > 1:
+                operation = TableOperation.LIST
+            records = tuple(record for record in rows.records if fold(column.texts[record]))
+            yield Program(operation, number, -1, column.index, texts, records=records)
+            if len(rows.records) == 1 and number_asked:
+                yield from _parts(column, rows.records[0], number, column.index)
+
+
+def _texts(column: GridColumn, records: Sequence[int]) -> tuple[str, ...]:
+    """Return the different texts of some cells."""
+    found: dict[str, str] = {}
+    for record in records:
+        text = column.texts[record]
+        folded = fold(text)
+        if folded:
+            found.setdefault(folded, text)
+            if len(found) > MAX_LIST:
+                break
+    return tuple(found.values())
+
+
+def _parts(column: GridColumn, record: int, number: int, where: int) -> Iterator[Program]:
+    """Yield the number that stands in a cell beside other words, and the length of a span of years."""
+    value = column.values[record]
+    if value.number is not None and not value.whole:
+        yield Program(TableOperation.NUMBER, number, -1, where, (), value.number, (record,))
+    if value.day is not None and value.day.year:
+        yield Program(TableOperation.NUMBER, number, -1, where, (), float(value.day.year), (record,))
+    if value.number is not None and value.second is not None:
+        yield Program(
+            TableOperation.SPAN, number, -1, where, (), abs(abs(value.second) - value.number), (record,)
+        )
+
+
+def _counts(question: TableQuestion, grid: Grid, sets: Sequence[RowSet]) -> Iterator[Program]:
+    if not question.has("how many", "how much", "times", "total", "difference"):
+        return
+    if question.cjk and not question.has("how many"):
+        return
+    for number, rows in enumerate(sets):
+        if rows.selection not in _EXTREME and rows.selection not in {Selection.FIRST, Selection.LAST}:
+            yield Program(TableOperation.COUNT, number, -1, -1, (), float(len(rows.records)), rows.records)
+    for number, rows in enumerate(sets[:12]):
+        for where, column in enumerate(grid.columns):
+            distinct = len({fold(column.texts[record]) for record in rows.records} - {""})
+            if 1 < distinct < len(rows.records):
+                yield Program(
+                    TableOperation.COUNT_DISTINCT, number, -1, where, (), float(distinct), rows.records
+                )
+    if question.has("difference", "than"):
+        for one, two in _matched_pairs(sets):
+            count = abs(len(sets[one].records) - len(sets[two].records))
+            records = (*sets[one].records, *sets[two].records)
+            yield Program(TableOperation.COUNT_DIFFERENCE, one, two, -1, (), float(count), records)
+
+
+def _matched_pairs(sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+    """Return pairs of sets that different words select in the same column."""
+    matched = [n for n, rows in enumerate(sets) if rows.selection in {Selection.MATCH, Selection.BOTH}][:22]
+    pairs = [
+        (one, two)
+        for position, one in enumerate(matched)
+        for two in matched[position + 1 :]
+        if sets[one].columns == sets[two].columns
+        and sets[one].mask & ~sets[two].mask
+        and sets[two].mask & ~sets[one].mask
+        and not set(sets[one].records) & set(sets[two].records)
+    ]
+    return sorted(pairs, key=lambda pair: -sets[pair[0]].weight - sets[pair[1]].weight)[:24]
+
+
+def _numeric(columns: Sequence[GridColumn]) -> list[GridColumn]:
+    return [column for column in columns if column.numeric + column.leads > 0.4 and not column.is_head]
+
+
+_AGGREGATE_CJK = "total", "average", "difference", "change"
+_AGGREGATE = *_AGGREGATE_CJK, "how many", "how much", "how long", "percent", "and", "what"
+
+
+def _of_one_kind(column: GridColumn, records: Sequence[int]) -> bool:
+    """Return whether all or none of some numbers are percentages."""
+    return len({column.values[record].unit == "%" for record in records if column.texts[record]}) <= 1
+
+
+def _aggregates(
+    question: TableQuestion, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+) -> Iterator[Program]:
+    if not question.has(*(_AGGREGATE_CJK if question.cjk else _AGGREGATE)):
+        return
+    wanted = [n for n, rows in enumerate(sets) if len(rows.records) >= 2 and rows.selection not in _EXTREME][
+        :24
+    ]
+    for number in wanted:
+        rows = sets[number]
+        for column in _numeric(columns)[:8]:
+            values = column.numbers[list(rows.records)]
+            values = values[np.isfinite(values)]
+            if len(values) < 2 or not _of_one_kind(column, rows.records):
+                continue
+            where = column.index
+            results = [(TableOperation.SUM, values.sum())]
+            if question.has("average"):
+                results.append((TableOperation.AVERAGE, values.mean()))
+            if question.has("difference", "how many", "between", "how long", "change"):
+                results.append((TableOperation.RANGE, values.max() - values.min()))
+            for operation, value in results:
+                yield Program(operation, number, -1, where, (), float(value), rows.records)
+
+
+_ORDERED = {Selection.FIRST, Selection.LAST, Selection.MAXIMUM, Selection.MINIMUM}
+
+
+def _pairs(
+    question: TableQuestion, grid: Grid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+) -> Iterator[Program]:
+    """Yield results of arithmetic between the values that two records have in one column."""
+    operations = _pair_operations(question)
+    if not operations:
+        return
+    pairs = [pair for pair in _matched_pairs(sets) if all(len(sets[n].records) <= 2 for n in pair)][:14]
+    for one, two in pairs:
+        for column in _numeric(columns)[:10]:
+            a, b = (float(column.numbers[sets[n].records[0]]) for n in (one, two))
+            records = sets[one].records[0], sets[two].records[0]
+            if math.isnan(a) or math.isnan(b) or not _of_one_kind(column, records):
+                continue
+            where = column.index
+            for operation in operations:
+                yield from _combined(operation, (one, two, where), (a, b), records)
+    if not grid.across and grid.size <= 60:
+        yield from _column_pairs(question, grid, sets, operations)
+
+
+def _pair_operations(question: TableQuestion) -> list[TableOperation]:
+    operations: list[TableOperation] = []
+    if question.cjk and not question.has("difference", "change", "ratio", "percent"):
+        return operations
+    if question.has("difference", "how many", "how much", "how long", "than", "change", "how old", "between"):
+        operations.append(TableOperation.DIFFERENCE)
+    if question.has("ratio", "percent", "times", "total"):
+        operations += [TableOperation.RATIO, TableOperation.SHARE]
+    if question.has("change", "percent", "difference"):
+        operations.append(TableOperation.PERCENT_CHANGE)
+    return operations
+
+
+def _combined(
+    operation: TableOperation,
+    place: tuple[int, int, int],
+    values: tuple[float, float],
+    records: tuple[int, int],
+) -> Iterator[Program]:
+    """Yield the results in both directions; the second record is the base of a change."""
+    one, two, where = place
+    (a, b), (first, second) = values, records
+    for x, y, left, right, order in ((a, b, one, two, (first, second)), (b, a, two, one, (second, first))):
+        result = compute(operation, x, y)
+        if result is not None and math.isfinite(result):
+            yield Program(operation, left, right, where, (), result, order)
+
+
+def compute(operation: TableOperation, new: float, old: float) -> float | None:
+    """Return the result of an operation between two numbers; None where it has none."""
+    if operation is TableOperation.DIFFERENCE:
+        return new - old
+    if old == 0:
+        return None
+    if operation is TableOperation.RATIO:
+        return new / old
+    if operation is TableOperation.SHARE:
+        return 100 * new / old
+    return 100 * (new - old) / abs(old)
+
+
+def _column_pairs(
+    question: TableQuestion, grid: Grid, sets: Sequence[RowSet], operations: Sequence[TableOperation]
+) -> Iterator[Program]:
+    """Yield differences between two columns of one record; `other` is then -2 - the second column."""
+    named = [
+        where
+        for where, column in enumerate(grid.columns)
+        if column.numeric + column.leads > 0.5 and not column.is_head
+    ][:8]
+    singles = [n for n, rows in enumerate(sets) if len(rows.records) == 1][:8]
+    if TableOperation.DIFFERENCE not in operations or not question.has(
+        "difference", "between", "change", "how long"
+    ):
+        return
+    for number in singles:
+        record = sets[number].records[0]
+        for one in named:
+            for two in named:
+                value = grid.columns[one].numbers[record] - grid.columns[two].numbers[record]
+                kinds = {grid.columns[where].values[record].unit == "%" for where in (one, two)}
+                if one < two and math.isfinite(value) and len(kinds) == 1:
+                    yield Program(
+                        TableOperation.DIFFERENCE, number, -2 - two, one, (), abs(float(value)), (record,)
+                    )
+
+
+def _frequencies(
+    question: TableQuestion, grid: Grid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+) -> Iterator[Program]:
+    """Yield the commonest and rarest values of columns, and comparisons of counts."""
+    if not question.has(
+        "most", "least", "highest", "lowest", "times", "comparative", "or", "superlative", "only"
+    ):
+        return
+    wanted = [n for n, rows in enumerate(sets) if len(rows.records) >= 3][:5]
+    for number in wanted:
+        rows = sets[number]
+        for column in columns:
+            if column.distinct >= 1:
+                continue
+            counts = Counter(fold(column.texts[record]) for record in rows.records)
+            counts.pop("", None)
+            if len(counts) < 2:
+                continue
+            where = column.index
+            for operation, limit in (
+                (TableOperation.MOST_FREQUENT, max(counts.values())),
+                (TableOperation.LEAST_FREQUENT, min(counts.values())),
+            ):
+                chosen = {text for text, count in counts.items() if count == limit}
+                records = [record for record in rows.records if fold(column.texts[record]) in chosen]
+                texts = _texts(column, records)
+                if len(texts) <= 3:
+                    yield Program(operation, number, -1, where, texts, records=tuple(records))
+    yield from _compare_counts(grid, sets)
+
+
+def _compare_counts(grid: Grid, sets: Sequence[RowSet]) -> Iterator[Program]:
+    """Yield which of two names occurs in more records, and which in fewer."""
+    for one, two in _matched_pairs(sets):
+        a, b = len(sets[one].records), len(sets[two].records)
+        if a != b:
+            winner, loser = (one, two) if a > b else (two, one)
+            for operation, chosen in (
+                (TableOperation.COMPARISON, winner),
+                (TableOperation.LEAST_FREQUENT, loser),
+            ):
+                rows = sets[chosen]
+                column = grid.columns[rows.columns[0]]
+                texts = _texts(column, rows.records)[:1]
+                if texts:
+                    other = loser if chosen == winner else winner
+                    yield Program(operation, chosen, other, rows.columns[0], texts, records=rows.records)

@@ -1,0 +1,261 @@
+"""Values of cells and of questions: numbers with unit and scale, money, dates, times, Chinese numerals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_TEXT = 400
+"""Characters of a cell that are parsed."""
+
+_MONTHS: Sequence[str] = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTH = (
+    r"(?P<{0}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_DATE_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?P<y>\d{4})\s*年(?:\s*(?P<m>\d{1,2})\s*月(?:\s*(?P<d>\d{1,2})\s*[日号])?)?",
+        r"(?<!\d)(?P<m>\d{1,2})\s*月\s*(?P<d>\d{1,2})\s*[日号]",
+        r"\b(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})\b",
+        r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b",
+        r"\b(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>\d{4})\b",
+        _MONTH.format("n") + r"\s*(?P<d>\d{1,2})(?:st|nd|rd|th)?\b(?:\s*,?\s*(?P<y>\d{4})\b)?",
+        r"\b(?P<d>\d{1,2})(?:st|nd|rd|th)?(?:\s+of)?\s+" + _MONTH.format("n") + r"(?:,?\s*(?P<y>\d{4})\b)?",
+        _MONTH.format("n") + r",?\s*(?P<y>\d{4})\b",
+    )
+)
+_NUMBER = re.compile(
+    r"""(?P<open>\()? (?P<sign>[-+−–](?=[\s$€£¥]?[\d.]))? \s* (?P<money>US\$|[$€£¥]|CHF\s|EUR\s)? \s*
+    (?P<inner>\()? (?P<minus>[-−](?=\d))?
+    (?P<digits>\d{1,3}(?:[,\u2009\u202f'’]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
+    (?P<close>\s*\))? \s* (?P<percent>%|％|per\ ?cent\b|个百分点)?
+    (?:[\s-]*(?P<scale>thousand|million|billion|trillion|bn|mn|m(?=\s|$)|k(?=\s|$)|千|百万|万|亿))?
+    (?P<ordinal>st\b|nd\b|rd\b|th\b)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_CLOCK = re.compile(r"(?<![\d:.])(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d+)?)(?![\d:])")
+_SCALES = {
+    "thousand": 1e3, "k": 1e3, "千": 1e3, "万": 1e4, "million": 1e6, "mn": 1e6, "m": 1e6, "百万": 1e6,
+    "亿": 1e8, "billion": 1e9, "bn": 1e9, "trillion": 1e12,
+}  # fmt: skip
+_WORDS = {
+    word: number
+    for number, words in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+        "sixteen seventeen eighteen nineteen twenty".split()
+    )
+    for word in words.split()
+} | {"dozen": 12, "thirty": 30, "forty": 40, "fifty": 50, "hundred": 100, "twice": 2, "once": 1}
+ORDINALS = {
+    word: number
+    for number, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), 1
+    )
+}
+"""English words of ranks."""
+_DIGITS = {digit: number for number, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_PLACES = {"十": 10, "百": 100, "千": 1000}
+_NUMERAL = re.compile("[零〇一二两三四五六七八九十百千万亿]+")
+
+
+class Day(NamedTuple):
+    """A date; 0 stands for a part that is not given."""
+
+    year: int
+    month: int
+    day: int
+
+    @property
+    def position(self) -> float:
+        """A number that grows with time; a date without a year lies in year 0."""
+        return self.year + max(self.month - 1, 0) / 12 + max(self.day - 1, 0) / 372
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of a text: `text[start:end]`."""
+
+    amount: float
+    start: int
+    end: int
+    unit: str = ""
+    """"%", or the sign of a currency."""
+    scale: float = 1.0
+    """What "thousand" or "million" behind the number multiplies it with; `amount` is without it."""
+    ordinal: bool = False
+
+    @property
+    def value(self) -> float:
+        """The amount with its scale."""
+        return self.amount * self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class CellValue:
+    """The values that the text of a cell may stand for."""
+
+    number: float | None = None
+    """The number that the text begins with, or its only number."""
+    whole: bool = False
+    """Whether the text is nothing but this number with its unit."""
+    second: float | None = None
+    """The second number, as in "3–2" and "1998–2003"."""
+    day: Day | None = None
+    clock: float | None = None
+    """Seconds of a time or a duration such as 21:15 or 2:04:37.5."""
+    unit: str = ""
+
+    @property
+    def position(self) -> float:
+        """A number that orders cells of one column: of the date, the time or the number; nan without any."""
+        if self.day is not None:
+            return self.day.position
+        if self.clock is not None:
+            return self.clock
+        return math.nan if self.number is None else self.number
+
+
+@lru_cache(maxsize=65_536)
+def parse_cell(text: str) -> CellValue:
+    """Parse the text of a cell.
+
+    >>> parse_cell("$ (1,452.4)").number, parse_cell("3 May 2027").day, parse_cell("五十米").number
+    (-1452.4, Day(year=2027, month=5, day=3), 50.0)
+    """
+    text = text[:MAX_TEXT].strip()
+    day = find_day(text)
+    clock = _find_clock(text)
+    found = find_quantities(text, words=False)
+    if not found:
+        return CellValue(day=day, clock=clock)
+    first = found[0]
+    before = text[: first.start].strip(" ~≈<>()$€£¥-–−+:#'\"")
+    after = text[first.end :].strip(" .*†‡%()$€£¥'\"")
+    leads = not before or len(found) == 1
+    return CellValue(
+        number=first.value if leads and clock is None else None,
+        whole=not before and not after and clock is None,
+        second=found[1].value if len(found) > 1 else None,
+        day=day,
+        clock=clock,
+        unit=first.unit,
+    )
+
+
+def find_day(text: str) -> Day | None:
+    """Return the first date of a text that has a month or a year written as such.
+
+    >>> find_day("June 4, 1998"), find_day("2024年3月"), find_day("12 angry men")
+    (Day(year=1998, month=6, day=4), Day(year=2024, month=3, day=0), None)
+    """
+    for pattern in _DATE_PATTERNS:
+        match = pattern.search(text)
+        if match is None:
+            continue
+        parts = match.groupdict()
+        name = parts.get("n")
+        month = _MONTHS.index(name[:3].lower()) + 1 if name else int(parts.get("m") or 0)
+        day = int(parts.get("d") or 0)
+        if month <= 12 and day <= 31:
+            return Day(int(parts.get("y") or 0), month, day)
+    return None
+
+
+def _find_clock(text: str) -> float | None:
+    match = _CLOCK.search(text)
+    if match is None:
+        return None
+    return int(match["h"] or 0) * 3600 + int(match["m"]) * 60 + float(match["s"])
+
+
+def find_quantities(text: str, *, words: bool = True) -> list[Quantity]:
+    """Return the numbers of a text in order, those in words too if `words`.
+
+    >>> [quantity.value for quantity in find_quantities("between 1.5 million and two dozen")]
+    [1500000.0, 2.0, 12.0]
+    """
+    found = [_quantity(match) for match in _NUMBER.finditer(text)]
+    found += _find_numerals(text, {quantity.start for quantity in found})
+    if words:
+        for match in re.finditer(r"[A-Za-z]+", text):
+            word = match.group().lower()
+            number = _WORDS.get(word, ORDINALS.get(word))
+            if number is not None:
+                found.append(Quantity(float(number), *match.span(), ordinal=word in ORDINALS))
+    return sorted(found, key=lambda quantity: quantity.start)
+
+
+def _quantity(match: re.Match[str]) -> Quantity:
+    amount = float(re.sub(r"[,\u2009\u202f'’]", "", match["digits"]))
+    before = match.string[match.start() - 1 : match.start()]
+    of_range = before.isalnum() or before == ")"
+    minus = bool(match["minus"]) or ((match["sign"] or "+") != "+" and not of_range)
+    minus = minus or bool(match["close"] and (match["open"] or match["inner"]))
+    unit = "%" if match["percent"] else (match["money"] or "").strip()
+    name = (match["scale"] or "").lower()
+    metres = name in {"m", "k"} and not match["money"]
+    scale = 1.0 if metres else _SCALES.get(name, 1.0)
+    end = match.start("scale") if metres else match.end()
+    ordinal = match["ordinal"] is not None
+    return Quantity(-amount if minus else amount, match.start(), end, unit=unit, scale=scale, ordinal=ordinal)
+
+
+def _find_numerals(text: str, taken: set[int]) -> list[Quantity]:
+    found: list[Quantity] = []
+    for match in _NUMERAL.finditer(text):
+        rank = text[match.start() - 1 : match.start()] == "第"
+        if match.start() - 1 in taken or (len(match.group()) == 1 and not (rank or match.group() in "十百")):
+            following = text[match.end() : match.end() + 1]
+            if match.group() in "万亿千百" or following in "些样般定起种":
+                continue
+        amount = parse_numeral(match.group())
+        if amount is not None:
+            found.append(Quantity(float(amount), *match.span(), ordinal=rank))
+    return found
+
+
+def parse_numeral(text: str) -> int | None:
+    """Parse a Chinese numeral; None if it is none.
+
+    >>> parse_numeral("三百二十"), parse_numeral("十五"), parse_numeral("二〇二四"), parse_numeral("两万")
+    (320, 15, 2024, 20000)
+    """
+    if not text or _NUMERAL.fullmatch(text) is None:
+        return None
+    if all(digit in _DIGITS for digit in text):
+        return int("".join(str(_DIGITS[digit]) for digit in text))
+    total = section = digit = 0
+    for character in text:
+        if character in _DIGITS:
+            digit = _DIGITS[character]
+        elif character in _PLACES:
+            section += (digit or 1) * _PLACES[character]
+            digit = 0
+        else:
+            total = (total + section + digit) * (10_000 if character == "万" else 100_000_000)
+            section = digit = 0
+    return total + section + digit
+
+
+def format_number(value: float, like: Sequence[str]) -> str:
+    """Write a computed number the way the texts write theirs: separators, decimals, currency, percent.
+
+    >>> format_number(-1500.26, ["$1,000.5", "$2,000.4"]), format_number(0.3333, ["1", "2"])
+    ('-$1,500.3', '0.33')
+    """
+    decimals = max(
+        (len(match[1]) for text in like for match in [re.search(r"\.(\d+)", text)] if match), default=0
+    )
+    if abs(value) < 1e15 and value != round(value) and decimals == 0:
+        decimals = 1 if abs(value) >= 100 else 2
+    comma = "," if not like or any("," in text for text in like) else ""
+    currency = next((match[0] for text in like for match in [re.search(r"US\$|[$€£¥]", text)] if match), "")
+    percent = "%" if like and all("%" in text for text in like) else ""
+    number = f"{abs(value):{comma}.{min(decimals, 6)}f}"
+    return f"{'-' if value < 0 and float(number.replace(',', '')) else ''}{currency}{number}{percent}"

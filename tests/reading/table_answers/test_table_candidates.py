@@ -1,0 +1,200 @@
+"""Candidates for answers over a table, and their order, on tables like those of pages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vrag.reading.table_answers.candidates import TableCandidate, table_candidates
+from vrag.reading.table_answers.features import TABLE_FEATURES
+from vrag.reading.table_answers.programs import MAX_PROGRAMS, TableOperation
+from vrag.reading.table_answers.ranking import load_table_scorer, rank_answers
+from vrag.reading.tables.table import Cell, DocumentTable
+
+
+def make(rows: list[list[str]], *, header_rows: int = 1, header_columns: int = 1) -> DocumentTable:
+    cells = tuple(
+        Cell(row=r, column=c, text=text) for r, row in enumerate(rows) for c, text in enumerate(row)
+    )
+    return DocumentTable(cells=cells, header_rows=header_rows, header_columns=header_columns)
+
+
+LINES = make(
+    [
+        ["Line", "Ship", "2022", "2023", "2024", "Change"],
+        ["Orla – Saltby", "Fulmar", "2,920", "86,040", "84,210", "−2.1 %"],
+        ["Hessel – Orla", "Tern", "31,000", "40,120", "44,350", "+10.5 %"],
+        ["Saltby – Fennick", "Auk", "12,010", "11,870", "12,400", "+4.5 %"],
+        ["Total", "", "45,930", "138,030", "140,960", "+2.1 %"],
+    ]
+)
+BOATS = make(
+    [
+        ["航线", "首班船", "末班船", "票价"],
+        ["赫塞尔港—奥拉岛", "06:40", "21:15", "12元"],
+        ["奥拉岛—索尔比", "07:10", "20:30", "9元"],
+        ["索尔比—芬尼克", "08:00", "18:45", "15元"],
+    ]
+)
+MEDALS = make(
+    [
+        ["Nation", "Gold", "Silver", "Year"],
+        ["Norway", "5", "4", "1994"],
+        ["Kenya", "2", "6", "1998"],
+        ["Japan", "9", "1", "2002"],
+        ["Peru", "9", "3", "2006"],
+    ]
+)
+
+
+def find(question: str, table: DocumentTable, operation: TableOperation, text: str) -> TableCandidate:
+    found = [c for c in table_candidates(question, table) if c.operation is operation and c.text == text]
+    assert found, f"no {operation} {text!r}"
+    return found[0]
+
+
+def test_a_cell_is_found_by_the_head_of_its_row_and_of_its_column() -> None:
+    candidate = find(
+        "How many passengers from Orla to Saltby in 2024?", LINES, TableOperation.LOOKUP, "84,210"
+    )
+
+    assert [cell.text for cell in candidate.cells] == ["84,210"]
+    assert {cell.text for cell in candidate.heads} >= {"2024", "Orla – Saltby"}
+    assert not candidate.arithmetic
+    assert candidate.number is None
+
+
+@pytest.mark.parametrize(
+    ("question", "table", "text"),
+    [
+        ("How many passengers travelled on the line from Orla to Saltby in 2024?", LINES, "84,210"),
+        ("How many passengers travelled from Saltby to Fennick in 2023?", LINES, "11,870"),
+        ("从赫塞尔港到奥拉岛的末班船几点开？", BOATS, "21:15"),
+        ("奥拉岛到索尔比的票价是多少？", BOATS, "9元"),
+        ("How many silver medals did Kenya win?", MEDALS, "6"),
+        ("Which nation won the most silver medals?", MEDALS, "Kenya"),
+        ("Which ship sails from Hessel to Orla?", LINES, "Tern"),
+    ],
+)
+def test_the_likeliest_answer_is_right(question: str, table: DocumentTable, text: str) -> None:
+    answers = rank_answers(question, table)
+
+    assert answers[0].candidate.text == text
+    assert 0 < answers[0].probability <= 1
+
+
+def test_a_change_in_per_cent_shows_its_operands() -> None:
+    question = "By how many percent did passengers from Hessel to Orla change between 2023 and 2024?"
+    candidate = find(question, LINES, TableOperation.PERCENT_CHANGE, "+10.5 %")
+
+    assert candidate.arithmetic == "40,120 → 44,350: +10.5 %"
+    assert [cell.text for cell in candidate.operands] == ["44,350", "40,120"]
+    assert not candidate.cells
+
+
+@pytest.mark.parametrize(
+    ("question", "table", "operation", "text"),
+    [
+        ("How many nations won more than 4 gold medals?", MEDALS, TableOperation.COUNT, "3"),
+        ("What is the total of gold medals of all nations?", MEDALS, TableOperation.SUM, "25"),
+        ("What is the average number of silver medals?", MEDALS, TableOperation.AVERAGE, "3.50"),
+        ("How many more gold medals did Japan win than Kenya?", MEDALS, TableOperation.DIFFERENCE, "7"),
+        ("Who won more silver medals, Kenya or Peru?", MEDALS, TableOperation.WHICH_OF, "Kenya"),
+        ("Which nation is listed after Kenya?", MEDALS, TableOperation.LOOKUP, "Japan"),
+        ("Which nation won the least gold medals?", MEDALS, TableOperation.MINIMUM, "Kenya"),
+        ("Which nations won the most gold medals?", MEDALS, TableOperation.MAXIMUM, "Japan, Peru"),
+        ("哪条航线的票价最高？", BOATS, TableOperation.MAXIMUM, "索尔比—芬尼克"),
+        ("In which year did Orla – Saltby have the highest number?", LINES, TableOperation.MAXIMUM, "2023"),
+    ],
+)
+def test_programs_compute_answers(
+    question: str, table: DocumentTable, operation: TableOperation, text: str
+) -> None:
+    find(question, table, operation, text)
+
+
+def test_a_total_is_no_maximum_of_its_parts() -> None:
+    found = table_candidates("Which line had the most passengers in 2024?", LINES)
+    maxima = {candidate.text for candidate in found if candidate.operation is TableOperation.MAXIMUM}
+
+    assert "Orla – Saltby" in maxima
+    assert "Total" not in maxima
+
+
+def test_sections_name_the_rows_below_them() -> None:
+    rows = [
+        ["", "2023", "2024"],
+        ["Income", "", ""],
+        ["Tickets", "40", "44"],
+        ["Expenses", "", ""],
+        ["Tickets", "3", "5"],
+    ]
+    cells = tuple(
+        Cell(row=r, column=c, text=text) for r, row in enumerate(rows) for c, text in enumerate(row)
+    )
+    table = DocumentTable(cells=cells, header_rows=1, header_columns=1, sections=frozenset({1, 3}))
+
+    assert rank_answers("How high were the expenses for tickets in 2024?", table)[0].candidate.text == "5"
+
+
+def test_without_operations_there_are_only_cells() -> None:
+    found = table_candidates("How many nations won more than 4 gold medals?", MEDALS, operations=False)
+
+    assert found
+    assert all(
+        candidate.number is None or candidate.operation is TableOperation.NUMBER for candidate in found
+    )
+
+
+def test_features_have_a_column_for_each_name() -> None:
+    found = table_candidates("How many silver medals did Kenya win?", MEDALS)
+
+    assert all(candidate.features.shape == (len(TABLE_FEATURES),) for candidate in found)
+    assert all(np.isfinite(candidate.features).all() for candidate in found)
+    assert len(set(TABLE_FEATURES)) == len(TABLE_FEATURES)
+
+
+def test_the_weights_of_the_package_belong_to_the_features() -> None:
+    assert load_table_scorer().names == TABLE_FEATURES
+
+
+def test_a_huge_table_has_a_limited_number_of_candidates() -> None:
+    rows = [
+        ["Name", "Score", "Year"],
+        *([f"Player {n}", str(n * 7 % 1000), str(1900 + n % 100)] for n in range(5000)),
+    ]
+    found = table_candidates(
+        "Which player had the highest score after 1950, and who was next to Player 77?", make(rows)
+    )
+
+    assert 0 < len(found) <= 2 * MAX_PROGRAMS
+
+
+@pytest.mark.parametrize("question", ["", "?", "of the", "多少", "a" * 5000, "5 " * 400], ids=range(6))
+@pytest.mark.parametrize(
+    "table", [DocumentTable(cells=()), make([["", ""], ["", ""]]), make([["a"]]), MEDALS]
+)
+def test_any_question_over_any_table_is_no_error(question: str, table: DocumentTable) -> None:
+    assert len(rank_answers(question, table)) <= 10
+
+
+SAMPLES = ["5", "1,200", "$ (3.4)", "3 May 2024", "12 %", "–", "三十", "2:10"]
+QUESTIONS = ["how many more 5 than 1,200 total?", "最高的是多少？"]
+TEXTS = st.one_of(st.text(max_size=12), st.sampled_from(SAMPLES))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(st.lists(TEXTS, min_size=3, max_size=3), min_size=1, max_size=6),
+    question=st.one_of(st.text(max_size=60), st.sampled_from(QUESTIONS)),
+    header_rows=st.integers(0, 3),
+    header_columns=st.integers(0, 3),
+)
+def test_any_texts_are_no_error(
+    rows: list[list[str]], question: str, header_rows: int, header_columns: int
+) -> None:
+    table = make(rows, header_rows=header_rows, header_columns=header_columns)
+
+    assert all(answer.candidate.text for answer in rank_answers(question, table))
