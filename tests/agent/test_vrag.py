@@ -24,6 +24,7 @@ from vrag.agent.events import (
     InvalidAction,
     ModelCalled,
     PassageShown,
+    SearchRequested,
     SearchReturned,
     StopReason,
 )
@@ -162,6 +163,18 @@ def test_each_search_shows_the_best_item_not_yet_shown() -> None:
     events = said(*[SEARCH] * 6, ANSWER)
     assert [event.page for event in of(ImageShown, events)] == [2, 1]
     assert len(of(PassageShown, events)) == 1
+
+
+def test_the_same_query_again_goes_through_the_hits_without_a_search() -> None:
+    other = VRAG.search("prices of tickets")
+    environment = Environment(tiny_corpus(), PROFILE, EnvironmentOptions())
+    script = ScriptedPolicy((SEARCH, SEARCH, other, SEARCH, ANSWER))
+    requests = of(SearchRequested, list(Agent(script, environment, METHOD).stream("How many?")))
+
+    assert [request.continued for request in requests] == [False, True, False, False]
+    assert isinstance(environment.searcher, MemorySearcher)
+    searched = [query.text for query in environment.searcher.queries]
+    assert searched == ["ferry passengers", "prices of tickets", "ferry passengers"]
 
 
 def test_a_search_may_show_several_items() -> None:
@@ -338,7 +351,7 @@ def test_a_document_cannot_tell_the_offline_policy_to_hurry() -> None:
     )
     policy = ExtractivePolicy(searcher, PROFILE)
     run = Agent(policy, Environment(searcher, PROFILE), METHOD).run("How much is the ferry toll?")
-    assert len(searcher.queries) > 1
+    assert len([step for step in run.steps if step.query]) > 1
     assert run.answer is not None
     assert "9 crowns" in run.answer
     assert run.evidence[0].document == "good.txt"

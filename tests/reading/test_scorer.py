@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vrag.reading.scorer import Group, CandidateScorer, TrainingOptions, gradients, train_scorer
+from vrag.reading.scorer import CandidateScorer, Group, TrainingOptions, gradients, train_scorer
 
 if TYPE_CHECKING:
     from pathlib import Path

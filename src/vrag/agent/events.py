@@ -157,6 +157,8 @@ class SearchRequested(EventBase):
     query: str
     node: str | None = None
     """The node that it makes, in a graph."""
+    continued: bool = False
+    """True if the query is that of the search before: its next hits are shown, and nothing is searched."""
 
 
 class SearchReturned(EventBase):

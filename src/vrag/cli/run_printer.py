@@ -72,7 +72,8 @@ class RunPrinter:
                 echo((f"{event.step}. ", "bold"), (plain(event.text, MAX_TEXT_CHARS), "dim"))
             case events.SearchRequested():
                 query = (plain(event.query, MAX_TEXT_CHARS), "cyan")
-                self._print_line(event.step, "search  ", query, event.node)
+                verb = "next hits for " if event.continued else "search  "
+                self._print_line(event.step, verb, query, event.node)
             case events.CropRequested():
                 sides = ", ".join(f"{side:g}" for side in event.box)
                 image = plain(event.label or f"image {event.image or 'shown last'}", MAX_TEXT_CHARS)

@@ -267,7 +267,8 @@ def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
     """Format an event of a run as a line of progress; empty for those without one, such as thoughts."""
     match event:
         case events.SearchRequested():
-            return f"Searching: {one_line(event.query)}"
+            verb = "The next hits for" if event.continued else "Searching"
+            return f"{verb}: {one_line(event.query)}"
         case events.SearchReturned(hits=()):
             return "Nothing was found."
         case events.CropRequested():

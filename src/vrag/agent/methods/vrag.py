@@ -21,7 +21,7 @@ from vrag.agent.question import Question
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
-from vrag.types import Item
+from vrag.types import Hit, Item
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
@@ -93,6 +93,8 @@ class VragEpisode(Episode):
     """All pictures of items shown, crops included."""
     fresh: tuple[Picture, ...] = ()
     """The pictures of the last message."""
+    last_search: tuple[str, Sequence[Hit]] = ("", ())
+    """The query and the hits of the last search: the same query shows its next hits."""
     pages_to_select: list[str] = field(default_factory=list[str])
     """Ids of the pages of the last search, where the model selects one of them."""
 
@@ -130,7 +132,7 @@ class VragEpisode(Episode):
         """Add the event of the action; see `Episode`."""
         match turn.action:
             case Search(query):
-                log.add(SearchRequested, query=query)
+                log.add(SearchRequested, query=query, continued=query == self.last_search[0])
             case Crop(box, image):
                 log.add(CropRequested, image=image, box=box)
             case UseTool(name, text):
@@ -201,7 +203,9 @@ class VragEpisode(Episode):
         return ActionOutcome()
 
     def _search(self, query: str, log: EventLog) -> None:
-        hits = self.environment.search(query)
+        if query != self.last_search[0]:
+            self.last_search = query, self.environment.search(query)
+        hits = self.last_search[1]
         most = max(self.environment.options.show, self.environment.profile.candidates)
         shown, damaged = self._open_new([hit.item for hit in hits], most)
         log.add(SearchReturned, hits=tuple(hits), damaged=tuple(damaged))

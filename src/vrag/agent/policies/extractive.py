@@ -109,7 +109,7 @@ class ExtractivePolicy(OfflinePolicy):
             return f"{summary.remark}The words worth looking for: {query}", Search(query)
         may_look = not summary.crops and not summary.must_answer
         if may_look and summary.last_turn_showed_something and summary.searches < self.looks:
-            return "One page may not be enough; another look at what else was found.", Search(query)
+            return "One page may not be enough: the next hits of the search.", Search(query)
         items = [self.searcher.item(item) for item in summary.items]
         nearest = best_quote(summary.question, items, threshold=0) if self.crops and may_look else None
         if nearest is None or nearest.box is None:

@@ -100,8 +100,8 @@ const CHANGES = {
     now: now("retrying", "Too long for the model; asking again", "", event),
   }),
   search_requested: (state, event) => ({
-    ...added(state, event, entry("search", event, { query: event.query, node: event.node ?? null, waiting: true, hits: null, damaged: [] })),
-    now: now("searching", "Searching", event.query, event),
+    ...added(state, event, entry("search", event, { query: event.query, continued: event.continued ?? false, node: event.node ?? null, waiting: true, hits: null, damaged: [] })),
+    now: now("searching", event.continued ? "Going through the hits" : "Searching", event.query, event),
   }),
   search_returned: (state, event) => withLast(state, event, "search", { waiting: false, hits: event.hits, damaged: event.damaged ?? [] }),
   crop_requested: (state, event) => ({

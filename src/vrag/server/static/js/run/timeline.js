@@ -191,7 +191,7 @@ function outlineOf(step) {
 
 /** @type {Record<string, (entry: any) => string>} */
 const OUTLINES = {
-  search: (one) => `“${one.query}”`,
+  search: (one) => `${one.continued ? "The next hits for " : ""}“${one.query}”`,
   closer: (one) => (one.picture ? `${one.picture.document}, page ${one.picture.page}` : one.request.label || (one.request.image ? `Image ${one.request.image}` : "the last picture")),
   tool: (one) => one.text,
   memory: (one) => one.summary || one.update.node,
