@@ -1,0 +1,320 @@
+"""Tables whose columns are aligned words: without rules, or with horizontal or vertical rules only."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.reading.tables.columns import find_columns, touched_columns
+from vrag.reading.tables.grid import Area, Grid, GridCell, without_empty_places
+from vrag.reading.tables.rows import TableLine, group_lines
+from vrag.reading.tables.text_kinds import count_words, is_list_marker, is_number
+from vrag.reading.tables.text_pieces import split_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from vrag.reading.tables.columns import ColumnExtent
+    from vrag.reading.tables.ruling_lines import Rule, RulingLines
+    from vrag.reading.tables.text_pieces import PageText, Piece
+
+ROW_GAP = 2.6
+"""Space between two rows of one table, in heights of the text."""
+BESIDE_GAP = 30.0
+"""Space between two cells of one row, in heights of the text."""
+MAX_ABOVE = 60
+"""Pieces above a piece that it can belong to."""
+MIN_ALIGNED = 0.6
+"""Share of the cells of a column whose left sides, right sides or centres stand below each other."""
+MIN_FILLED = 0.42
+"""Share of the places that hold words."""
+
+
+def ruled_areas(
+    rules: Sequence[Rule], rows: Sequence[Sequence[Piece]], prose: set[int], unit: float
+) -> list[Area]:
+    """Return the areas between horizontal rules of one extent that stand below each other around table rows.
+
+    Args:
+        rules: Horizontal rules.
+        rows: Rows of pieces of the page.
+        prose: `id` of each piece of running text.
+        unit: Height of the text.
+    """
+    groups: dict[tuple[int, int], list[Rule]] = {}
+    for rule in sorted(rules, key=lambda rule: rule.at):
+        if rule.length < 8 * unit:
+            continue
+        key = next((key for key, group in groups.items() if _same_extent(group[-1], rule, 1.2 * unit)), None)
+        if key is None:
+            groups[len(groups), 0] = [rule]
+        else:
+            groups[key].append(rule)
+    areas: list[Area] = []
+    for group in groups.values():
+        run = [group[0]]
+        for rule in group[1:]:
+            if _divides_prose(run[-1], rule, rows, prose):
+                areas += _area(run)
+                run = []
+            run.append(rule)
+        areas += _area(run)
+    return areas
+
+
+def _same_extent(a: Rule, b: Rule, tolerance: float) -> bool:
+    return abs(a.start - b.start) < tolerance and abs(a.end - b.end) < tolerance
+
+
+def _divides_prose(upper: Rule, lower: Rule, rows: Sequence[Sequence[Piece]], prose: set[int]) -> bool:
+    """Return whether running text stands between two rules, or hardly anything."""
+    between = [
+        piece
+        for row in rows
+        if row and upper.at - 2 <= row[0].middle <= lower.at + 2
+        for piece in row
+        if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
+    ]
+    running = sum(len(piece.text) for piece in between if id(piece) in prose)
+    return running > 0.4 * sum(len(piece.text) for piece in between) or (
+        not between and lower.at - upper.at > 40
+    )
+
+
+def _area(run: Sequence[Rule]) -> list[Area]:
+    if len(run) < 2:
+        return []
+    return [Area(min(rule.start for rule in run), run[0].at, max(rule.end for rule in run), run[-1].at)]
+
+
+def connect_pieces(rows: Sequence[Sequence[Piece]], unit: float) -> list[list[Piece]]:
+    """Group the pieces that stand beside each other, or below each other without much space.
+
+    Args:
+        rows: Rows of pieces without running text; none is empty.
+        unit: Height of the text.
+    """
+    pieces = [piece for row in rows for piece in row]
+    parent = list(range(len(pieces)))
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    for first, second in _links(rows, unit):
+        parent[root(second)] = root(first)
+    groups: dict[int, list[Piece]] = defaultdict(list)
+    for number, piece in enumerate(pieces):
+        groups[root(number)].append(piece)
+    return list(groups.values())
+
+
+def _links(rows: Sequence[Sequence[Piece]], unit: float) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of pieces that belong together, counted over all rows."""
+    pieces = [piece for row in rows for piece in row]
+    start = 0
+    above: list[int] = []
+    for row in rows:
+        current = range(start, start + len(row))
+        start += len(row)
+        for left, right in pairwise(current):
+            if pieces[right].x1 - pieces[left].x2 < BESIDE_GAP * unit:
+                yield left, right
+        above = [other for other in above[-MAX_ABOVE:] if row[0].y1 - pieces[other].y2 < ROW_GAP * unit]
+        for number in current:
+            piece = pieces[number]
+            for other in above:
+                if pieces[other].x1 < piece.x2 and piece.x1 < pieces[other].x2:
+                    yield other, number
+        above += current
+
+
+def build_aligned_grid(
+    page: PageText, pieces: Sequence[Piece], rules: RulingLines, area: Area | None
+) -> Grid | None:
+    """Build the grid of pieces in aligned columns; None if they make no table.
+
+    Args:
+        page: The words of the page.
+        pieces: Pieces of the table, or of what looks like one.
+        rules: The ruling lines of the page.
+        area: The area between horizontal rules, where they bound the table.
+    """
+    words = [index for piece in pieces for index in piece.words]
+    if not words:
+        return None
+    x1, y1 = page.straight[words, :2].min(axis=0).tolist()
+    x2, y2 = page.straight[words, 2:].max(axis=0).tolist()
+    bounds = area or Area(x1, y1, x2, y2)
+    vertical = [(rule.at, rule.start, rule.end) for rule in rules.vertical if _inside(rule, bounds)]
+    rows = split_pieces(page, words, vertical)
+    if area is None:
+        rows = _trim(rows)
+    long_rules = [at for at, start, end in vertical if end - start > 0.6 * (bounds.y2 - bounds.y1)]
+    columns = find_columns([row for row in rows if len(row) > 1] or rows, long_rules)
+    if len(rows) < (2 if area else 3) or len(columns) < 2:
+        return None
+    lines = [_line(row, columns) for row in rows]
+    ruled = _ruled_between(lines, rules.horizontal, bounds)
+    groups = group_lines(lines, ruled)
+    grid = _make_grid(lines, groups, ruled, bounds if area else _bounds(rows))
+    bounded = area is not None and any(ruled[:-1])
+    return grid if _is_table(grid, columns, lines, ruled=bounded) else None
+
+
+def _inside(rule: Rule, bounds: Area) -> bool:
+    overlap = min(rule.end, bounds.y2) - max(rule.start, bounds.y1)
+    return bounds.x1 < rule.at < bounds.x2 and overlap > 0
+
+
+def _bounds(rows: Sequence[Sequence[Piece]]) -> Area:
+    sides = [(piece.x1, piece.y1, piece.x2, piece.y2) for row in rows for piece in row]
+    x1, y1, x2, y2 = zip(*sides, strict=True)
+    return Area(min(x1), min(y1), max(x2), max(y2))
+
+
+def _trim(rows: list[list[Piece]]) -> list[list[Piece]]:
+    """Return the rows from the first to the last with several pieces."""
+    several = [number for number, row in enumerate(rows) if len(row) > 1]
+    return rows[several[0] : several[-1] + 1] if several else []
+
+
+def _line(row: Sequence[Piece], columns: Sequence[ColumnExtent]) -> TableLine:
+    """Place the pieces of a row in columns; pieces without one take the nearest."""
+    entries: list[tuple[Piece, range]] = []
+    centers = [(column.x1 + column.x2) / 2 for column in columns]
+    for piece in row:
+        place = touched_columns(columns, piece.x1, piece.x2)
+        if not place:
+            near = min(
+                range(len(columns)), key=lambda number: abs(centers[number] - (piece.x1 + piece.x2) / 2)
+            )
+            place = range(near, near + 1)
+        entries.append((piece, place))
+    middle = sum(piece.middle for piece in row) / len(row)
+    return TableLine(middle, tuple(entries))
+
+
+def _ruled_between(lines: Sequence[TableLine], rules: Sequence[Rule], bounds: Area) -> list[bool]:
+    """Return for each line whether a rule over most of the table stands between it and the next."""
+    middles = [line.middle for line in lines]
+    covered = [0.0] * len(lines)
+    for rule in rules[bisect_left(rules, (bounds.y1 - 5,)) : bisect_right(rules, (bounds.y2 + 5,))]:
+        number = bisect_left(middles, rule.at) - 1
+        overlap = min(rule.end, bounds.x2) - max(rule.start, bounds.x1)
+        if 0 <= number < len(lines) - 1 and overlap > 0:
+            covered[number] += overlap
+    return [share > 0.5 * (bounds.x2 - bounds.x1) for share in covered]
+
+
+def _make_grid(
+    lines: Sequence[TableLine], groups: Sequence[Sequence[int]], ruled: Sequence[bool], bounds: Area
+) -> Grid:
+    cells = [cell for row, group in enumerate(groups) for cell in _row_cells(row, [lines[n] for n in group])]
+    below = frozenset(row for row, group in enumerate(groups) if ruled[group[-1]])
+    return without_empty_places(Grid(cells=tuple(cells), area=bounds, ruled_below=below))
+
+
+def _row_cells(row: int, lines: Sequence[TableLine]) -> list[GridCell]:
+    """Return the cells of a row of some lines: pieces that share a column are one cell."""
+    extents: list[tuple[int, int]] = []
+    for first, last in sorted((place[0], place[-1]) for line in lines for _, place in line.entries):
+        if extents and first <= extents[-1][1]:
+            extents[-1] = (extents[-1][0], max(extents[-1][1], last))
+        else:
+            extents.append((first, last))
+    return [
+        GridCell(
+            row=row,
+            column=first,
+            columns=last - first + 1,
+            words=tuple(
+                index
+                for line in lines
+                for piece, place in line.entries
+                if first <= place[0] <= last
+                for index in piece.words
+            ),
+        )
+        for first, last in extents
+    ]
+
+
+def _is_table(
+    grid: Grid, columns: Sequence[ColumnExtent], lines: Sequence[TableLine], *, ruled: bool
+) -> bool:
+    """Return whether aligned pieces are a table and not a list, running text or the labels of a figure."""
+    if not _is_filled(grid, ruled=ruled):
+        return False
+    texts: dict[int, list[str]] = defaultdict(list)
+    for line in lines:
+        for piece, place in line.entries:
+            if len(place) == 1:
+                texts[place[0]].append(piece.text)
+    if _is_list(texts, len(columns)) or _is_contents(texts, len(columns)):
+        return False
+    if not _is_aligned(columns, lines):
+        return False
+    return ruled or _looks_tabular(texts, grid)
+
+
+def _is_filled(grid: Grid, *, ruled: bool) -> bool:
+    """Return whether enough rows hold several cells, and enough places hold words."""
+    if grid.height < (2 if ruled else 3) or grid.width < 2:
+        return False
+    several: dict[int, int] = defaultdict(int)
+    for cell in grid.cells:
+        several[cell.row] += 1
+    full_rows = sum(count > 1 for count in several.values())
+    if full_rows < max(2, (0.4 if ruled else 0.5) * grid.height):
+        return False
+    filled = sum(cell.columns for cell in grid.cells)
+    return filled >= (0.3 if ruled else MIN_FILLED) * grid.height * grid.width
+
+
+def _is_list(texts: dict[int, list[str]], width: int) -> bool:
+    first = texts.get(0, [])
+    markers = sum(map(is_list_marker, first))
+    return width == 2 and markers > 0.5 * len(first)
+
+
+def _is_contents(texts: dict[int, list[str]], width: int) -> bool:
+    """Return whether the last column holds page numbers that never fall."""
+    last = texts.get(width - 1, [])
+    pages = [int(text) for text in last if text.isdigit() and len(text) < 5]
+    if width > 3 or len(pages) < 4 or len(pages) < 0.8 * len(last):
+        return False
+    return sum(a <= b for a, b in pairwise(pages)) >= 0.9 * (len(pages) - 1)
+
+
+def _is_aligned(columns: Sequence[ColumnExtent], lines: Sequence[TableLine]) -> bool:
+    """Return whether the pieces of most columns share a left side, a right side or a centre."""
+    sides: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
+    for line in lines:
+        for piece, place in line.entries:
+            if len(place) == 1:
+                sides[place[0]].append((piece.x1, (piece.x1 + piece.x2) / 2, piece.x2))
+    unit = float(np.median([piece.height for line in lines for piece, _ in line.entries]))
+    shares: list[float] = []
+    for number in range(len(columns)):
+        if len(sides[number]) > 1:
+            values = np.asarray(sides[number])
+            near = np.abs(values - np.median(values, axis=0)) < 0.45 * unit
+            shares.append(float(near.mean(axis=0).max()))
+    return bool(shares) and float(np.mean(shares)) >= MIN_ALIGNED
+
+
+def _looks_tabular(texts: dict[int, list[str]], grid: Grid) -> bool:
+    """Return whether cells without rules are short, and numbers or many enough."""
+    everything = [text for column in texts.values() for text in column]
+    figures = sum(map(is_number, everything)) / max(len(everything), 1)
+    words = float(np.median([count_words(text) for text in everything])) if everything else 9.0
+    if figures > 0.25:
+        return True
+    return words <= (4 if grid.width == 2 else 6) and grid.height >= (4 if grid.width == 2 else 3)

@@ -1,0 +1,149 @@
+"""Columns of a table, from the pieces of its lines."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vrag.reading.tables.text_pieces import Piece
+
+MAX_CROSSINGS = 0.3
+"""Share of the rows at a boundary that may cross it."""
+MIN_OVERLAP = 0.15
+"""Share of the narrower extent that two pieces of one column share."""
+MAX_COLUMNS = 60
+"""Columns beyond which text makes no table."""
+
+
+@dataclass(slots=True)
+class ColumnExtent:
+    """What one column covers along x."""
+
+    x1: float
+    x2: float
+
+
+def find_columns(rows: Sequence[Sequence[Piece]], separators: Sequence[float] = ()) -> list[ColumnExtent]:
+    """Find the columns of rows of pieces; empty if there are too many.
+
+    Narrow pieces make the columns, wide ones that overlap two of them are cells that span. A boundary that
+    many rows cross is none.
+
+    Args:
+        rows: Pieces of each row, from left to right.
+        separators: Positions of vertical rules, which always divide columns.
+    """
+    columns = _seed_columns([piece for row in rows for piece in row])
+    if len(columns) > MAX_COLUMNS:
+        return []
+    columns = _join_complementary(columns, rows, separators)
+    while len(columns) > 1:
+        weakest = _weakest_boundary(columns, rows, separators)
+        if weakest is None:
+            break
+        right = columns.pop(weakest + 1)
+        columns[weakest].x2 = max(columns[weakest].x2, right.x2)
+    return columns
+
+
+def _seed_columns(pieces: Iterable[Piece]) -> list[ColumnExtent]:
+    """Return extents that do not overlap, made from the narrow pieces first."""
+    columns: list[ColumnExtent] = []
+    for piece in sorted(pieces, key=lambda piece: (piece.width, piece.x1)):
+        touched = touched_columns(columns, piece.x1, piece.x2)
+        if not touched:
+            columns.insert(
+                bisect_left([column.x1 for column in columns], piece.x1), ColumnExtent(piece.x1, piece.x2)
+            )
+            if len(columns) > MAX_COLUMNS:
+                break
+        elif len(touched) == 1:
+            column = columns[touched[0]]
+            left = columns[touched[0] - 1].x2 if touched[0] else piece.x1
+            right = columns[touched[0] + 1].x1 if touched[0] + 1 < len(columns) else piece.x2
+            column.x1 = min(column.x1, max(piece.x1, left))
+            column.x2 = max(column.x2, min(piece.x2, right))
+    return columns
+
+
+def touched_columns(columns: Sequence[ColumnExtent], x1: float, x2: float) -> range:
+    """Return the numbers of the columns that an extent overlaps by more than a little."""
+    first = bisect_right([column.x2 for column in columns], x1)
+    last = bisect_left([column.x1 for column in columns], x2)
+    while first < last - 1 and _overlap(columns[first], x1, x2) < MIN_OVERLAP:
+        first += 1
+    while first < last - 1 and _overlap(columns[last - 1], x1, x2) < MIN_OVERLAP:
+        last -= 1
+    return range(first, last)
+
+
+def _overlap(column: ColumnExtent, x1: float, x2: float) -> float:
+    shared = min(column.x2, x2) - max(column.x1, x1)
+    return shared / max(min(column.x2 - column.x1, x2 - x1), 1e-9)
+
+
+def _occupied(columns: Sequence[ColumnExtent], rows: Sequence[Sequence[Piece]]) -> list[list[range]]:
+    """Return for each row the columns that each of its pieces takes."""
+    return [[touched_columns(columns, piece.x1, piece.x2) for piece in row] for row in rows]
+
+
+def _join_complementary(
+    columns: list[ColumnExtent], rows: Sequence[Sequence[Piece]], separators: Sequence[float]
+) -> list[ColumnExtent]:
+    """Join neighbours that are never filled in the same row and stand close together."""
+    number = 0
+    while number + 1 < len(columns):
+        left, right = columns[number], columns[number + 1]
+        gap = right.x1 - left.x2
+        ruled = any(left.x2 - 3 <= at <= right.x1 + 3 for at in separators)
+        wide = max(left.x2 - left.x1, right.x2 - right.x1)
+        if not ruled and gap < wide and not _both_filled(columns, number, rows):
+            beyond = columns[number + 2].x1 - right.x2 if number + 2 < len(columns) else gap + 1
+            before = left.x1 - columns[number - 1].x2 if number else gap + 1
+            if gap <= min(beyond, before) * 1.5:
+                columns[number] = ColumnExtent(left.x1, right.x2)
+                del columns[number + 1]
+                continue
+        number += 1
+    return columns
+
+
+def _both_filled(columns: Sequence[ColumnExtent], number: int, rows: Sequence[Sequence[Piece]]) -> bool:
+    for places in _occupied(columns, rows):
+        single = {place[0] for place in places if len(place) == 1}
+        if number in single and number + 1 in single:
+            return True
+    return False
+
+
+def _weakest_boundary(
+    columns: Sequence[ColumnExtent], rows: Sequence[Sequence[Piece]], separators: Sequence[float]
+) -> int | None:
+    """Return the boundary that the largest share of rows cross, if that is too many.
+
+    Lines that consist of one piece alone do not count: heads of sections run across.
+    """
+    crossed, kept = [0] * len(columns), [0] * len(columns)
+    for places in _occupied(columns, rows):
+        if len(places) < 2:
+            continue
+        for place in places:
+            for boundary in range(place.start, place.stop - 1):
+                crossed[boundary] += 1
+        filled = sorted(number for place in places for number in place)
+        for boundary in range(filled[0], filled[-1]):
+            kept[boundary] += 1
+    worst, share = None, MAX_CROSSINGS
+    for boundary in range(len(columns) - 1):
+        gap = (columns[boundary].x2 - 3, columns[boundary + 1].x1 + 3)
+        if any(gap[0] <= at <= gap[1] for at in separators):
+            continue
+        part = crossed[boundary] / max(kept[boundary], 1)
+        supported = kept[boundary] - crossed[boundary]
+        if part > share or (supported < 2 and crossed[boundary] >= supported and crossed[boundary]):
+            worst, share = boundary, max(part, share)
+    return worst

@@ -1,0 +1,100 @@
+"""The tables of a page, from the boxes of its words and the ruling lines of its picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces, ruled_areas
+from vrag.reading.tables.captions import find_caption
+from vrag.reading.tables.grid import Area
+from vrag.reading.tables.heads import make_table
+from vrag.reading.tables.ruled_tables import build_grid, connect_rules, has_hidden_cells
+from vrag.reading.tables.ruling_lines import RulingLines, find_rules
+from vrag.reading.tables.running_text import find_running_text
+from vrag.reading.tables.text_kinds import is_number
+from vrag.reading.tables.text_pieces import read_words, split_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from PIL.Image import Image
+
+    from vrag.reading.tables.grid import Grid
+    from vrag.reading.tables.table import DocumentTable
+    from vrag.reading.tables.text_pieces import PageText
+    from vrag.types import Item
+
+MIN_WORDS = 6
+"""Words below which a page has no table."""
+TOLERANCE = 0.35
+"""Distance of two rules that count as one, in heights of the text."""
+
+
+def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
+    """Find the tables of a page, from top to bottom.
+
+    Args:
+        item: The page, with the boxes of its words.
+        picture: Its stored picture, for the ruling lines; None if there is none.
+    """
+    page = read_words(item)
+    if len(page.numbers) < MIN_WORDS:
+        return ()
+    rules = RulingLines((), ())
+    if picture is not None:
+        shortest = min(max(1.2 * page.line_height, 0.008 * page.height), 0.03 * page.height)
+        rules = find_rules(picture, page.width, page.height, page.boxes, shortest, page.slope)
+    grids = [grid for grid in _find_grids(page, rules) if grid.cells]
+    if not grids:
+        return ()
+    inside = {index for grid in grids for cell in grid.cells for index in cell.words}
+    rows = split_pieces(page, [index for index in range(len(page.numbers)) if index not in inside])
+    captions = (find_caption(grid.area, rows, page.line_height) for grid in grids)
+    return tuple(make_table(page, grid, caption) for grid, caption in zip(grids, captions, strict=True))
+
+
+def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
+    """Find grids of rules first, then aligned words between horizontal rules, then aligned words alone."""
+    grids: list[Grid] = []
+    free = set(range(len(page.numbers)))
+    tolerance = max(TOLERANCE * page.line_height, 3.0)
+    for connected in connect_rules(rules, tolerance):
+        grid = build_grid(connected, page, free, tolerance)
+        if grid is not None and not has_hidden_cells(grid, page, is_number):
+            grids.append(grid)
+            free -= _words_in(page, grid.area, free)
+        elif grid is not None:
+            inside = sorted(_words_in(page, grid.area, free))
+            pieces = [piece for row in split_pieces(page, inside) for piece in row]
+            hidden = build_aligned_grid(page, pieces, rules, grid.area)
+            grids.append(hidden or grid)
+            free -= set(inside)
+    return sorted(grids + _find_aligned(page, rules, free), key=lambda grid: (grid.area.y1, grid.area.x1))
+
+
+def _find_aligned(page: PageText, rules: RulingLines, free: set[int]) -> list[Grid]:
+    grids: list[Grid] = []
+    rows = split_pieces(page, sorted(free))
+    prose = find_running_text(rows)
+    unit = page.line_height
+    for area in ruled_areas(rules.horizontal, rows, prose, unit):
+        wide = Area(area.x1 - 0.5 * unit, area.y1, area.x2 + 0.5 * unit, area.y2)
+        inside = _words_in(page, wide, free)
+        pieces = [piece for row in rows for piece in row if not inside.isdisjoint(piece.words)]
+        if grid := build_aligned_grid(page, pieces, rules, area):
+            grids.append(grid)
+            free -= {index for piece in pieces for index in piece.words}
+    left = [
+        [piece for piece in row if id(piece) not in prose and free.issuperset(piece.words)] for row in rows
+    ]
+    groups = connect_pieces([row for row in left if row], unit)
+    found = (build_aligned_grid(page, pieces, rules, None) for pieces in groups)
+    return grids + [grid for grid in found if grid is not None]
+
+
+def _words_in(page: PageText, area: Area, chosen: Iterable[int]) -> set[int]:
+    """Return the words whose centres lie in an area."""
+    centers = (page.straight[:, :2] + page.straight[:, 2:]) / 2
+    inside = (area.x1 <= centers[:, 0]) & (centers[:, 0] <= area.x2)
+    inside &= (area.y1 <= centers[:, 1]) & (centers[:, 1] <= area.y2)
+    return set(inside.nonzero()[0].tolist()) & set(chosen)

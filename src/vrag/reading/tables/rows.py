@@ -1,0 +1,176 @@
+"""Rows of a table, from its lines of text: lines that belong to one row of cells are joined."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.reading.tables.text_kinds import is_number, is_year
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.reading.tables.text_pieces import Piece
+
+TIGHT = 1.16
+"""Distance between lines of one cell, in distances of the closest lines."""
+LOOSE = 1.28
+"""Distance between rows of cells that have several lines, in distances of the closest lines."""
+MIN_LOOSE = 0.2
+"""Share of the distances that are loose in a table whose rows stand apart."""
+_OPEN_END = re.compile(
+    r"(?:[-–—,/&(]|\b(?:and|or|of|the|for|in|to|with|by|from|on|a|an|und|der|von))$", re.IGNORECASE
+)
+_CONTINUES = re.compile(r"[a-z(&/]|(?:and|or|of)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """A line of text of a table."""
+
+    middle: float
+    """y of its centre."""
+    entries: tuple[tuple[Piece, range], ...]
+    """Its pieces, with the columns that each takes."""
+
+    @property
+    def filled(self) -> set[int]:
+        """Columns with words."""
+        return {column for _, place in self.entries for column in place}
+
+    @property
+    def numbers(self) -> set[int]:
+        """Columns with a number."""
+        return {place[0] for piece, place in self.entries if len(place) == 1 and is_number(piece.text)}
+
+    @property
+    def spans(self) -> bool:
+        """True if a piece takes several columns."""
+        return any(len(place) > 1 for _, place in self.entries)
+
+
+def is_data_line(line: TableLine) -> bool:
+    """Return whether at least half of a line's cells right of the first column are numbers, not years."""
+    values = [piece.text for piece, place in line.entries if place[0] > 0]
+    figures = sum(is_number(text) and not is_year(text) for text in values)
+    return bool(values) and figures * 2 >= len(values)
+
+
+def count_header_lines(lines: Sequence[TableLine], ruled: Sequence[bool]) -> int:
+    """Return the number of lines above the body.
+
+    Args:
+        lines: The lines, from top to bottom.
+        ruled: For each line whether a rule stands between it and the next.
+    """
+    first_data = next((number for number, line in enumerate(lines) if is_data_line(line)), None)
+    first_rule = next((number + 1 for number, rule in enumerate(ruled[:-1]) if rule), None)
+    last = len(lines) - 1 if first_data is None else first_data
+    if first_rule is not None and first_rule <= min(last, 6):
+        later = [number + 1 for number, rule in enumerate(ruled[: min(last, 6)]) if rule]
+        return later[-1] if first_data is not None and later else first_rule
+    if first_data is None:
+        return 0 if not lines else 1
+    # Lines with one piece directly above the body are heads of sections.
+    count = first_data
+    while count and len(lines[count - 1].entries) == 1 and lines[count - 1].entries[0][1][0] == 0:
+        count -= 1
+    return min(count, 8)
+
+
+def group_lines(lines: Sequence[TableLine], ruled: Sequence[bool]) -> list[list[int]]:
+    """Group the lines of each row.
+
+    Args:
+        lines: The lines, from top to bottom.
+        ruled: For each line whether a rule stands between it and the next.
+    """
+    if not lines:
+        return []
+    if _rules_divide_rows(lines, ruled):
+        joins = [not rule for rule in ruled[:-1]]
+    else:
+        heads = count_header_lines(lines, ruled)
+        apart = _stand_apart(lines, heads, ruled)
+        joins = [
+            not ruled[number] and _joins(lines, number, heads, apart) for number in range(len(lines) - 1)
+        ]
+    groups = [[0]]
+    for number, join in enumerate(joins, 1):
+        if join:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups
+
+
+def _rules_divide_rows(lines: Sequence[TableLine], ruled: Sequence[bool]) -> bool:
+    """Return whether every row has a rule below it: lines without one share no column of numbers."""
+    if sum(ruled[:-1]) < 3 or sum(ruled[:-1]) < 0.3 * (len(lines) - 1):
+        return False
+    pairs = zip(lines, lines[1:], ruled, strict=False)
+    return not any(not rule and upper.numbers & lower.numbers for upper, lower, rule in pairs)
+
+
+def _stand_apart(lines: Sequence[TableLine], heads: int, ruled: Sequence[bool]) -> float:
+    """Return the distance below which lines belong to one row; 0 if the distances do not tell."""
+    body = range(heads, len(lines) - 1)
+    steps = {number: lines[number + 1].middle - lines[number].middle for number in body if not ruled[number]}
+    if len(steps) < 3:
+        return 0.0
+    closest = float(np.quantile(list(steps.values()), 0.1))
+    tight = [number for number, step in steps.items() if step <= TIGHT * closest]
+    loose = [number for number, step in steps.items() if step >= LOOSE * closest]
+    if len(loose) < MIN_LOOSE * len(steps) or len(tight) + len(loose) < 0.9 * len(steps):
+        return 0.0
+    conflicts = [number for number in tight if _conflict(lines[number], lines[number + 1])]
+    return 0.0 if len(conflicts) > 0.1 * len(tight) else TIGHT * closest
+
+
+def _conflict(upper: TableLine, lower: TableLine) -> bool:
+    """Return whether two lines must be two rows: both have a number in one column."""
+    return bool(upper.numbers & lower.numbers)
+
+
+def _joins(lines: Sequence[TableLine], number: int, heads: int, apart: float) -> bool:
+    """Return whether a line and the next belong to one row."""
+    upper, lower = lines[number], lines[number + 1]
+    if number + 1 == heads:
+        return False
+    if number + 1 < heads:
+        return _joins_heads(upper, lower)
+    if _conflict(upper, lower):
+        return False
+    if apart:
+        return lower.middle - upper.middle <= apart
+    return _continues_text(upper, lower)
+
+
+def _joins_heads(upper: TableLine, lower: TableLine) -> bool:
+    """Return whether two lines of heads are one row: none spans, and one fills columns of the other."""
+    if upper.spans or lower.spans:
+        return False
+    height = max(piece.height for piece, _ in (*upper.entries, *lower.entries))
+    return lower.middle - upper.middle < 1.9 * height
+
+
+def _continues_text(upper: TableLine, lower: TableLine) -> bool:
+    """Return whether the text of a line goes on in the next, where the distances do not tell."""
+    height = max(piece.height for piece, _ in (*upper.entries, *lower.entries))
+    if lower.middle - upper.middle > 1.9 * height:
+        return False
+    above = {place[0]: piece.text for piece, place in upper.entries}
+    below = {place[0]: piece.text for piece, place in lower.entries}
+    if lower.filled < upper.filled and not lower.numbers:
+        return all(
+            _CONTINUES.match(text) is not None or _OPEN_END.search(above.get(column, "")) is not None
+            for column, text in below.items()
+        )
+    if len(above) == 1 and not upper.numbers and upper.filled < lower.filled:
+        ((column, text),) = above.items()
+        following = below.get(column, "")
+        return _CONTINUES.match(following) is not None or _OPEN_END.search(text) is not None
+    return False

@@ -1,0 +1,225 @@
+"""Tables whose cells stand between ruling lines: grids, with cells that span where lines are missing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, without_empty_places
+from vrag.reading.tables.text_pieces import split_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.reading.tables.ruling_lines import Rule, RulingLines
+    from vrag.reading.tables.text_pieces import PageText
+
+MAX_RULES = 1500
+"""Rules of one direction that are connected, the longest first."""
+MAX_PLACES = 20_000
+"""Rows times columns of a grid."""
+COVERAGE = 0.6
+"""Share of a cell's side that a rule must cover to bound it."""
+MAX_CELL_WORDS = 200
+"""Words of one cell beyond which a grid is a layout of boxes."""
+MIN_FILLED = 0.3
+"""Share of the places of a grid that hold words."""
+
+
+def connect_rules(rules: RulingLines, tolerance: float) -> list[RulingLines]:
+    """Group rules that meet or cross each other; rules that meet none are left out."""
+    horizontal = sorted(rules.horizontal, key=lambda rule: -rule.length)[:MAX_RULES]
+    vertical = sorted(rules.vertical, key=lambda rule: -rule.length)[:MAX_RULES]
+    if not horizontal or not vertical:
+        return []
+    across, down = np.asarray(horizontal), np.asarray(vertical)
+    meets = (across[:, 1, None] - tolerance <= down[None, :, 0]) & (
+        down[None, :, 0] <= across[:, 2, None] + tolerance
+    )
+    meets &= (down[None, :, 1] - tolerance <= across[:, 0, None]) & (
+        across[:, 0, None] <= down[None, :, 2] + tolerance
+    )
+    return [
+        type(rules)(
+            tuple(sorted(horizontal[number] for number in rows)),
+            tuple(sorted(vertical[number] for number in columns)),
+        )
+        for rows, columns in _components(meets)
+    ]
+
+
+def _components(meets: NDArray[np.bool_]) -> list[tuple[list[int], list[int]]]:
+    """Return the connected parts of a two-sided graph with edges on both sides."""
+    parts: list[tuple[list[int], list[int]]] = []
+    seen: set[int] = set()
+    for first in range(meets.shape[0]):
+        if first in seen:
+            continue
+        rows, columns, todo = {first}, set[int](), [first]
+        while todo:
+            fresh = set(np.flatnonzero(meets[todo].any(axis=0)).tolist()) - columns
+            columns |= fresh
+            todo = []
+            if fresh:
+                todo = sorted(set(np.flatnonzero(meets[:, sorted(fresh)].any(axis=1)).tolist()) - rows)
+                rows.update(todo)
+        seen |= rows
+        if columns:
+            parts.append((sorted(rows), sorted(columns)))
+    return parts
+
+
+def build_grid(rules: RulingLines, page: PageText, words: Iterable[int], tolerance: float) -> Grid | None:
+    """Build the grid of connected rules and put the words into its cells.
+
+    Returns:
+        The grid; None if the rules bound no table: fewer than two rows or columns with words.
+    """
+    ys, xs = (
+        _places(rules.horizontal, rules.vertical, tolerance),
+        _places(rules.vertical, rules.horizontal, tolerance),
+    )
+    height, width = len(ys) - 1, len(xs) - 1
+    if height < 2 or width < 2 or height * width > MAX_PLACES:
+        return None
+    right = _walls(rules.vertical, xs, ys, tolerance)
+    below = _walls(rules.horizontal, ys, xs, tolerance)
+    owners = _merge_places(height, width, right, below)
+    contents: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index in words:
+        x, y = page.straight[index].reshape(2, 2).mean(axis=0).tolist()
+        if xs[0] <= x <= xs[-1] and ys[0] <= y <= ys[-1]:
+            row, column = bisect_right(ys, y) - 1, bisect_right(xs, x) - 1
+            contents[owners[min(row, height - 1)][min(column, width - 1)]].append(index)
+    spans = _spans(owners)
+    cells = tuple(
+        GridCell(row=row, column=column, rows=rows, columns=columns, words=_read(page, contents[row, column]))
+        for (row, column), (rows, columns) in spans.items()
+    )
+    area = Area(xs[0], ys[0], xs[-1], ys[-1])
+    ruled_below = frozenset(row for row in range(height) if sum(below[row + 1]) * 2 > width)
+    grid = without_empty_places(Grid(cells=cells, area=area, ruled_below=ruled_below, ruled=True))
+    return grid if _is_table(grid) else None
+
+
+def _places(rules: Sequence[Rule], others: Sequence[Rule], tolerance: float) -> list[float]:
+    """Return the positions of the lines of a grid, with the open sides that the other lines reach."""
+    places = cluster((rule.at for rule in rules), tolerance)
+    reach = 3 * tolerance
+    starts = cluster((rule.start for rule in others if rule.start < places[0] - reach), tolerance)
+    ends = cluster((rule.end for rule in others if rule.end > places[-1] + reach), tolerance)
+    return [*starts[:1], *places, *ends[-1:]]
+
+
+def _walls(
+    rules: Sequence[Rule], places: Sequence[float], others: Sequence[float], tolerance: float
+) -> list[list[bool]]:
+    """Return for each line of the grid which of the intervals along it a rule covers."""
+    covered = np.zeros((len(places), len(others) - 1))
+    starts, ends = np.asarray(others[:-1]), np.asarray(others[1:])
+    positions = np.asarray(places)
+    for rule in rules:
+        line = int(np.argmin(np.abs(positions - rule.at)))
+        overlap = np.minimum(ends, rule.end + tolerance) - np.maximum(starts, rule.start - tolerance)
+        covered[line] += np.maximum(overlap, 0)
+    return (covered >= COVERAGE * (ends - starts)).tolist()
+
+
+def _merge_places(
+    height: int, width: int, right: Sequence[Sequence[bool]], below: Sequence[Sequence[bool]]
+) -> list[list[tuple[int, int]]]:
+    """Return the first place of the cell that each place belongs to: cells grow where no rule divides them.
+
+    A cell grows to the right first, then down, as long as it stays a rectangle with rules around it.
+    """
+    owners: list[list[tuple[int, int] | None]] = [[None] * width for _ in range(height)]
+    for row in range(height):
+        for column in range(width):
+            if owners[row][column] is not None:
+                continue
+            end = column + 1
+            while end < width and owners[row][end] is None and not right[end][row]:
+                end += 1
+            bottom = row + 1
+            while bottom < height and _continues(bottom, column, end, width, owners, right, below):
+                bottom += 1
+            for down in range(row, bottom):
+                owners[down][column:end] = [(row, column)] * (end - column)
+    return [[owner or (0, 0) for owner in line] for line in owners]
+
+
+def _continues(
+    row: int,
+    column: int,
+    end: int,
+    width: int,
+    owners: Sequence[Sequence[tuple[int, int] | None]],
+    right: Sequence[Sequence[bool]],
+    below: Sequence[Sequence[bool]],
+) -> bool:
+    """Return whether a cell over some columns goes on in a row."""
+    if any(below[row][column:end]) or any(right[inner][row] for inner in range(column + 1, end)):
+        return False
+    if any(owner is not None for owner in owners[row][column:end]):
+        return False
+    return (column == 0 or right[column][row]) and (end == width or right[end][row])
+
+
+def _spans(owners: Sequence[Sequence[tuple[int, int]]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return rows and columns of the cell that begins at each place."""
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    for row, line in enumerate(owners):
+        for column, owner in enumerate(line):
+            last[owner] = (row, column)
+    return {
+        (row, column): (bottom - row + 1, right - column + 1)
+        for (row, column), (bottom, right) in last.items()
+    }
+
+
+def _read(page: PageText, words: Sequence[int]) -> tuple[int, ...]:
+    """Return the words of a cell in reading order."""
+    if len(words) < 2:
+        return tuple(words)
+    return tuple(index for row in split_pieces(page, words) for piece in row for index in piece.words)
+
+
+def _is_table(grid: Grid) -> bool:
+    """Return whether a grid holds enough words in enough rows and columns, and not too many in one cell."""
+    if grid.height < 2 or grid.width < 2 or len(grid.cells) < 4:
+        return False
+    filled = sum(cell.rows * cell.columns for cell in grid.cells)
+    if filled < MIN_FILLED * grid.height * grid.width:
+        return False
+    counts = [len(cell.words) for cell in grid.cells]
+    if max(counts) > MAX_CELL_WORDS:
+        return False
+    several: dict[int, int] = defaultdict(int)
+    for cell in grid.cells:
+        several[cell.row] += 1
+    return sum(count > 1 for count in several.values()) >= 2
+
+
+def has_hidden_cells(grid: Grid, page: PageText, is_number: Callable[[str], bool]) -> bool:
+    """Return whether cells hold rows or columns without rules between them.
+
+    That is so if cells of one column hold pieces side by side, or a cell several lines of numbers.
+    """
+    divided: dict[int, int] = defaultdict(int)
+    filled: dict[int, int] = defaultdict(int)
+    stacked = 0
+    for cell in grid.cells:
+        if cell.columns > 1:
+            continue
+        rows = split_pieces(page, cell.words)
+        texts = [piece.text for row in rows for piece in row]
+        filled[cell.column] += max(len(rows), 1)
+        divided[cell.column] += sum(len(row) > 1 for row in rows)
+        stacked += len(rows) > 1 and sum(map(is_number, texts)) > 0.7 * len(texts)
+    side_by_side = any(divided[column] > max(2, 0.5 * filled[column]) for column in filled)
+    return side_by_side or stacked > 0.08 * len(grid.cells)

@@ -1,0 +1,62 @@
+"""Kinds of text in cells: numbers, years, entries of lists and contents pages."""
+
+from __future__ import annotations
+
+import re
+
+CJK_NUMERALS = "一二三四五六七八九十百千万亿"
+_NOTE = r"(?:\s?(?:\*{1,3}|[†‡§]+|\([a-z0-9]\)|\[[a-z0-9]{1,2}\]|[¹²³⁴-⁹]+))*"
+_UNIT = r"(?:%|‰|x|×|bps?|pts?|pp|[kKmMbBgGtT]n?|[kMGT]B|[mck]?m|kg|°C|ms|s|h|万|亿|元|年|月|日|个|人|倍)?"
+_SIGN = r"[-+–—−±~≈<>≤≥]?\s?"
+_MONEY = r"(?:(?:US|C|A|HK|NZ|R)?[$€£¥₹]|RMB|USD|EUR|GBP|￥)?\s?"
+_FIGURE = r"(?:\d{1,3}(?:[,.’' ]\d{3})+|\d+)(?:[.,]\d+)?"
+_NUMBER = re.compile(
+    rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?{_NOTE}"
+)
+_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|\*|·|\.\.\.?|…)\s?%?\)?|\$")
+_YEAR = re.compile(
+    r"(?:FY|CY|H[12]|Q[1-4])?\s?(?:19|20)\d\d(?:[-–/]\d\d(?:\d\d)?)?[AEFP年]?|(?:FY|')\d\d|[1-4]Q\d\d"
+)
+_MARKER = re.compile(
+    r"[•‣▪◦●○■□➢➤✓·–—\-*o»>§]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivxIVX]{1,4}[.)]|[0-9]+(?:[.][0-9]+)+|步骤\d+"
+)
+_LEADERS = re.compile(r"(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,}")
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+
+
+def is_number(text: str) -> bool:
+    """Return whether a cell holds one number, with its sign, unit and footnote marks, or a dash for none.
+
+    >>> [is_number(text) for text in ("(1,234)", "$ 12.5 %", "84,210¹", "–", "12 ± 3", "Q3", "1 of 2")]
+    [True, True, True, True, True, False, False]
+    """
+    text = text.strip()
+    return len(text) < 40 and bool(_NUMBER.fullmatch(text) or _BLANK.fullmatch(text))
+
+
+def is_year(text: str) -> bool:
+    """Return whether a text is a year or a period of one.
+
+    >>> [is_year(text) for text in ("2023", "FY 2019", "2019/20", "Q3 2021", "1850", "20,230")]
+    [True, True, True, True, False, False]
+    """
+    return len(text) < 16 and _YEAR.fullmatch(text.strip()) is not None
+
+
+def is_list_marker(text: str) -> bool:
+    """Return whether a text is what stands before an entry of a list.
+
+    >>> [is_list_marker(text) for text in ("•", "1.", "(a)", "iv)", "2.1.3", "Item", "12")]
+    [True, True, True, True, True, False, False]
+    """
+    return len(text) < 12 and _MARKER.fullmatch(text.strip()) is not None
+
+
+def has_leaders(text: str) -> bool:
+    """Return whether a text has a row of dots, as contents pages have."""
+    return _LEADERS.search(text) is not None
+
+
+def count_words(text: str) -> int:
+    """Return the number of words of letters; a script without spaces counts two characters as one."""
+    return sum(1 if match[0].isascii() else max(1, len(match[0]) // 2) for match in _WORDS.finditer(text))

@@ -1,0 +1,217 @@
+"""Pieces of lines of text: the words of a page between wide gaps, set straight."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.types import Item
+
+MAX_WORDS = 40_000
+"""Words of a page beyond which the rest is left out."""
+GAP = 0.85
+"""Space between two pieces of one line, in heights of the text."""
+MAX_SLOPE = 0.06
+"""Steepest line of text that is set straight, in y over x."""
+NO_SIZE = (1000.0, 1414.0)
+"""Size of a page whose picture has none."""
+CURRENCY = re.compile(r"(?:US|C|A|HK|NZ)?[$€£¥₹]|R(?:MB|\$)|USD|EUR|GBP")
+SUFFIX = re.compile(r"[)%]+|\)?%|\*+|[†‡§]+|bps|pts")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Words that stand close together in one line, in pixels of the page."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    words: tuple[int, ...]
+    """Numbers of its words in the item, from left to right."""
+    text: str
+
+    @property
+    def width(self) -> float:
+        """Extent along x."""
+        return self.x2 - self.x1
+
+    @property
+    def height(self) -> float:
+        """Extent along y."""
+        return self.y2 - self.y1
+
+    @property
+    def middle(self) -> float:
+        """Y of its centre."""
+        return (self.y1 + self.y2) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The words of a page with usable boxes, set straight."""
+
+    item: Item
+    width: float
+    height: float
+    numbers: tuple[int, ...]
+    """Number of each word in the item."""
+    boxes: NDArray[np.float64]
+    """Shape (words, 4): x1, y1, x2, y2 in pixels, as on the picture."""
+    straight: NDArray[np.float64]
+    """The same without the slope of the lines."""
+    slope: float
+    """y over x of lines of text."""
+    line_height: float
+    """Median height of the words."""
+
+
+def read_words(item: Item) -> PageText:
+    """Return the words of an item in pixels; words without a usable box or span are left out."""
+    width, height = NO_SIZE
+    if item.size is not None and item.size.width > 0 and item.size.height > 0:
+        width, height = map(float, item.size)
+    numbers: list[int] = []
+    rows: list[tuple[float, float, float, float]] = []
+    for number, word in enumerate(item.words[:MAX_WORDS]):
+        sides = word.box.as_tuple()
+        if not (0 <= word.start < word.end <= len(item.text) and all(map(math.isfinite, sides))):
+            continue
+        x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in sides)
+        if x1 < x2 and y1 < y2:
+            numbers.append(number)
+            rows.append((x1 * width, y1 * height, x2 * width, y2 * height))
+    boxes = np.asarray(rows, dtype=np.float64).reshape(-1, 4)
+    slope = _slope(boxes)
+    straight = boxes.copy()
+    if slope:
+        straight[:, [1, 3]] -= slope * boxes[:, [0, 2]].mean(axis=1, keepdims=True)
+        straight[:, [0, 2]] += slope * boxes[:, [1, 3]].mean(axis=1, keepdims=True)
+    line_height = float(np.median(boxes[:, 3] - boxes[:, 1])) if rows else 0.0
+    return PageText(item, width, height, tuple(numbers), boxes, straight, slope, line_height)
+
+
+def _slope(boxes: NDArray[np.float64]) -> float:
+    """Return the median slope between words that follow each other in a line; 0 if there is hardly any."""
+    if len(boxes) < 8:
+        return 0.0
+    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
+    heights = boxes[:, 3] - boxes[:, 1]
+    across, down = np.diff(centers, axis=0).T
+    near = (across > heights[1:]) & (np.abs(down) < 0.5 * heights[1:])
+    near &= np.abs(np.diff(heights)) < 0.25 * heights[1:]
+    if np.count_nonzero(near) < 8:
+        return 0.0
+    slopes = down[near] / across[near]
+    slope = float(np.average(slopes, weights=across[near]))
+    middle = float(np.median(slopes))
+    slope = middle if abs(middle) > 1e-9 else slope
+    return slope if 0.0015 < abs(slope) < MAX_SLOPE else 0.0
+
+
+def join_words(item: Item, words: Sequence[int]) -> str:
+    """Return words as one text: as the item has them where they follow each other, else with spaces."""
+    parts: list[str] = []
+    before = -2
+    for number in words:
+        word = item.words[number]
+        if parts:
+            between = item.text[item.words[before].end : word.start] if number == before + 1 else " "
+            glued = number == before + 1 and item.words[before].end == word.start
+            parts.append("" if glued else "-" if between.strip() == "-" else " ")
+        parts.append(item.text[word.start : word.end])
+        before = number
+    return " ".join("".join(parts).split())
+
+
+def split_rows(page: PageText, chosen: Iterable[int]) -> list[list[int]]:
+    """Group words that stand beside each other: rows from top to bottom, each from left to right.
+
+    Args:
+        page: The words of the page.
+        chosen: Indices into `page.numbers`.
+    """
+    rows: list[list[int]] = []
+    spans: list[tuple[float, float]] = []
+    boxes = page.straight
+    order = sorted(chosen, key=lambda index: boxes[index, 1] + boxes[index, 3])
+    for index in order:
+        top, bottom = float(boxes[index, 1]), float(boxes[index, 3])
+        if rows:
+            above, below = spans[-1]
+            overlap = min(bottom, below) - max(top, above)
+            if overlap > 0.45 * min(bottom - top, below - above):
+                rows[-1].append(index)
+                count = len(rows[-1])
+                spans[-1] = (above + (top - above) / count, below + (bottom - below) / count)
+                continue
+        rows.append([index])
+        spans.append((top, bottom))
+    return [sorted(row, key=lambda index: float(boxes[index, 0])) for row in rows]
+
+
+def split_pieces(
+    page: PageText, chosen: Iterable[int], separators: Sequence[tuple[float, float, float]] = ()
+) -> list[list[Piece]]:
+    """Split words into rows of pieces, at wide gaps and at vertical rules between words.
+
+    Args:
+        page: The words of the page.
+        chosen: Indices into `page.numbers`.
+        separators: x, first y and last y of vertical rules.
+    """
+    return [_split_row(page, row, separators) for row in split_rows(page, chosen)]
+
+
+def _split_row(
+    page: PageText, row: Sequence[int], separators: Sequence[tuple[float, float, float]]
+) -> list[Piece]:
+    boxes = page.straight
+    groups: list[list[int]] = []
+    right = middle = 0.0
+    heights = np.sort(boxes[list(row), 3] - boxes[list(row), 1])
+    space = GAP * min(float(heights[len(heights) * 3 // 4]), 2.5 * page.line_height)
+    for index in row:
+        x1, y1, x2, y2 = boxes[index].tolist()
+        if groups:
+            ruled = any(right - 3 < at < x1 + 3 and first < middle < last for at, first, last in separators)
+            if x1 - right <= space and not ruled:
+                groups[-1].append(index)
+                right = max(right, x2)
+                continue
+        groups.append([index])
+        right, middle = x2, (y1 + y2) / 2
+    return _attach_symbols([make_piece(page, group) for group in groups], page)
+
+
+def make_piece(page: PageText, words: Sequence[int]) -> Piece:
+    """Make the piece of some words, given by their indices into `page.numbers`."""
+    boxes = page.straight[list(words)]
+    x1, y1 = boxes[:, :2].min(axis=0).tolist()
+    x2, y2 = boxes[:, 2:].max(axis=0).tolist()
+    text = join_words(page.item, [page.numbers[index] for index in words])
+    return Piece(x1, y1, x2, y2, tuple(words), text)
+
+
+def _attach_symbols(pieces: list[Piece], page: PageText) -> list[Piece]:
+    """Join the sign of a currency with the number at its right, and a per cent sign with that at its left."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        before = joined[-1] if joined else None
+        near = before is not None and piece.x1 - before.x2 < 6 * page.line_height
+        starts = before is not None and CURRENCY.fullmatch(before.text) and re.match(r"[(\d–—-]", piece.text)
+        ends = before is not None and SUFFIX.fullmatch(piece.text) and re.search(r"\d", before.text)
+        if before is not None and near and (starts or (ends and piece.x1 - before.x2 < 2 * page.line_height)):
+            joined[-1] = make_piece(page, before.words + piece.words)
+        else:
+            joined.append(piece)
+    return joined
