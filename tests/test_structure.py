@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "vrag"
 FILES = sorted(SOURCE.rglob("*.py"))
-MAX_FILES, MAX_FILES_PER_FOLDER = 350, 15
+MAX_FILES, MAX_FILES_PER_FOLDER = 400, 15
 BANNED_WORDS = frozenset(
     (
         "album aside chapter clerk complaint court courts crew deck desk desks edition errand errands "
@@ -55,7 +55,7 @@ def find_cycle(imports: Mapping[str, Iterable[str]]) -> list[str]:
     return []
 
 
-def test_the_package_has_at_most_350_python_files() -> None:
+def test_the_package_has_few_python_files() -> None:
     assert len(FILES) <= MAX_FILES
 
 
