@@ -28,6 +28,7 @@ COMMANDS = {
     "problems.",
     "index": "Add documents to a collection, and maintain it.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
+    "tables": "Print the tables of a document as Markdown, CSV, HTML or JSON.",
     "runs": "List, show, replay and export recorded runs.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",

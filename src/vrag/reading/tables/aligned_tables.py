@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.columns import find_columns, touched_columns
 from vrag.reading.tables.grid import Area, Grid, GridCell, without_empty_places
+from vrag.reading.tables.heads import has_heads
 from vrag.reading.tables.rows import TableLine, group_lines
 from vrag.reading.tables.text_kinds import count_words, is_list_marker, is_number
 from vrag.reading.tables.text_pieces import split_pieces
@@ -28,6 +30,8 @@ BESIDE_GAP = 30.0
 """Space between two cells of one row, in heights of the text."""
 MAX_ABOVE = 60
 """Pieces above a piece that it can belong to."""
+MAX_SIZE_RATIO = 1.4
+"""Height of the largest line of a table without rules, in heights of the median."""
 MIN_ALIGNED = 0.6
 """Share of the cells of a column whose left sides, right sides or centres stand below each other."""
 MIN_FILLED = 0.42
@@ -154,6 +158,7 @@ def build_aligned_grid(
     bounds = area or Area(x1, y1, x2, y2)
     vertical = [(rule.at, rule.start, rule.end) for rule in rules.vertical if _inside(rule, bounds)]
     rows = split_pieces(page, words, vertical)
+    rows = _between_titles(rows)
     if area is None:
         rows = _trim(rows)
     long_rules = [at for at, start, end in vertical if end - start > 0.6 * (bounds.y2 - bounds.y1)]
@@ -165,7 +170,7 @@ def build_aligned_grid(
     groups = group_lines(lines, ruled)
     grid = _make_grid(lines, groups, ruled, bounds if area else _bounds(rows))
     bounded = area is not None and any(ruled[:-1])
-    return grid if _is_table(grid, columns, lines, ruled=bounded) else None
+    return grid if _is_table(grid, page, columns, lines, ruled=bounded) else None
 
 
 def _inside(rule: Rule, bounds: Area) -> bool:
@@ -177,6 +182,52 @@ def _bounds(rows: Sequence[Sequence[Piece]]) -> Area:
     sides = [(piece.x1, piece.y1, piece.x2, piece.y2) for row in rows for piece in row]
     x1, y1, x2, y2 = zip(*sides, strict=True)
     return Area(min(x1), min(y1), max(x2), max(y2))
+
+
+def _between_titles(rows: list[list[Piece]]) -> list[list[Piece]]:
+    """Return the rows below the last numbered title in the upper half and above the first in the lower."""
+    titles = [
+        number
+        for number, row in enumerate(rows)
+        if len(row) < 3 and any(NUMBERED_TITLE.match(piece.text) for piece in row)
+    ]
+    first = max((number + 1 for number in titles if number < len(rows) // 2), default=0)
+    last = min((number for number in titles if number >= len(rows) // 2), default=len(rows))
+    return rows[first:last]
+
+
+def extend_area(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit: float) -> Area:
+    """Return an area between rules with the row of heads above it, and the rows that go on below it.
+
+    Args:
+        area: The area between horizontal rules.
+        rows: Rows of pieces of the page.
+        prose: `id` of each piece of running text.
+        unit: Height of the text.
+    """
+    top, bottom = area.y1, area.y2
+    for row in reversed(rows):
+        if row[0].middle < top and (edge := _table_row(row, area, prose)):
+            if top - edge[1] > 1.2 * unit or top < area.y1:
+                break
+            top = edge[0] - 2
+        elif row[0].middle < top:
+            break
+    for row in rows:
+        if row[0].middle > bottom:
+            edge = _table_row(row, area, prose)
+            if edge is None or edge[0] - bottom > 1.2 * unit:
+                break
+            bottom = edge[1] + 2
+    return Area(area.x1, top, area.x2, bottom)
+
+
+def _table_row(row: Sequence[Piece], area: Area, prose: set[int]) -> tuple[float, float] | None:
+    """Return top and bottom of the pieces of a row in an area; None if they are no row of a table."""
+    inside = [piece for piece in row if piece.x1 < area.x2 and area.x1 < piece.x2]
+    if len(inside) < 2 or any(id(piece) in prose or NUMBERED_TITLE.match(piece.text) for piece in inside):
+        return None
+    return min(piece.y1 for piece in inside), max(piece.y2 for piece in inside)
 
 
 def _trim(rows: list[list[Piece]]) -> list[list[Piece]]:
@@ -247,7 +298,7 @@ def _row_cells(row: int, lines: Sequence[TableLine]) -> list[GridCell]:
 
 
 def _is_table(
-    grid: Grid, columns: Sequence[ColumnExtent], lines: Sequence[TableLine], *, ruled: bool
+    grid: Grid, page: PageText, columns: Sequence[ColumnExtent], lines: Sequence[TableLine], *, ruled: bool
 ) -> bool:
     """Return whether aligned pieces are a table and not a list, running text or the labels of a figure."""
     if not _is_filled(grid, ruled=ruled):
@@ -259,9 +310,15 @@ def _is_table(
                 texts[place[0]].append(piece.text)
     if _is_list(texts, len(columns)) or _is_contents(texts, len(columns)):
         return False
-    if not _is_aligned(columns, lines):
+    if not _is_aligned(columns, lines) or not has_heads(grid, page) or not _is_even(lines):
         return False
     return ruled or _looks_tabular(texts, grid)
+
+
+def _is_even(lines: Sequence[TableLine]) -> bool:
+    """Return whether the lines of a short table have letters of about the same size."""
+    heights = [float(np.median([piece.height for piece, _ in line.entries])) for line in lines]
+    return len(lines) > 6 or max(heights) < MAX_SIZE_RATIO * float(np.median(heights))
 
 
 def _is_filled(grid: Grid, *, ruled: bool) -> bool:

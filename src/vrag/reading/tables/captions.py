@@ -19,10 +19,11 @@ NEAR = 2.6
 """Space between a table and its caption, and between lines of it, in heights of the text."""
 MAX_TITLE_WORDS = 14
 """Words of a title without a number."""
-_NUMBERED = re.compile(
+NUMBERED_TITLE = re.compile(
     r"(?:(?:table|tab\.|figure|fig\.|exhibit|schedule|tableau|tabelle|tabla)\s*[\dIVXA-Z]|[表图圖][\s\d一二三四五六七八九十])",
     re.IGNORECASE,
 )
+"""The beginning of a numbered caption."""
 _UNITS = re.compile(
     r"\b(?:in|of)\s+(?:[a-z$€£]+\s+)?(?:thousands?|millions?|billions?|per\s?cent|percent|%)|"
     r"[$€£¥]\s?(?:m|k|bn|000|million|thousand|billion)\b|\((?:unaudited|%|USD|EUR)\)|单位|單位|单元：|人民币|万元|百万",
@@ -43,7 +44,7 @@ def find_caption(area: Area, rows: Sequence[Sequence[Piece]], unit: float) -> st
     before = _adjacent(area, list(reversed(above)), unit, upwards=True)
     after = _adjacent(area, below, unit, upwards=False)
     lines = _caption_above(before)
-    if not any(_NUMBERED.match(line) for line in lines):
+    if not any(NUMBERED_TITLE.match(line) for line in lines):
         lines += _caption_below(after)
     return " ".join(lines)
 
@@ -67,7 +68,7 @@ def _adjacent(area: Area, rows: Sequence[Sequence[Piece]], unit: float, *, upwar
 def _caption_above(lines: Sequence[str]) -> list[str]:
     """Return the lines from a numbered title down; without one the title and units just above."""
     for number, line in enumerate(lines):
-        if _NUMBERED.match(line):
+        if NUMBERED_TITLE.match(line):
             return list(reversed(lines[: number + 1]))
     found: list[str] = []
     for line in lines[:3]:
@@ -91,7 +92,7 @@ def _is_title(line: str) -> bool:
 
 def _caption_below(lines: Sequence[str]) -> list[str]:
     """Return a numbered title just below a table, with the lines that complete it."""
-    if not lines or not _NUMBERED.match(lines[0]):
+    if not lines or not NUMBERED_TITLE.match(lines[0]):
         return []
     found = [lines[0]]
     for line in lines[1:4]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces, ruled_areas
+from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces, extend_area, ruled_areas
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.grid import Area
-from vrag.reading.tables.heads import make_table
+from vrag.reading.tables.heads import has_heads, make_table
 from vrag.reading.tables.ruled_tables import build_grid, connect_rules, has_hidden_cells
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.running_text import find_running_text
@@ -49,7 +49,7 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
         return ()
     inside = {index for grid in grids for cell in grid.cells for index in cell.words}
     rows = split_pieces(page, [index for index in range(len(page.numbers)) if index not in inside])
-    captions = (find_caption(grid.area, rows, page.line_height) for grid in grids)
+    captions = (find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids)
     return tuple(make_table(page, grid, caption) for grid, caption in zip(grids, captions, strict=True))
 
 
@@ -60,6 +60,8 @@ def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
     tolerance = max(TOLERANCE * page.line_height, 3.0)
     for connected in connect_rules(rules, tolerance):
         grid = build_grid(connected, page, free, tolerance)
+        if grid is not None and not has_heads(grid, page):
+            continue
         if grid is not None and not has_hidden_cells(grid, page, is_number):
             grids.append(grid)
             free -= _words_in(page, grid.area, free)
@@ -77,7 +79,8 @@ def _find_aligned(page: PageText, rules: RulingLines, free: set[int]) -> list[Gr
     rows = split_pieces(page, sorted(free))
     prose = find_running_text(rows)
     unit = page.line_height
-    for area in ruled_areas(rules.horizontal, rows, prose, unit):
+    for ruled in ruled_areas(rules.horizontal, rows, prose, unit):
+        area = extend_area(ruled, rows, prose, unit)
         wide = Area(area.x1 - 0.5 * unit, area.y1, area.x2 + 0.5 * unit, area.y2)
         inside = _words_in(page, wide, free)
         pieces = [piece for row in rows for piece in row if not inside.isdisjoint(piece.words)]
@@ -90,6 +93,11 @@ def _find_aligned(page: PageText, rules: RulingLines, free: set[int]) -> list[Gr
     groups = connect_pieces([row for row in left if row], unit)
     found = (build_aligned_grid(page, pieces, rules, None) for pieces in groups)
     return grids + [grid for grid in found if grid is not None]
+
+
+def _area_of_words(page: PageText, grid: Grid) -> Area:
+    boxes = page.straight[[index for cell in grid.cells for index in cell.words]]
+    return Area(*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
 
 
 def _words_in(page: PageText, area: Area, chosen: Iterable[int]) -> set[int]:

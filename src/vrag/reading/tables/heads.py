@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_HEADER_ROWS = 6
 """Rows at the top that are looked at for heads."""
+_RAISED = re.compile(r"[\d,*†‡§]{1,3}|[a-z]|\([\da-z]\)|\[[\da-z]\]")
 _MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§]+|\*{1,3}|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
 
 
@@ -35,7 +36,7 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
             column=cell.column,
             rows=cell.rows,
             columns=cell.columns,
-            text=without_marks(join_words(page.item, [page.numbers[index] for index in cell.words])),
+            text=without_marks(join_words(page.item, _without_raised_marks(page, cell.words))),
             box=_box_of(page, cell.words),
         )
         for cell in grid.cells
@@ -53,6 +54,23 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
         caption=caption,
         box=_box_of(page, words),
     )
+
+
+def _without_raised_marks(page: PageText, words: Sequence[int]) -> list[int]:
+    """Return the numbers in the item of a cell's words that are no small raised marks behind others."""
+    if len(words) < 2:
+        return [page.numbers[index] for index in words]
+    boxes = page.straight[list(words)]
+    height = float((boxes[:, 3] - boxes[:, 1]).max())
+    kept: list[int] = []
+    for place, index in enumerate(words):
+        word = page.item.words[page.numbers[index]]
+        small = boxes[place, 3] - boxes[place, 1] < 0.78 * height
+        raised = place > 0 and boxes[place, 3] < boxes[place - 1, 3] - 0.12 * height
+        raised = raised and boxes[place, 1] < boxes[place - 1, 1] + 0.1 * height
+        if not (small and raised and _RAISED.fullmatch(page.item.text[word.start : word.end])):
+            kept.append(page.numbers[index])
+    return kept
 
 
 def without_marks(text: str) -> str:
@@ -145,3 +163,10 @@ def _box_of(page: PageText, words: Sequence[int]) -> Box | None:
     x1, y1 = boxes[:, :2].min(axis=0).tolist()
     x2, y2 = boxes[:, 2:].max(axis=0).tolist()
     return Box.unit(x1 / page.width, y1 / page.height, x2 / page.width, y2 / page.height)
+
+
+def has_heads(grid: Grid, page: PageText) -> bool:
+    """Return whether the first row or column holds words or years: the labels of charts are all figures."""
+    edges = [cell for cell in grid.cells if cell.row == 0 or cell.column == 0]
+    texts = [join_words(page.item, [page.numbers[index] for index in cell.words]) for cell in edges]
+    return sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +72,10 @@ def count_header_lines(lines: Sequence[TableLine], ruled: Sequence[bool]) -> int
     last = len(lines) - 1 if first_data is None else first_data
     if first_rule is not None and first_rule <= min(last, 6):
         later = [number + 1 for number, rule in enumerate(ruled[: min(last, 6)]) if rule]
-        return later[-1] if first_data is not None and later else first_rule
+        count = later[-1] if first_data is not None and later else first_rule
+        while count > 1 and len(lines[count - 1].entries) == 1 and lines[count - 1].entries[0][1][0] == 0:
+            count -= 1
+        return count
     if first_data is None:
         return 0 if not lines else 1
     # Lines with one piece directly above the body are heads of sections.
@@ -91,7 +95,14 @@ def group_lines(lines: Sequence[TableLine], ruled: Sequence[bool]) -> list[list[
     if not lines:
         return []
     if _rules_divide_rows(lines, ruled):
-        joins = [not rule for rule in ruled[:-1]]
+        figures = any(map(is_data_line, lines))
+        heads = count_header_lines(lines, [False] * len(lines)) if figures else 0
+        steps = [lower.middle - upper.middle for upper, lower in pairwise(lines)]
+        apart = 0.93 * min(step for step, rule in zip(steps, ruled, strict=False) if rule)
+        joins = [
+            not rule and steps[number] < apart and number + 1 != heads
+            for number, rule in enumerate(ruled[:-1])
+        ]
     else:
         heads = count_header_lines(lines, ruled)
         apart = _stand_apart(lines, heads, ruled)

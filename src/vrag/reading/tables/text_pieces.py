@@ -24,6 +24,8 @@ MAX_SLOPE = 0.06
 """Steepest line of text that is set straight, in y over x."""
 NO_SIZE = (1000.0, 1414.0)
 """Size of a page whose picture has none."""
+FULL_WIDTH = "（）【】《》、，。：；！？“”—"
+"""Punctuation as wide as an ideograph, most of it blank."""
 CURRENCY = re.compile(r"(?:US|C|A|HK|NZ)?[$€£¥₹]|R(?:MB|\$)|USD|EUR|GBP")
 SUFFIX = re.compile(r"[)%]+|\)?%|\*+|[†‡§]+|bps|pts")
 
@@ -184,13 +186,27 @@ def _split_row(
         x1, y1, x2, y2 = boxes[index].tolist()
         if groups:
             ruled = any(right - 3 < at < x1 + 3 and first < middle < last for at, first, last in separators)
-            if x1 - right <= space and not ruled:
+            if x1 - right <= space * (_wide_space(page, groups[-1][-1], index)) and not ruled:
                 groups[-1].append(index)
                 right = max(right, x2)
                 continue
         groups.append([index])
         right, middle = x2, (y1 + y2) / 2
     return _attach_symbols([make_piece(page, group) for group in groups], page)
+
+
+def _wide_space(page: PageText, left: int, right: int) -> float:
+    """Return how much wider a space between two words of one piece may be: glyphs of some scripts are narrow.
+
+    Full-width punctuation stands in half of its square, and digits beside ideographs far from them.
+    """
+    before, after = (page.item.words[page.numbers[index]] for index in (left, right))
+    last, first = page.item.text[before.end - 1], page.item.text[after.start]
+    if last in FULL_WIDTH or first in FULL_WIDTH:
+        return 1.5
+    if "\u2e80" <= max(last, first) <= "\u9fff":
+        return 1.25
+    return 1.0
 
 
 def make_piece(page: PageText, words: Sequence[int]) -> Piece:
