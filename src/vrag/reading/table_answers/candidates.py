@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from vrag.reading.table_answers.features import TABLE_FEATURES, describe_programs
 from vrag.reading.table_answers.grid import Grid, read_grid, read_transposed
 from vrag.reading.table_answers.matching import match_terms
-from vrag.reading.table_answers.programs import Program, TableOperation, write_programs
+from vrag.reading.table_answers.programs import MAX_LIST, Program, TableOperation, write_programs
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
+from vrag.reading.table_answers.scales import scale_of_cells
 from vrag.reading.table_answers.values import format_number
 from vrag.reading.tables.table import Cell, DocumentTable
 
@@ -44,6 +45,8 @@ class TableCandidate:
     """What tells this answer from others; candidates may share it."""
     number: float | None = None
     """The computed number, unrounded."""
+    scale: str = ""
+    """"thousand", "million" or "billion" where heads or caption say so; "percent" for percentages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,12 +81,17 @@ def solve_table(question: str, table: DocumentTable, *, operations: bool = True)
 def table_candidates(question: str, table: DocumentTable, *, operations: bool = True) -> list[TableCandidate]:
     """Return every answer that a small program over a table gives; lookups only without `operations`."""
     answered = solve_table(question, table, operations=operations)
-    found: list[TableCandidate] = []
+    return [write_candidate(answered, number) for number in range(len(answered.programs))]
+
+
+def write_candidate(answered: AnsweredTable, number: int) -> TableCandidate:
+    """Write the answer of one program, with its cells and arithmetic."""
+    at = number
     for grid, sets, count in answered.grids:
-        for _ in range(count):
-            number = len(found)
-            found.append(_candidate(answered.programs[number], sets, grid, answered.features[number]))
-    return found
+        if at < count:
+            return _candidate(answered.programs[number], sets, grid, answered.features[number])
+        at -= count
+    raise IndexError(number)
 
 
 def _candidate(
@@ -105,7 +113,19 @@ def _candidate(
         features=features,
         denotation=program.denotation,
         number=None if program.values else program.number,
+        scale=_scale(program, operands, grid.table),
     )
+
+
+_WITHOUT_SCALE = {*_COUNTS, TableOperation.RATIO, TableOperation.NUMBER, TableOperation.SPAN}
+
+
+def _scale(program: Program, operands: Sequence[Cell], table: DocumentTable) -> str:
+    if program.operation in _PERCENTAGES:
+        return "percent"
+    if program.operation in _WITHOUT_SCALE or len(program.values) > MAX_LIST:
+        return ""
+    return scale_of_cells(table, operands[:8])
 
 
 def _operands(program: Program, rows: RowSet, grid: Grid) -> list[Cell]:

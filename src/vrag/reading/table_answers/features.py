@@ -38,7 +38,9 @@ _PROGRAM_NAMES = (
     "other weight", "values log", "values one", "value number", "value year", "value day", "value text",
     "value in question", "value share in question", "value length", "computed", "zero", "one", "negative",
     "integer", "repeated", "across", "grid log", "grid columns", "column order", "other column order",
-    "small", "unit percent",
+    "small", "unit percent", "pair", "later first", "mentioned first", "pair positive", "after from",
+    "second total", "unmatched in table", "unmatched in heads", "unmatched in cells", "rows weight behind",
+    "count agrees", "plural and many", "plural and one",
 )  # fmt: skip
 TABLE_FEATURES: tuple[str, ...] = (
     *(f"trigger {name}" for name in TRIGGERS),
@@ -48,6 +50,11 @@ TABLE_FEATURES: tuple[str, ...] = (
     *_PROGRAM_NAMES,
 )
 """Names of the features of a program."""
+
+_PLURAL = re.compile(
+    r"\b(?:which|what|name|list)(?: \w+){0,2} (?!is\b|was\b|has\b|does\b|years ago)\w{2,}[^s\W]s\b",
+    re.IGNORECASE,
+)
 
 Floats = NDArray[np.float32]
 
@@ -205,9 +212,78 @@ def _describe_programs(
             if program.values:
                 cache[program.values] = known
         rest.append(
-            [*_describe_relation(program, grid, sets, matches), *known, *_describe_place(program, grid, sets)]
+            [
+                *_describe_relation(program, grid, sets, matches),
+                *known,
+                *_describe_place(program, grid, sets),
+                *_describe_pair(program, question, grid, sets),
+            ]
         )
-    return np.concatenate([coverage, np.asarray(rest, np.float32)], axis=1).astype(np.float32)
+    best = max((one.weight for one in sets if one.selection is Selection.MATCH), default=0.0)
+    behind = np.asarray([[best - sets[program.rows].weight] for program in programs], np.float32)
+    return np.concatenate(
+        [
+            coverage,
+            np.asarray(rest, np.float32),
+            _describe_unmatched(matches, column_masks, bits),
+            behind,
+            _describe_number_of_answers(question, programs),
+        ],
+        axis=1,
+    ).astype(np.float32)
+
+
+def _describe_unmatched(
+    matches: TermMatches, column_masks: Sequence[tuple[int, float]], bits: NDArray[np.bool_]
+) -> Floats:
+    """Return the weights of terms in the table, in heads and in cells, that a program ignores."""
+    known = heads = 0
+    for mask in matches.bits.values():
+        known |= mask
+    for mask, _ in column_masks:
+        heads |= mask
+    weights = np.asarray(matches.weights or [0.0], np.float32)
+    table = as_bits([known, heads, known & ~heads], bits.shape[1]) * weights * (weights > 0.2)
+    return (~bits @ table.T).astype(np.float32)
+
+
+def _describe_number_of_answers(question: TableQuestion, programs: Sequence[Program]) -> Floats:
+    wanted = {quantity.value for quantity in question.quantities}
+    plural = _PLURAL.search(question.text) is not None
+    counts = [len(program.values) for program in programs]
+    return np.asarray(
+        [[count > 1 and count in wanted, plural and count > 1, plural and count == 1] for count in counts],
+        np.float32,
+    )
+
+
+def _describe_pair(
+    program: Program, question: TableQuestion, grid: Grid, sets: Sequence[RowSet]
+) -> list[float]:
+    """Return how two operands stand to each other: in time, in the question, in size."""
+    if program.other < 0:
+        return [0.0] * 6
+    one, two = sets[program.rows], sets[program.other]
+    first, second = one.records[0], two.records[0]
+    times = [
+        column.positions[first] - column.positions[second]
+        for column in grid.columns
+        if column.dated > 0.5 or column.is_head
+    ]
+    later = next((float(np.sign(time)) for time in times if math.isfinite(time) and time), 0.0)
+    own, others = one.mask & ~two.mask, two.mask & ~one.mask
+    order = float(np.sign((others & -others) - (own & -own))) if own and others else 0.0
+    start = (others & -others).bit_length() - 1
+    words = question.terms[max(start - 2, 0) : start] if others else ()
+    after_from = any(question.text[word.start : word.end].lower() in {"from", "than"} for word in words)
+    return [
+        1.0,
+        later,
+        order,
+        float(np.sign(program.number)) if not program.values else 0.0,
+        float(after_from),
+        float(second in grid.totals),
+    ]
 
 
 def _used(program: Program, sets: Sequence[RowSet], masks: Sequence[tuple[int, float]]) -> int:

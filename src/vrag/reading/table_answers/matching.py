@@ -121,7 +121,8 @@ def match_cells(matches: TermMatches, column: GridColumn, limit: int) -> list[Ce
                 mask, coverage = mask | bits, 1.0
         if mask:
             known, best = by_mask.get(mask, ([], 0.0))
-            by_mask[mask] = ([*known, *records], max(best, coverage))
+            known += records
+            by_mask[mask] = known, max(best, coverage)
     weighed = sorted(((matches.weight(mask), mask) for mask in by_mask), reverse=True)[: 4 * limit]
     found: list[CellMatch] = []
     for weight, mask in weighed:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-import numpy as np
-
 from vrag.reading.table_answers.grid import Grid, GridColumn, fold
 from vrag.reading.table_answers.matching import TermMatches
 from vrag.reading.table_answers.question import TableQuestion
@@ -46,6 +44,7 @@ class TableOperation(StrEnum):
     SPAN = "span of one cell"
     HEAD = "head"
     COMPARISON = "comparison"
+    YES_NO = "yes or no"
 
 
 OPERATIONS = tuple(TableOperation)
@@ -95,12 +94,16 @@ def write_programs(
             _aggregates(question, sets, columns),
             _pairs(question, grid, sets, columns),
             _frequencies(question, grid, sets, columns),
+            _yes_or_no(question, sets, columns),
         ]
-    share = [0.55, 0.1, 0.12, 0.17, 0.06] if not lookups else [1.0]
+    share = [0.55, 0.1, 0.12, 0.14, 0.05, 0.04] if not lookups else [1.0]
     found: dict[tuple[object, ...], Program] = {}
+    plain = {Selection.ALL, Selection.MATCH, Selection.BOTH, Selection.EITHER}
     for stream, part in zip(streams, share, strict=True):
         for program in islice(stream, int(part * MAX_PROGRAMS)):
             rows = sets[program.rows]
+            if lookups and rows.selection not in plain:
+                continue
             key = program.operation, program.denotation, rows.selection, rows.key, program.column, rows.mask
             found.setdefault(key, program)
     return list(found.values())
@@ -210,6 +213,13 @@ _AGGREGATE_CJK = "total", "average", "difference", "change"
 _AGGREGATE = *_AGGREGATE_CJK, "how many", "how much", "how long", "percent", "and", "what"
 
 
+def _of_first_kind(column: GridColumn, records: Sequence[int]) -> tuple[int, ...]:
+    """Return the records with numbers that are percentages if the first one is, and none if it is not."""
+    numbered = [record for record in records if math.isfinite(column.numbers[record])]
+    kinds = {record: column.values[record].unit == "%" for record in numbered}
+    return tuple(record for record in numbered if kinds[record] == kinds[numbered[0]])
+
+
 def _of_one_kind(column: GridColumn, records: Sequence[int]) -> bool:
     """Return whether all or none of some numbers are percentages."""
     return len({column.values[record].unit == "%" for record in records if column.texts[record]}) <= 1
@@ -226,9 +236,9 @@ def _aggregates(
     for number in wanted:
         rows = sets[number]
         for column in _numeric(columns)[:8]:
-            values = column.numbers[list(rows.records)]
-            values = values[np.isfinite(values)]
-            if len(values) < 2 or not _of_one_kind(column, rows.records):
+            records = _of_first_kind(column, rows.records)
+            values = column.numbers[list(records)]
+            if len(values) < 2:
                 continue
             where = column.index
             results = [(TableOperation.SUM, values.sum())]
@@ -237,7 +247,7 @@ def _aggregates(
             if question.has("difference", "how many", "between", "how long", "change"):
                 results.append((TableOperation.RANGE, values.max() - values.min()))
             for operation, value in results:
-                yield Program(operation, number, -1, where, (), float(value), rows.records)
+                yield Program(operation, number, -1, where, (), float(value), records)
 
 
 _ORDERED = {Selection.FIRST, Selection.LAST, Selection.MAXIMUM, Selection.MINIMUM}
@@ -251,6 +261,7 @@ def _pairs(
     if not operations:
         return
     pairs = [pair for pair in _matched_pairs(sets) if all(len(sets[n].records) <= 2 for n in pair)][:14]
+    pairs += _default_pairs(grid, sets) if grid.across else _part_pairs(grid, sets)
     for one, two in pairs:
         for column in _numeric(columns)[:10]:
             a, b = (float(column.numbers[sets[n].records[0]]) for n in (one, two))
@@ -262,6 +273,28 @@ def _pairs(
                 yield from _combined(operation, (one, two, where), (a, b), records)
     if not grid.across and grid.size <= 60:
         yield from _column_pairs(question, grid, sets, operations)
+
+
+def _default_pairs(grid: Grid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+    """Return the pair of the first two records, as sets that select them by their place."""
+    single = [n for n, rows in enumerate(sets) if len(rows.records) == 1]
+    by_record: dict[int, int] = {}
+    for number in single:
+        by_record.setdefault(sets[number].records[0], number)
+    return [(by_record[0], by_record[1])] if grid.size >= 2 and {0, 1} <= set(by_record) else []
+
+
+def _part_pairs(grid: Grid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+    """Return pairs of a named record and a named total, or of two of which one has all words of the other."""
+    named = [n for n, rows in enumerate(sets) if rows.selection is Selection.MATCH and len(rows.records) == 1]
+    return [
+        (one, two)
+        for one in named[:8]
+        for two in named[:8]
+        if sets[one].records != sets[two].records
+        and sets[one].columns == sets[two].columns
+        and (sets[two].records[0] in grid.totals or sets[one].mask & sets[two].mask == sets[one].mask)
+    ][:6]
 
 
 def _pair_operations(question: TableQuestion) -> list[TableOperation]:
@@ -360,6 +393,24 @@ def _frequencies(
                 if len(texts) <= 3:
                     yield Program(operation, number, -1, where, texts, records=tuple(records))
     yield from _compare_counts(grid, sets)
+
+
+def _yes_or_no(
+    question: TableQuestion, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+) -> Iterator[Program]:
+    """Yield whether the first of two records that the question names has more than the second."""
+    if not question.has("yes no") or question.has("or"):
+        return
+    for one, two in _matched_pairs(sets)[:6]:
+        first, second = sorted((one, two), key=lambda number: sets[number].mask & -sets[number].mask)
+        records = sets[first].records[0], sets[second].records[0]
+        for column in columns[:8]:
+            a, b = (column.positions[record] for record in records)
+            if a != b and math.isfinite(a) and math.isfinite(b):
+                answers = ("是", "否") if question.cjk else ("yes", "no")
+                up = not question.has("less", "before", "lowest", "least")
+                answer = answers[int(bool(a > b) is not up)]
+                yield Program(TableOperation.YES_NO, first, second, column.index, (answer,), records=records)
 
 
 def _compare_counts(grid: Grid, sets: Sequence[RowSet]) -> Iterator[Program]:

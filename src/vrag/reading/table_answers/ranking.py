@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.scorer import CandidateScorer
-from vrag.reading.table_answers.candidates import TableCandidate, table_candidates
+from vrag.reading.table_answers.candidates import TableCandidate, solve_table, write_candidate
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.tables.table import DocumentTable
 
@@ -42,20 +42,18 @@ def rank_answers(
     question: str, table: DocumentTable, *, scorer: CandidateScorer | None = None, limit: int = 10
 ) -> list[RankedAnswer]:
     """Return the likeliest answers to a question over a table, best first."""
-    candidates = table_candidates(question, table)
-    if not candidates:
+    answered = solve_table(question, table)
+    if not answered.programs:
         return []
-    scores = (scorer or load_table_scorer()).scores(
-        np.stack([candidate.features for candidate in candidates])
-    )
+    scores = (scorer or load_table_scorer()).scores(answered.features)
     groups: dict[tuple[str, ...], list[int]] = {}
-    for number, candidate in enumerate(candidates):
-        groups.setdefault(candidate.denotation, []).append(number)
-    ranked = [
-        RankedAnswer(candidates[best], probability, float(scores[best]))
-        for best, probability in sum_by_answer(scores, list(groups.values()))
+    for number, program in enumerate(answered.programs):
+        groups.setdefault(program.denotation, []).append(number)
+    ranked = sorted(sum_by_answer(scores, list(groups.values())), key=lambda found: -found[1])
+    return [
+        RankedAnswer(write_candidate(answered, best), probability, float(scores[best]))
+        for best, probability in ranked[:limit]
     ]
-    return sorted(ranked, key=lambda answer: -answer.probability)[:limit]
 
 
 def sum_by_answer(scores: NDArray[np.floating], groups: Sequence[Sequence[int]]) -> list[tuple[int, float]]:

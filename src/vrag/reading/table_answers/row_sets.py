@@ -9,7 +9,7 @@ from enum import IntEnum, auto
 
 import numpy as np
 
-from vrag.reading.table_answers.grid import Grid, GridColumn
+from vrag.reading.table_answers.grid import Grid, GridColumn, fold
 from vrag.reading.table_answers.matching import CellMatch, TermMatches, match_cells
 from vrag.reading.table_answers.question import TableQuestion
 
@@ -43,6 +43,8 @@ class Selection(IntEnum):
     MAXIMUM = auto()
     MINIMUM = auto()
     RANK_OF_SORTED = auto()
+    EMPTY = auto()
+    TOP = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,12 @@ def select_rows(question: TableQuestion, grid: Grid, matches: TermMatches) -> li
     everything = RowSet(Selection.ALL, body or tuple(range(grid.size)))
     cells = _cell_sets(grid, matches)
     compared = _comparisons(question, grid, matches, everything)
+    compared += _first_rows(question, everything, matches)
     both = _intersections([*cells[:10], *compared[:8]], matches)
-    either = _unions(cells[:14])
+    either = [*_unions(cells[:14]), *_union_of_all(cells)]
     parents = _distinct([everything, *cells, *compared, *both, *either])
     if question.has("not", "other", "except", "only"):
-        parents += _negations(cells[:6], everything)
+        parents += [*_negations(cells[:6], everything), *_empties(grid, everything)]
     sets = [*parents]
     sets += _relatives(question, grid, [*cells[:8], *both[:4]])
     ranked = [everything, *sorted(parents[1:], key=lambda rows: -rows.weight)[:10]]
@@ -214,6 +217,56 @@ def _unions(sets: Sequence[RowSet]) -> list[RowSet]:
         if one.columns == two.columns and not one.mask & two.mask and not set(one.records) & set(two.records)
     ]
     return sorted(found, key=lambda rows: -rows.weight * (0.5 + rows.coverage))[:6]
+
+
+def _union_of_all(sets: Sequence[RowSet]) -> list[RowSet]:
+    """Return for each column with three or more named records the union of them."""
+    found: list[RowSet] = []
+    for column in {rows.columns for rows in sets}:
+        named: list[RowSet] = []
+        for rows in sets:
+            taken = {record for other in named for record in other.records}
+            if rows.columns == column and len(rows.records) <= 3 and not taken & set(rows.records):
+                named.append(rows)
+        if len(named) > 2:
+            mask = 0
+            for rows in named:
+                mask |= rows.mask
+            records = tuple(sorted({record for rows in named for record in rows.records}))
+            weight = sum(rows.weight for rows in named)
+            heads = tuple(head for rows in named for head in rows.heads)
+            coverage = min(rows.coverage for rows in named)
+            found.append(
+                RowSet(Selection.EITHER, records, mask, column, coverage, weight, depth=3, heads=heads)
+            )
+    return found
+
+
+def _first_rows(question: TableQuestion, everything: RowSet, matches: TermMatches) -> list[RowSet]:
+    """Return the first rows that a phrase such as "the top ten" or "the first 5" means."""
+    found: list[RowSet] = []
+    for quantity in question.quantities:
+        before = question.text[: quantity.start].rstrip().lower().rsplit(" ", 1)[-1]
+        number = int(min(quantity.amount, 1e6))
+        if 1 < number < len(everything.records) and before in {"top", "first", "前"}:
+            mask = matches.numbers.get(quantity.value, 0)
+            found.append(RowSet(Selection.TOP, everything.records[:number], mask, weight=1.0, depth=1))
+    return found
+
+
+def _empties(grid: Grid, everything: RowSet) -> list[RowSet]:
+    """Return for each column the records without a value."""
+    return [
+        RowSet(
+            Selection.EMPTY,
+            tuple(record for record in everything.records if not fold(column.texts[record])),
+            columns=(column.index,),
+            key=column.index,
+            depth=1,
+        )
+        for column in grid.columns
+        if 0 < column.filled < 1
+    ]
 
 
 def _negations(sets: Sequence[RowSet], everything: RowSet) -> list[RowSet]:

@@ -63,6 +63,7 @@ def _read_canonical(path: Path) -> dict[str, tuple[str, ...]]:
     return {
         row["id"]: tuple(_unescape(text) for text in row["targetCanon"].split("|"))
         for row in _read_rows(path)
+        if row.get("targetCanon")
     }
 
 

@@ -16,6 +16,7 @@ from vrag.reading.table_answers.candidates import AnsweredTable, solve_table
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.ranking import sum_by_answer
 from vrag.reading.training.table_data import TableCase, matches_answer, read_tat_cases, read_wiki_cases
+from vrag.reading.training.tat_measure import TatFigures, measure_tat
 
 Bools = NDArray[np.bool_]
 
@@ -48,25 +49,35 @@ class TableFigures:
     """Mean time of a question."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTrainingFigures:
+    """Figures on the test sets, whose tables no training question shares."""
+
+    wiki: TableFigures
+    """The test set of WikiTableQuestions (`pristine-unseen-tables`)."""
+    tat: TatFigures
+    """The development set of TAT-QA; a quarter of its answers stand in running text."""
+
+
 def train_table_scorer(
     folder: Path, options: TableTrainingOptions | None = None
-) -> tuple[CandidateScorer, dict[str, TableFigures]]:
+) -> tuple[CandidateScorer, TableTrainingFigures]:
     """Train on the data sets in a folder and measure on their test sets.
 
-    The folder holds copies of the repositories `WikiTableQuestions` and `TAT-QA`.
+    The folder holds copies of the repositories `WikiTableQuestions` and `TAT-QA`. TAT-QA's test set with
+    answers is trained on and its development set measured.
     """
     options = options or TableTrainingOptions()
     wiki, tat = folder / "WikiTableQuestions", folder / "TAT-QA" / "dataset_raw"
     training = read_wiki_cases(wiki, "training")[: options.cases]
     training += read_tat_cases(tat / "tatqa_dataset_test_gold.json")[: options.cases]
     scorer = train_scorer(collect_groups(training, options), TABLE_FEATURES, options.network)
-    tests = {
-        "WikiTableQuestions": read_wiki_cases(wiki, "pristine-unseen-tables")[: options.cases],
-        "TAT-QA": read_tat_cases(tat / "tatqa_dataset_dev.json")[: options.cases],
-    }
-    figures = {
-        name: measure_cases(scorer, cases, operations=options.operations) for name, cases in tests.items()
-    }
+    unseen = read_wiki_cases(wiki, "pristine-unseen-tables")[: options.cases]
+    development = read_tat_cases(tat / "tatqa_dataset_dev.json")[: options.cases]
+    figures = TableTrainingFigures(
+        wiki=measure_cases(scorer, unseen, operations=options.operations),
+        tat=measure_tat(scorer, development),
+    )
     return scorer, figures
 
 
