@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.table_answers.features import TABLE_FEATURES, describe_programs
-from vrag.reading.table_answers.grid import Grid, read_grid, read_transposed
 from vrag.reading.table_answers.matching import match_terms
 from vrag.reading.table_answers.programs import MAX_LIST, Program, TableOperation, write_programs
 from vrag.reading.table_answers.question import analyse_question
+from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
 from vrag.reading.table_answers.scales import scale_of_cells
 from vrag.reading.table_answers.values import format_number
@@ -56,7 +56,7 @@ class AnsweredTable:
     programs: tuple[Program, ...]
     features: NDArray[np.float32]
     """Shape (programs, `TABLE_FEATURES`)."""
-    grids: tuple[tuple[Grid, tuple[RowSet, ...], int], ...]
+    grids: tuple[tuple[RecordGrid, tuple[RowSet, ...], int], ...]
     """Each grid with its sets of records and the number of its programs."""
 
 
@@ -65,7 +65,7 @@ def solve_table(question: str, table: DocumentTable, *, operations: bool = True)
     analysed = analyse_question(question)
     programs: list[Program] = []
     features = [np.zeros((0, len(TABLE_FEATURES)), np.float32)]
-    grids: list[tuple[Grid, tuple[RowSet, ...], int]] = []
+    grids: list[tuple[RecordGrid, tuple[RowSet, ...], int]] = []
     for grid in (read_grid(table), read_transposed(table)):
         if grid is None or not grid.size or not analysed.terms:
             continue
@@ -95,7 +95,7 @@ def write_candidate(answered: AnsweredTable, number: int) -> TableCandidate:
 
 
 def _candidate(
-    program: Program, sets: Sequence[RowSet], grid: Grid, features: NDArray[np.float32]
+    program: Program, sets: Sequence[RowSet], grid: RecordGrid, features: NDArray[np.float32]
 ) -> TableCandidate:
     rows = sets[program.rows]
     operands = _operands(program, rows, grid)
@@ -128,7 +128,7 @@ def _scale(program: Program, operands: Sequence[Cell], table: DocumentTable) -> 
     return scale_of_cells(table, operands[:8])
 
 
-def _operands(program: Program, rows: RowSet, grid: Grid) -> list[Cell]:
+def _operands(program: Program, rows: RowSet, grid: RecordGrid) -> list[Cell]:
     column = program.column
     if column < 0:
         column = rows.columns[0] if rows.columns else 0
@@ -137,7 +137,7 @@ def _operands(program: Program, rows: RowSet, grid: Grid) -> list[Cell]:
     return list(dict.fromkeys(cell for cell in cells if cell is not None and cell.text))
 
 
-def _heads(program: Program, rows: RowSet, grid: Grid) -> tuple[Cell, ...]:
+def _heads(program: Program, rows: RowSet, grid: RecordGrid) -> tuple[Cell, ...]:
     found: list[Cell | None] = []
     if program.column >= 0:
         found += grid.columns[program.column].heads

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.table_answers.grid import Grid, GridColumn, cell_terms, is_year
 from vrag.reading.table_answers.matching import TermMatches, as_bits, positions_of
 from vrag.reading.table_answers.programs import OPERATIONS, Program
 from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.records import GridColumn, RecordGrid, cell_terms, is_year
 from vrag.reading.table_answers.row_sets import RowSet, Selection
 from vrag.reading.table_answers.triggers import HEAD_CLASSES, TRIGGERS
 from vrag.reading.table_answers.values import parse_cell
@@ -61,7 +61,7 @@ Floats = NDArray[np.float32]
 
 def describe_programs(
     question: TableQuestion,
-    grid: Grid,
+    grid: RecordGrid,
     matches: TermMatches,
     sets: Sequence[RowSet],
     programs: Sequence[Program],
@@ -102,7 +102,7 @@ def _classes(name: str) -> list[float]:
 
 
 def _describe_column(
-    question: TableQuestion, grid: Grid, matches: TermMatches, number: int, match: tuple[int, float]
+    question: TableQuestion, grid: RecordGrid, matches: TermMatches, number: int, match: tuple[int, float]
 ) -> list[float]:
     column, (mask, coverage) = grid.columns[number], match
     weight = matches.weight(mask)
@@ -135,7 +135,7 @@ def _describe_column(
 
 def _describe_rows(
     question: TableQuestion,
-    grid: Grid,
+    grid: RecordGrid,
     matches: TermMatches,
     rows: RowSet,
     column_masks: Sequence[tuple[int, float]],
@@ -182,7 +182,7 @@ def _describe_rows(
 
 def _describe_programs(
     question: TableQuestion,
-    grid: Grid,
+    grid: RecordGrid,
     matches: TermMatches,
     sets: Sequence[RowSet],
     programs: Sequence[Program],
@@ -258,7 +258,7 @@ def _describe_number_of_answers(question: TableQuestion, programs: Sequence[Prog
 
 
 def _describe_pair(
-    program: Program, question: TableQuestion, grid: Grid, sets: Sequence[RowSet]
+    program: Program, question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]
 ) -> list[float]:
     """Return how two operands stand to each other: in time, in the question, in size."""
     if program.other < 0:
@@ -302,7 +302,7 @@ def _used(program: Program, sets: Sequence[RowSet], masks: Sequence[tuple[int, f
 
 
 def _describe_relation(
-    program: Program, grid: Grid, sets: Sequence[RowSet], matches: TermMatches
+    program: Program, grid: RecordGrid, sets: Sequence[RowSet], matches: TermMatches
 ) -> list[float]:
     rows = sets[program.rows]
     index = program.column
@@ -344,7 +344,7 @@ def _describe_answer(program: Program, terms: set[str]) -> list[float]:
     ]
 
 
-def _describe_place(program: Program, grid: Grid, sets: Sequence[RowSet]) -> list[float]:
+def _describe_place(program: Program, grid: RecordGrid, sets: Sequence[RowSet]) -> list[float]:
     rows = sets[program.rows]
     other = rows.key if rows.key >= 0 else (rows.columns[0] if rows.columns else program.column)
     percent = 0.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vrag.reading.table_answers.grid import Grid, GridColumn, cell_terms
 from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.records import GridColumn, RecordGrid, cell_terms
 from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart
 
 FUZZY = 0.6
@@ -55,7 +55,7 @@ class TermMatches:
         return mask, matched / total if total else 0.0
 
 
-def match_terms(question: TableQuestion, grid: Grid) -> TermMatches:
+def match_terms(question: TableQuestion, grid: RecordGrid) -> TermMatches:
     """Find the terms of a question in the vocabulary of a grid."""
     size = max(grid.size, 1)
     weights: list[float] = []
@@ -79,7 +79,7 @@ def match_terms(question: TableQuestion, grid: Grid) -> TermMatches:
     return TermMatches(question, weights, bits, fuzzy, numbers)
 
 
-def _similar(term: str, grid: Grid) -> list[str]:
+def _similar(term: str, grid: RecordGrid) -> list[str]:
     """Return the words of a grid that begin like a term or are one letter apart from it."""
     if len(term) < 4 or term[0].isdigit() or is_cjk(term):
         return []

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from vrag.reading.table_answers.grid import Grid, GridColumn, fold
 from vrag.reading.table_answers.matching import TermMatches
 from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.records import GridColumn, RecordGrid, fold
 from vrag.reading.table_answers.row_sets import RowSet, Selection
 
 MAX_LIST = 14
@@ -79,7 +79,7 @@ class Program:
 
 def write_programs(
     question: TableQuestion,
-    grid: Grid,
+    grid: RecordGrid,
     matches: TermMatches,
     sets: Sequence[RowSet],
     *,
@@ -109,7 +109,7 @@ def write_programs(
     return list(found.values())
 
 
-def _projected(grid: Grid, matches: TermMatches) -> list[GridColumn]:
+def _projected(grid: RecordGrid, matches: TermMatches) -> list[GridColumn]:
     """Return the columns that may hold the answer, those with matching heads first."""
     weights = {column.index: matches.weight(matches.match(column.terms)[0]) for column in grid.columns}
     ordered = sorted(grid.columns, key=lambda column: -weights[column.index])
@@ -117,7 +117,7 @@ def _projected(grid: Grid, matches: TermMatches) -> list[GridColumn]:
 
 
 def _lookups(
-    grid: Grid, sets: Sequence[RowSet], columns: Sequence[GridColumn], question: TableQuestion
+    grid: RecordGrid, sets: Sequence[RowSet], columns: Sequence[GridColumn], question: TableQuestion
 ) -> Iterator[Program]:
     number_asked = question.has(
         "how many", "how much", "how long", "how old", "difference", "percent", "which year"
@@ -168,7 +168,7 @@ def _parts(column: GridColumn, record: int, number: int, where: int) -> Iterator
         )
 
 
-def _counts(question: TableQuestion, grid: Grid, sets: Sequence[RowSet]) -> Iterator[Program]:
+def _counts(question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]) -> Iterator[Program]:
     if not question.has("how many", "how much", "times", "total", "difference"):
         return
     if question.cjk and not question.has("how many"):
@@ -254,7 +254,7 @@ _ORDERED = {Selection.FIRST, Selection.LAST, Selection.MAXIMUM, Selection.MINIMU
 
 
 def _pairs(
-    question: TableQuestion, grid: Grid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
 ) -> Iterator[Program]:
     """Yield results of arithmetic between the values that two records have in one column."""
     operations = _pair_operations(question)
@@ -275,7 +275,7 @@ def _pairs(
         yield from _column_pairs(question, grid, sets, operations)
 
 
-def _default_pairs(grid: Grid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+def _default_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
     """Return the pair of the first two records, as sets that select them by their place."""
     single = [n for n, rows in enumerate(sets) if len(rows.records) == 1]
     by_record: dict[int, int] = {}
@@ -284,7 +284,7 @@ def _default_pairs(grid: Grid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
     return [(by_record[0], by_record[1])] if grid.size >= 2 and {0, 1} <= set(by_record) else []
 
 
-def _part_pairs(grid: Grid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+def _part_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
     """Return pairs of a named record and a named total, or of two of which one has all words of the other."""
     named = [n for n, rows in enumerate(sets) if rows.selection is Selection.MATCH and len(rows.records) == 1]
     return [
@@ -339,7 +339,7 @@ def compute(operation: TableOperation, new: float, old: float) -> float | None:
 
 
 def _column_pairs(
-    question: TableQuestion, grid: Grid, sets: Sequence[RowSet], operations: Sequence[TableOperation]
+    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], operations: Sequence[TableOperation]
 ) -> Iterator[Program]:
     """Yield differences between two columns of one record; `other` is then -2 - the second column."""
     named = [
@@ -365,7 +365,7 @@ def _column_pairs(
 
 
 def _frequencies(
-    question: TableQuestion, grid: Grid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
 ) -> Iterator[Program]:
     """Yield the commonest and rarest values of columns, and comparisons of counts."""
     if not question.has(
@@ -413,7 +413,7 @@ def _yes_or_no(
                 yield Program(TableOperation.YES_NO, first, second, column.index, (answer,), records=records)
 
 
-def _compare_counts(grid: Grid, sets: Sequence[RowSet]) -> Iterator[Program]:
+def _compare_counts(grid: RecordGrid, sets: Sequence[RowSet]) -> Iterator[Program]:
     """Yield which of two names occurs in more records, and which in fewer."""
     for one, two in _matched_pairs(sets):
         a, b = len(sets[one].records), len(sets[two].records)

@@ -9,9 +9,9 @@ from enum import IntEnum, auto
 
 import numpy as np
 
-from vrag.reading.table_answers.grid import Grid, GridColumn, fold
 from vrag.reading.table_answers.matching import CellMatch, TermMatches, match_cells
 from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.records import GridColumn, RecordGrid, fold
 
 MAX_MATCHES = 22
 """Sets by cells that are kept."""
@@ -69,7 +69,7 @@ class RowSet:
     """Cells that matched, as (record, column)."""
 
 
-def select_rows(question: TableQuestion, grid: Grid, matches: TermMatches) -> list[RowSet]:
+def select_rows(question: TableQuestion, grid: RecordGrid, matches: TermMatches) -> list[RowSet]:
     """Return the sets of records that the question may mean, without duplicates."""
     body = tuple(record for record in range(grid.size) if record not in grid.totals)
     everything = RowSet(Selection.ALL, body or tuple(range(grid.size)))
@@ -100,7 +100,7 @@ def _distinct(sets: Iterable[RowSet]) -> list[RowSet]:
     return list(found.values())
 
 
-def _cell_sets(grid: Grid, matches: TermMatches) -> list[RowSet]:
+def _cell_sets(grid: RecordGrid, matches: TermMatches) -> list[RowSet]:
     found: list[CellMatch] = []
     for column in grid.columns:
         found += match_cells(matches, column, 6)
@@ -128,7 +128,7 @@ _DOWN = {"less", "at most", "before", "comparative"}
 
 
 def _comparisons(
-    question: TableQuestion, grid: Grid, matches: TermMatches, everything: RowSet
+    question: TableQuestion, grid: RecordGrid, matches: TermMatches, everything: RowSet
 ) -> list[RowSet]:
     names = set(question.triggers)
     up, down, between = bool(names & _UP), bool(names & _DOWN), "between" in names
@@ -254,7 +254,7 @@ def _first_rows(question: TableQuestion, everything: RowSet, matches: TermMatche
     return found
 
 
-def _empties(grid: Grid, everything: RowSet) -> list[RowSet]:
+def _empties(grid: RecordGrid, everything: RowSet) -> list[RowSet]:
     """Return for each column the records without a value."""
     return [
         RowSet(
@@ -284,7 +284,7 @@ def _negations(sets: Sequence[RowSet], everything: RowSet) -> list[RowSet]:
     ]
 
 
-def _relatives(question: TableQuestion, grid: Grid, sets: Sequence[RowSet]) -> list[RowSet]:
+def _relatives(question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]) -> list[RowSet]:
     """Return the records that compare in some way with a single one that the question names."""
     found: list[RowSet] = []
     singles = [rows for rows in sets if len(rows.records) == 1][:4]
@@ -315,7 +315,9 @@ def _relatives(question: TableQuestion, grid: Grid, sets: Sequence[RowSet]) -> l
     return found[:60]
 
 
-def _related(kind: Selection, rows: RowSet, records: Iterable[int], grid: Grid, key: int = -1) -> RowSet:
+def _related(
+    kind: Selection, rows: RowSet, records: Iterable[int], grid: RecordGrid, key: int = -1
+) -> RowSet:
     chosen = tuple(record for record in records if record not in grid.totals)
     return RowSet(
         kind, chosen, rows.mask, rows.columns, rows.coverage, rows.weight, rows.selection, key,
@@ -349,7 +351,7 @@ def _places(question: TableQuestion, rows: RowSet) -> list[RowSet]:
     return found
 
 
-def _extremes(question: TableQuestion, grid: Grid, rows: RowSet) -> list[RowSet]:
+def _extremes(question: TableQuestion, grid: RecordGrid, rows: RowSet) -> list[RowSet]:
     if len(rows.records) < 2:
         return []
     named = question.has(
@@ -379,7 +381,7 @@ def _extremes(question: TableQuestion, grid: Grid, rows: RowSet) -> list[RowSet]
     return found
 
 
-def _neighbours(grid: Grid, sets: Sequence[RowSet]) -> list[RowSet]:
+def _neighbours(grid: RecordGrid, sets: Sequence[RowSet]) -> list[RowSet]:
     found: list[RowSet] = []
     for rows in sets:
         record = rows.records[0]

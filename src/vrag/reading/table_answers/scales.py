@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vrag.reading.table_answers.grid import is_year
+from vrag.reading.table_answers.records import is_year
 from vrag.reading.table_answers.values import parse_cell
 from vrag.reading.tables.table import Cell, DocumentTable
 

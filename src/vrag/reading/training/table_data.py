@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from vrag.reading.table_answers.grid import is_year
+from vrag.reading.table_answers.records import is_year
 from vrag.reading.table_answers.values import Day, find_day, parse_cell
 from vrag.reading.tables.table import Cell, DocumentTable
 

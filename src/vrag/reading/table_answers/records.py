@@ -57,7 +57,7 @@ class GridColumn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grid:
+class RecordGrid:
     """Records and their attributes."""
 
     table: DocumentTable
@@ -137,7 +137,7 @@ def is_year(number: float) -> bool:
 
 
 @lru_cache(maxsize=8)
-def read_grid(table: DocumentTable) -> Grid:
+def read_grid(table: DocumentTable) -> RecordGrid:
     """Return the rows of a table as records."""
     rows = [r for r in range(table.header_rows, table.height) if r not in table.sections][:MAX_RECORDS]
     width = min(table.width, MAX_COLUMNS)
@@ -161,7 +161,7 @@ def read_grid(table: DocumentTable) -> Grid:
 
 
 @lru_cache(maxsize=8)
-def read_transposed(table: DocumentTable) -> Grid | None:
+def read_transposed(table: DocumentTable) -> RecordGrid | None:
     """Return the columns of a table as records; None if its rows have no heads or it is too long."""
     rows = [r for r in range(table.header_rows, table.height) if r not in table.sections]
     inner = range(table.header_columns, min(table.width, MAX_COLUMNS))
@@ -182,7 +182,7 @@ def read_transposed(table: DocumentTable) -> Grid | None:
     return _grid(table, columns, len(inner), across=True)
 
 
-def _grid(table: DocumentTable, columns: Sequence[GridColumn], size: int, *, across: bool) -> Grid:
+def _grid(table: DocumentTable, columns: Sequence[GridColumn], size: int, *, across: bool) -> RecordGrid:
     vocabulary: Counter[str] = Counter()
     totals: set[int] = set()
     for column in columns:
@@ -195,4 +195,4 @@ def _grid(table: DocumentTable, columns: Sequence[GridColumn], size: int, *, acr
             for record, text in enumerate(column.texts)
             if fold(text).split(" ")[0].strip(":") in _TOTALS
         }
-    return Grid(table, tuple(columns), size, across, frozenset(totals), dict(vocabulary))
+    return RecordGrid(table, tuple(columns), size, across, frozenset(totals), dict(vocabulary))
