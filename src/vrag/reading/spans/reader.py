@@ -1,0 +1,174 @@
+"""Short answers to a question from running text, without a pretrained model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrag.reading.scorer import CandidateScorer
+from vrag.reading.spans.candidates import TextShape, list_spans, shape_text
+from vrag.reading.spans.features import SPAN_FEATURES, Floats, SpanContext, compute_features
+from vrag.reading.spans.matching import QuestionMatch, QuestionText, match_question, read_question
+from vrag.reading.spans.span_types import GROUPS, SpanType
+from vrag.reading.spans.tokens import TokenizedText, tokenize
+from vrag.reading.spans.word_weights import WordWeights, default_weights
+
+WEIGHTS = Path(__file__).parents[1] / "weights" / "span.npz"
+"""The trained weights of the package."""
+COMMON = 0.2
+"""Words of a smaller rarity are treated like function words."""
+MAX_TEXT = 400_000
+"""Characters of a text that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanCandidates:
+    """The candidate spans of a text for a question."""
+
+    text: str
+    starts: NDArray[np.int32]
+    """Offsets of characters, shape (n,)."""
+    ends: NDArray[np.int32]
+    features: Floats
+    """Shape (n, f), columns as `SPAN_FEATURES`."""
+    sentences: NDArray[np.int32]
+    """Range of characters of the sentence of each span, shape (n, 2)."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+class ScoredSpan(NamedTuple):
+    """A possible answer."""
+
+    start: int
+    end: int
+    score: float
+    share: float
+    """Share of the softmax over all candidates."""
+    sentence: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanStatistics:
+    """What was counted in training texts."""
+
+    words: WordWeights
+    agreement: Floats
+    """How much oftener a type of span answers a group of questions than chance; shape (groups, types)."""
+
+
+@lru_cache(maxsize=1)
+def empty_statistics() -> SpanStatistics:
+    """Return statistics without any count."""
+    return SpanStatistics(default_weights(), np.zeros((GROUPS, len(SpanType)), np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanModel:
+    """The weights that choose among spans: a scorer, and statistics that features are made with."""
+
+    scorer: CandidateScorer
+    statistics: SpanStatistics
+
+    def save(self, path: Path) -> None:
+        """Write both into one NumPy archive."""
+        self.scorer.save(path)
+        with np.load(path) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        statistics = self.statistics
+        np.savez_compressed(path, words=statistics.words.table, agreement=statistics.agreement, **arrays)
+
+    @classmethod
+    def load(cls, path: Path = WEIGHTS) -> SpanModel:
+        """Read what `save` wrote."""
+        with np.load(path) as archive:
+            statistics = SpanStatistics(WordWeights(archive["words"]), archive["agreement"])
+        return cls(CandidateScorer.load(path), statistics)
+
+
+@lru_cache(maxsize=1)
+def load_span_model() -> SpanModel:
+    """Return the model of the package."""
+    return SpanModel.load()
+
+
+def span_candidates(
+    question: str,
+    text: str,
+    *,
+    segments: Sequence[tuple[int, int]] = (),
+    statistics: SpanStatistics | None = None,
+) -> SpanCandidates:
+    """List the candidate spans of a text for a question, with features.
+
+    `segments` are ranges of the text (lines of a list, paragraphs, captions) that no answer crosses.
+    """
+    tokens = tokenize(text[:MAX_TEXT], segments)
+    asked = read_question(question)
+    context = _context(asked, tokens, statistics or empty_statistics())
+    if context is None:
+        none = np.zeros(0, np.int32)
+        return SpanCandidates(
+            text, none, none, np.zeros((0, len(SPAN_FEATURES)), np.float32), none.reshape(0, 2)
+        )
+    first, last = context.spans
+    sentence = tokens.sentence[first]
+    ranges = np.stack(
+        [tokens.starts[tokens.bounds[sentence]], tokens.ends[tokens.bounds[sentence + 1] - 1]], 1
+    )
+    return SpanCandidates(text, tokens.starts[first], tokens.ends[last], compute_features(context), ranges)
+
+
+def best_spans(
+    question: str,
+    text: str,
+    model: SpanModel,
+    *,
+    segments: Sequence[tuple[int, int]] = (),
+    count: int = 5,
+) -> list[ScoredSpan]:
+    """Return the best spans of a text for a question, the best first; none overlaps a better one."""
+    found = span_candidates(question, text, segments=segments, statistics=model.statistics)
+    if not len(found):
+        return []
+    scores = model.scorer.scores(found.features)
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    kept: list[ScoredSpan] = []
+    for at in np.argsort(-scores, kind="stable").tolist():
+        start, end = int(found.starts[at]), int(found.ends[at])
+        if all(end <= span.start or span.end <= start for span in kept):
+            a, b = found.sentences[at].tolist()
+            kept.append(ScoredSpan(start, end, float(scores[at]), float(shares[at]), (a, b)))
+            if len(kept) == count:
+                break
+    return kept
+
+
+def _context(asked: QuestionText, tokens: TokenizedText, statistics: SpanStatistics) -> SpanContext | None:
+    """Match a question with a text and list the spans; None for an empty text."""
+    if not len(tokens):
+        return None
+    match = match_question(asked, tokens, statistics.words)
+    rarity = statistics.words.rarity(tokens.stems)
+    matched = match.degree.max(axis=1) > 0 if match.degree.shape[1] else np.zeros(len(tokens), np.bool_)
+    shape: TextShape = shape_text(tokens, rarity < COMMON, matched)
+    cover = _cover(match, tokens)
+    ranking = np.argsort(-cover, kind="stable")
+    spans = list_spans(tokens, shape, ranking)
+    return SpanContext(tokens, shape, match, cover, ranking, rarity, spans, statistics.agreement)
+
+
+def _cover(match: QuestionMatch, tokens: TokenizedText) -> Floats:
+    """Return the share of the question's weight that each sentence has."""
+    if not match.degree.shape[1]:
+        return np.zeros(len(tokens.bounds) - 1, np.float32)
+    best = np.maximum.reduceat(match.degree, tokens.bounds[:-1], axis=0)
+    return (best @ match.weights).astype(np.float32)
