@@ -197,11 +197,25 @@ def _look_of_words(span: str, quoted: bool) -> SpanType:
 
 
 _GROUPS: dict[AnswerKind, int] = {
-    AnswerKind.PERCENT: 0, AnswerKind.MONEY: 1, AnswerKind.DURATION: 2, AnswerKind.TIME: 3, 
-    AnswerKind.YEAR: 3, AnswerKind.DATE: 3, AnswerKind.NUMBER: 4, AnswerKind.COUNT: 4, AnswerKind.COMPUTE: 4, AnswerKind.PHONE: 4,
-    AnswerKind.PERSON: 5, AnswerKind.PLACE: 6, AnswerKind.ORGANISATION: 7, AnswerKind.REASON: 8,
-    AnswerKind.MANNER: 8, AnswerKind.NAME: 9, AnswerKind.LIST: 10, AnswerKind.DEFINITION: 11,
-}  # fmt: skip
+    AnswerKind.PERCENT: 0,
+    AnswerKind.MONEY: 1,
+    AnswerKind.DURATION: 2,
+    AnswerKind.TIME: 3,
+    AnswerKind.YEAR: 3,
+    AnswerKind.DATE: 3,
+    AnswerKind.NUMBER: 4,
+    AnswerKind.COUNT: 4,
+    AnswerKind.COMPUTE: 4,
+    AnswerKind.PHONE: 4,
+    AnswerKind.PERSON: 5,
+    AnswerKind.PLACE: 6,
+    AnswerKind.ORGANISATION: 7,
+    AnswerKind.REASON: 8,
+    AnswerKind.MANNER: 8,
+    AnswerKind.NAME: 9,
+    AnswerKind.LIST: 10,
+    AnswerKind.DEFINITION: 11,
+}
 GROUPS = 13
 """Groups of kinds of answers that are told apart for the agreement with spans."""
 
