@@ -14,7 +14,7 @@ from vrag.reading.tables.columns import find_columns, touched_columns
 from vrag.reading.tables.grid import Area, Grid, GridCell, without_empty_places
 from vrag.reading.tables.heads import has_heads
 from vrag.reading.tables.rows import TableLine, group_lines
-from vrag.reading.tables.text_kinds import count_words, is_list_marker, is_number
+from vrag.reading.tables.text_kinds import count_words, is_code, is_list_marker, is_number
 from vrag.reading.tables.text_pieces import split_pieces
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ MAX_ABOVE = 60
 """Pieces above a piece that it can belong to."""
 MAX_SIZE_RATIO = 1.4
 """Height of the largest line of a table without rules, in heights of the median."""
+MAX_CODE = 0.25
+"""Share of the texts of a table that may look like program code or entries of a list."""
 MIN_ALIGNED = 0.6
 """Share of the cells of a column whose left sides, right sides or centres stand below each other."""
 MIN_FILLED = 0.42
@@ -83,8 +85,9 @@ def _divides_prose(upper: Rule, lower: Rule, rows: Sequence[Sequence[Piece]], pr
         for piece in row
         if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
     ]
-    running = sum(len(piece.text) for piece in between if id(piece) in prose)
-    return running > 0.4 * sum(len(piece.text) for piece in between) or (
+    lines = [piece for piece in between if id(piece) in prose]
+    running = sum(len(piece.text) for piece in lines)
+    return (len(lines) > 1 and running > 0.4 * sum(len(piece.text) for piece in between)) or (
         not between and lower.at - upper.at > 40
     )
 
@@ -308,7 +311,7 @@ def _is_table(
         for piece, place in line.entries:
             if len(place) == 1:
                 texts[place[0]].append(piece.text)
-    if _is_list(texts, len(columns)) or _is_contents(texts, len(columns)):
+    if _is_code(texts) or _is_list(texts, len(columns)) or _is_contents(texts, len(columns)):
         return False
     if not _is_aligned(columns, lines) or not has_heads(grid, page) or not _is_even(lines):
         return False
@@ -333,6 +336,14 @@ def _is_filled(grid: Grid, *, ruled: bool) -> bool:
         return False
     filled = sum(cell.columns for cell in grid.cells)
     return filled >= (0.3 if ruled else MIN_FILLED) * grid.height * grid.width
+
+
+def _is_code(texts: dict[int, list[str]]) -> bool:
+    """Return whether many texts are program code or entries behind bullets."""
+    everything = [text for column in texts.values() for text in column if not is_number(text)]
+    if any(text.startswith(">>>") for text in everything):
+        return True
+    return sum(map(is_code, everything)) > MAX_CODE * len(everything)
 
 
 def _is_list(texts: dict[int, list[str]], width: int) -> bool:

@@ -31,6 +31,12 @@ MIN_FILLED = 0.3
 """Share of the places of a grid that hold words."""
 
 
+MIN_CELLS = 0.25
+"""Cells of a grid, in places of it."""
+MAX_SPANNING = 0.4
+"""Share of the cells that may span: coloured panels of a slide make grids of cells that all span."""
+
+
 def connect_rules(rules: RulingLines, tolerance: float) -> list[RulingLines]:
     """Group rules that meet or cross each other; rules that meet none are left out."""
     horizontal = sorted(rules.horizontal, key=lambda rule: -rule.length)[:MAX_RULES]
@@ -198,6 +204,9 @@ def _is_table(grid: Grid) -> bool:
         return False
     counts = [len(cell.words) for cell in grid.cells]
     if max(counts) > MAX_CELL_WORDS:
+        return False
+    spanning = sum(cell.rows > 1 or cell.columns > 1 for cell in grid.cells)
+    if len(grid.cells) < MIN_CELLS * grid.height * grid.width or spanning > MAX_SPANNING * len(grid.cells):
         return False
     several: dict[int, int] = defaultdict(int)
     for cell in grid.cells:

@@ -21,6 +21,10 @@ _MARKER = re.compile(
     r"[•‣▪◦●○■□➢➤✓·–—\-*o»>§]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivxIVX]{1,4}[.)]|[0-9]+(?:[.][0-9]+)+|步骤\d+"
 )
 _LEADERS = re.compile(r"(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,}")
+_CODE = re.compile(
+    r"^[•‣▪◦●○■□➢➤▸►–]\s?\w|^>>>|^\.\.\.$|\w\(\w*[=(\[)]|^[\])}]+,?$|\w+_\w+|^(?:import|from|def|class|return)\s\w|"
+    r"\w\[\w+|[\[{(]\s?['\"]|[a-z]\.[a-z]+\.[a-z]|^#\s|=\s?\w+\(|[;{}]$"
+)
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -50,6 +54,15 @@ def is_list_marker(text: str) -> bool:
     [True, True, True, True, True, False, False]
     """
     return len(text) < 12 and _MARKER.fullmatch(text.strip()) is not None
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text looks like a line of program code, or begins with a bullet.
+
+    >>> [is_code(text) for text in ("x = f(1)", ">>> import os", "• Fill the tank", "Net (loss)", "p = 0.05")]
+    [True, True, True, False, False]
+    """
+    return _CODE.search(text) is not None
 
 
 def has_leaders(text: str) -> bool:

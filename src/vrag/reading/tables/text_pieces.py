@@ -223,7 +223,7 @@ def _attach_symbols(pieces: list[Piece], page: PageText) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         before = joined[-1] if joined else None
-        near = before is not None and piece.x1 - before.x2 < 6 * page.line_height
+        near = before is not None and piece.x1 - before.x2 < 14 * page.line_height
         starts = before is not None and CURRENCY.fullmatch(before.text) and re.match(r"[(\d–—-]", piece.text)
         ends = before is not None and SUFFIX.fullmatch(piece.text) and re.search(r"\d", before.text)
         if before is not None and near and (starts or (ends and piece.x1 - before.x2 < 2 * page.line_height)):
