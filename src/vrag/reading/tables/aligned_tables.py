@@ -385,4 +385,6 @@ def _looks_tabular(texts: dict[int, list[str]], grid: Grid) -> bool:
     words = float(np.median([count_words(text) for text in everything])) if everything else 9.0
     if figures > 0.25:
         return True
+    if sum(text[0].islower() for text in everything) > 0.5 * len(everything):
+        return False
     return words <= (4 if grid.width == 2 else 6) and grid.height >= (4 if grid.width == 2 else 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,12 @@ MIN_FILLED = 0.3
 """Share of the places of a grid that hold words."""
 
 
+THROUGH = 0.6
+"""Share of the extent of a grid that a line running through it covers."""
+SMALL = 9
+"""Places of a grid that must be nearly full."""
+MIN_SMALL_FILLED = 0.7
+"""Share of the places of a small grid that hold words."""
 MIN_CELLS = 0.25
 """Cells of a grid, in places of it."""
 MAX_SPANNING = 0.4
@@ -95,6 +102,8 @@ def build_grid(rules: RulingLines, page: PageText, words: Iterable[int], toleran
         return None
     right = _walls(rules.vertical, xs, ys, tolerance)
     below = _walls(rules.horizontal, ys, xs, tolerance)
+    if not (_mostly_through(below, xs) and _mostly_through(right, ys)):
+        return None
     owners = _merge_places(height, width, right, below)
     contents: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index in words:
@@ -134,6 +143,22 @@ def _walls(
         overlap = np.minimum(ends, rule.end + tolerance) - np.maximum(starts, rule.start - tolerance)
         covered[line] += np.maximum(overlap, 0)
     return (covered >= COVERAGE * (ends - starts)).tolist()
+
+
+def _mostly_through(walls: Sequence[Sequence[bool]], others: Sequence[float]) -> bool:
+    """Return whether at least half of the lines of a grid run through most of it: bars of charts do not.
+
+    Args:
+        walls: For each line the intervals along it that a rule covers.
+        others: The positions of the lines across, which divide the intervals.
+    """
+    steps = [end - start for start, end in pairwise(others)]
+    through = [
+        sum(step for step, wall in zip(steps, line, strict=True) if wall) > THROUGH * sum(steps)
+        for line in walls
+        if any(line)
+    ]
+    return sum(through) * 2 >= len(through)
 
 
 def _merge_places(
@@ -200,7 +225,8 @@ def _is_table(grid: Grid) -> bool:
     if grid.height < 2 or grid.width < 2 or len(grid.cells) < 4:
         return False
     filled = sum(cell.rows * cell.columns for cell in grid.cells)
-    if filled < MIN_FILLED * grid.height * grid.width:
+    places = grid.height * grid.width
+    if filled < (MIN_FILLED if places > SMALL else MIN_SMALL_FILLED) * places:
         return False
     counts = [len(cell.words) for cell in grid.cells]
     if max(counts) > MAX_CELL_WORDS:
