@@ -15,10 +15,11 @@ from vrag.reading.tables.table import Cell, DocumentTable
 
 
 def make(rows: list[list[str]], *, header_rows: int = 1, header_columns: int = 1) -> DocumentTable:
-    cells = tuple(
-        Cell(row=r, column=c, text=text) for r, row in enumerate(rows) for c, text in enumerate(row)
-    )
-    return DocumentTable(cells=cells, header_rows=header_rows, header_columns=header_columns)
+    return DocumentTable(cells=place(rows), header_rows=header_rows, header_columns=header_columns)
+
+
+def place(rows: list[list[str]]) -> tuple[Cell, ...]:
+    return tuple(Cell(row=r, column=c, text=text) for r, row in enumerate(rows) for c, text in enumerate(row))
 
 
 LINES = make(
@@ -131,12 +132,37 @@ def test_sections_name_the_rows_below_them() -> None:
         ["Expenses", "", ""],
         ["Tickets", "3", "5"],
     ]
-    cells = tuple(
-        Cell(row=r, column=c, text=text) for r, row in enumerate(rows) for c, text in enumerate(row)
-    )
-    table = DocumentTable(cells=cells, header_rows=1, header_columns=1, sections=frozenset({1, 3}))
+    table = DocumentTable(cells=place(rows), header_rows=1, header_columns=1, sections=frozenset({1, 3}))
 
     assert rank_answers("How high were the expenses for tickets in 2024?", table)[0].candidate.text == "5"
+
+
+def test_a_row_of_units_does_not_hide_the_years() -> None:
+    rows = [["", "2019", "2018"], ["", "£m", "£m"], ["Opening", "9", "8"], ["Additions", "5", "7"]]
+    table = make(rows, header_rows=2)
+
+    find("In which year were additions the highest?", table, TableOperation.MAXIMUM, "2018")
+
+
+@pytest.mark.parametrize(
+    ("caption", "head", "scale"),
+    [("In thousands of euros", "2019", "thousand"), ("", "2019 (€ m)", "million"), ("", "2019", "")],
+)
+def test_caption_and_heads_give_the_scale(caption: str, head: str, scale: str) -> None:
+    rows = [["", head, "2018"], ["Fares", "4,182", "3,926"], ["Share", "12 %", "13 %"]]
+    table = DocumentTable(cells=place(rows), header_rows=1, header_columns=1, caption=caption)
+    fares = find("How high were fares in 2019?", table, TableOperation.LOOKUP, "4,182")
+    share = find("How high was the share in 2019?", table, TableOperation.LOOKUP, "12 %")
+
+    assert fares.scale == scale
+    assert share.scale == "percent"
+
+
+def test_a_question_with_is_is_answered_by_comparison() -> None:
+    found = rank_answers("Did Japan win more gold medals than Kenya?", MEDALS)
+
+    assert found[0].candidate.text == "yes"
+    assert {cell.text for cell in found[0].candidate.cells} == {"9", "2"}
 
 
 def test_without_operations_there_are_only_cells() -> None:

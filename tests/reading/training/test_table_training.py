@@ -124,7 +124,7 @@ def test_scaled_numbers_and_spans() -> None:
 
 
 def test_a_small_training_learns_its_questions(folder: Path) -> None:
-    options = TableTrainingOptions(network=TrainingOptions(units=8, epochs=60, batch=4))
+    options = TableTrainingOptions(network=TrainingOptions(units=8, epochs=150, batch=4))
     scorer, figures = train_table_scorer(folder, options)
 
     assert figures.wiki.questions == 3

@@ -168,8 +168,7 @@ def read_transposed(table: DocumentTable) -> RecordGrid | None:
     if not table.header_columns or not table.header_rows or len(rows) > 60 or not inner:
         return None
     tops = [table.column_heads(column) for column in inner]
-    names = [top[-1] if top else None for top in tops]
-    columns = [make_column(0, (), names, is_head=True)]
+    columns = _head_columns(table, inner)
     for row in rows:
         path = table.row_heads(row)
         columns.append(make_column(len(columns), path, [table.cell_at(row, column) for column in inner]))
@@ -180,6 +179,14 @@ def read_transposed(table: DocumentTable) -> RecordGrid | None:
         ]
         columns.append(make_column(len(columns), (), cells, is_head=True))
     return _grid(table, columns, len(inner), across=True)
+
+
+def _head_columns(table: DocumentTable, inner: range) -> list[GridColumn]:
+    """Return the rows of heads as attributes, those that tell the columns apart best first."""
+    levels = [[table.cell_at(row, column) for column in inner] for row in range(table.header_rows)]
+    levels = [cells for cells in reversed(levels) if any(cell and cell.text for cell in cells)]
+    levels.sort(key=lambda cells: -len({cell.text for cell in cells if cell}))
+    return [make_column(number, (), cells, is_head=True) for number, cells in enumerate(levels)]
 
 
 def _grid(table: DocumentTable, columns: Sequence[GridColumn], size: int, *, across: bool) -> RecordGrid:
