@@ -96,3 +96,16 @@ def test_a_sidebar_that_was_closed_stays_closed_after_the_viewer(desk: Desk, vis
     page.keyboard.press("Escape")
     expect(page.locator("#viewer")).to_be_hidden()
     expect(page.locator("#sidebar")).to_be_hidden()
+
+
+def test_the_sidebar_closes_while_a_run_is_still_loading(desk: Desk, visit: Opener) -> None:
+    run = desk.run(PASSENGERS)
+    page = visit(f"{desk.address}/healthz").page  # of the same origin: the page comes when its routes are set
+    held: list[Route] = []
+    page.route("**/runs**", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks the function
+    page.goto(f"{desk.address}/#/runs/{run}")
+    page.locator("#sidebar-close").click()
+    expect(page.locator("#sidebar")).to_be_hidden()
+    assert held
+    page.unroute_all()  # lets them go on
+    expect(page.locator("#answer-text")).to_be_visible()

@@ -88,7 +88,7 @@ export function openSidebar(open, byHand = true) {
   element("sidebar-shade").hidden = !modal;
   if (!byHand || was === open) return;
   if (ROOM.matches) localStorage.setItem(KEPT, open ? "open" : "closed");
-  element(open ? "sidebar-close" : "sidebar-open").focus();
+  document.getElementById(open ? "sidebar-close" : "sidebar-open")?.focus(); // a run that loads has no toolbar yet
 }
 
 /** @param {string} id */
