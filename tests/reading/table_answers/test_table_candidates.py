@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from vrag.reading.table_answers.candidates import TableCandidate, table_candidates
 from vrag.reading.table_answers.features import TABLE_FEATURES
-from vrag.reading.table_answers.programs import MAX_PROGRAMS, TableOperation
+from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.programs import MAX_PROGRAMS
 from vrag.reading.table_answers.ranking import load_table_scorer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from vrag.reading.table_answers.features import TABLE_FEATURES, describe_programs
 from vrag.reading.table_answers.matching import match_terms
-from vrag.reading.table_answers.programs import MAX_LIST, Program, TableOperation, write_programs
+from vrag.reading.table_answers.operations import MAX_LIST, Program, TableOperation
+from vrag.reading.table_answers.programs import write_programs
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows

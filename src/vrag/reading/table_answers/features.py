@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.table_answers.matching import TermMatches, as_bits, positions_of
-from vrag.reading.table_answers.programs import OPERATIONS, Program
+from vrag.reading.table_answers.operations import OPERATIONS, Program
 from vrag.reading.table_answers.question import TableQuestion
 from vrag.reading.table_answers.records import GridColumn, RecordGrid, cell_terms, is_year
 from vrag.reading.table_answers.row_sets import RowSet, Selection
@@ -144,23 +144,7 @@ def _describe_rows(
     kinds[rows.selection] = 1.0
     parents = [0.0] * len(Selection)
     parents[rows.parent] = 1.0
-    key = [1.0] + [0.0] * (8 - 1)
-    classes = [0.0] * len(HEAD_CLASSES)
-    if rows.key >= 0:
-        column: GridColumn = grid.columns[rows.key]
-        mask, coverage = column_masks[rows.key]
-        positions = positions_of(mask)
-        key = [
-            0.0,
-            matches.weight(mask),
-            coverage,
-            1.0 / (1 + question.distance(positions, question.extremes)),
-            1.0 / (1 + question.distance(positions, question.asked)),
-            column.dated,
-            column.numeric,
-            rows.key / len(grid.columns),
-        ]
-        classes = _classes(column.name)
+    key, classes = _describe_key(question, grid, matches, rows.key, column_masks)
     heads = [grid.columns[column].is_head for column in rows.columns]
     named = [column_masks[column][0] for column in rows.columns]
     return [
@@ -180,6 +164,32 @@ def _describe_rows(
     ]
 
 
+def _describe_key(
+    question: TableQuestion,
+    grid: RecordGrid,
+    matches: TermMatches,
+    key: int,
+    column_masks: Sequence[tuple[int, float]],
+) -> tuple[list[float], list[float]]:
+    """Describe the column of a comparison or a superlative, and its head; -1 is none."""
+    if key < 0:
+        return [1.0] + [0.0] * 7, [0.0] * len(HEAD_CLASSES)
+    column: GridColumn = grid.columns[key]
+    mask, coverage = column_masks[key]
+    positions = positions_of(mask)
+    place = [
+        0.0,
+        matches.weight(mask),
+        coverage,
+        1.0 / (1 + question.distance(positions, question.extremes)),
+        1.0 / (1 + question.distance(positions, question.asked)),
+        column.dated,
+        column.numeric,
+        key / len(grid.columns),
+    ]
+    return place, _classes(column.name)
+
+
 def _describe_programs(
     question: TableQuestion,
     grid: RecordGrid,
@@ -188,20 +198,8 @@ def _describe_programs(
     programs: Sequence[Program],
     column_masks: Sequence[tuple[int, float]],
 ) -> Floats:
-    width = max(len(question.terms), 1)
     used = [_used(program, sets, column_masks) for program in programs]
-    bits = as_bits(used, width)
-    weights = np.asarray(question.weights if len(question.weights) else [0.0], np.float32)
-    words = [question.text[token.start : token.end] for token in question.terms] or [""]
-    names = np.asarray([word[:1].isupper() for word in words]) * (weights > 0.5)
-    names[0] = 0
-    digits = np.asarray([word[:1].isdigit() for word in words], np.float32)
-    content = weights * (weights > 0.3)
-    total = float(content.sum()) + 0.1
-    free = ~bits
-    coverage = np.stack(
-        [bits @ content / total, free @ content, free @ names.astype(np.float32), free @ digits], axis=1
-    )
+    bits = as_bits(used, max(len(question.terms), 1))
     terms = {token.term for token in question.terms}
     cache: dict[tuple[str, ...], list[float]] = {}
     rest: list[list[float]] = []
@@ -223,7 +221,7 @@ def _describe_programs(
     behind = np.asarray([[best - sets[program.rows].weight] for program in programs], np.float32)
     return np.concatenate(
         [
-            coverage,
+            _describe_coverage(question, bits),
             np.asarray(rest, np.float32),
             _describe_unmatched(matches, column_masks, bits),
             behind,
@@ -231,6 +229,18 @@ def _describe_programs(
         ],
         axis=1,
     ).astype(np.float32)
+
+
+def _describe_coverage(question: TableQuestion, bits: NDArray[np.bool_]) -> Floats:
+    """Return how much of the question the programs account for, and what names and numbers they ignore."""
+    weights = np.asarray(question.weights if len(question.weights) else [0.0], np.float32)
+    words = [question.text[token.start : token.end] for token in question.terms] or [""]
+    names = np.asarray([word[:1].isupper() for word in words], np.float32) * (weights > 0.5)
+    names[0] = 0
+    digits = np.asarray([word[:1].isdigit() for word in words], np.float32)
+    content = weights * (weights > 0.3)
+    total = float(content.sum()) + 0.1
+    return np.stack([bits @ content / total, ~bits @ content, ~bits @ names, ~bits @ digits], axis=1)
 
 
 def _describe_unmatched(

@@ -5,76 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 
+from vrag.reading.table_answers.arithmetic import combine_pairs, match_pairs, numeric_columns
 from vrag.reading.table_answers.matching import TermMatches
+from vrag.reading.table_answers.operations import MAX_LIST, Program, TableOperation
 from vrag.reading.table_answers.question import TableQuestion
 from vrag.reading.table_answers.records import GridColumn, RecordGrid, fold
 from vrag.reading.table_answers.row_sets import RowSet, Selection
 
-MAX_LIST = 14
-"""Answers of one list."""
 MAX_PROGRAMS = 1500
 """Programs for one question and table."""
 
 
-class TableOperation(StrEnum):
-    """What a program does with the records that it selects."""
-
-    LOOKUP = "lookup"
-    LIST = "list"
-    NUMBER = "number in a cell"
-    MAXIMUM = "maximum"
-    MINIMUM = "minimum"
-    WHICH_OF = "which of"
-    COUNT = "count"
-    COUNT_DISTINCT = "count of different values"
-    SUM = "sum"
-    AVERAGE = "average"
-    RANGE = "range"
-    DIFFERENCE = "difference"
-    RATIO = "ratio"
-    PERCENT_CHANGE = "percent change"
-    SHARE = "share"
-    COUNT_DIFFERENCE = "difference of counts"
-    MOST_FREQUENT = "most frequent"
-    LEAST_FREQUENT = "least frequent"
-    SPAN = "span of one cell"
-    HEAD = "head"
-    COMPARISON = "comparison"
-    YES_NO = "yes or no"
-
-
-OPERATIONS = tuple(TableOperation)
 _EXTREME = {Selection.MAXIMUM: TableOperation.MAXIMUM, Selection.MINIMUM: TableOperation.MINIMUM}
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program and what it gives."""
-
-    operation: TableOperation
-    rows: int
-    """Number of the set of records."""
-    other: int
-    """Number of the second set; -1 without one."""
-    column: int
-    """Number of the column; -1 without one."""
-    values: tuple[str, ...]
-    """Texts of cells; empty where the answer is computed."""
-    number: float = math.nan
-    """The computed answer; nan where it is read."""
-    records: tuple[int, ...] = ()
-    """Records whose cells give the answer or are computed with."""
-
-    @property
-    def denotation(self) -> tuple[str, ...]:
-        """What tells this answer from others."""
-        if self.values:
-            return tuple(sorted({fold(value) for value in self.values}))
-        return (f"{self.number:.6g}",)
 
 
 def write_programs(
@@ -92,7 +36,7 @@ def write_programs(
         streams += [
             _counts(question, grid, sets),
             _aggregates(question, sets, columns),
-            _pairs(question, grid, sets, columns),
+            combine_pairs(question, grid, sets, columns),
             _frequencies(question, grid, sets, columns),
             _yes_or_no(question, sets, columns),
         ]
@@ -184,29 +128,10 @@ def _counts(question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]) -
                     TableOperation.COUNT_DISTINCT, number, -1, where, (), float(distinct), rows.records
                 )
     if question.has("difference", "than"):
-        for one, two in _matched_pairs(sets):
+        for one, two in match_pairs(sets):
             count = abs(len(sets[one].records) - len(sets[two].records))
             records = (*sets[one].records, *sets[two].records)
             yield Program(TableOperation.COUNT_DIFFERENCE, one, two, -1, (), float(count), records)
-
-
-def _matched_pairs(sets: Sequence[RowSet]) -> list[tuple[int, int]]:
-    """Return pairs of sets that different words select in the same column."""
-    matched = [n for n, rows in enumerate(sets) if rows.selection in {Selection.MATCH, Selection.BOTH}][:22]
-    pairs = [
-        (one, two)
-        for position, one in enumerate(matched)
-        for two in matched[position + 1 :]
-        if sets[one].columns == sets[two].columns
-        and sets[one].mask & ~sets[two].mask
-        and sets[two].mask & ~sets[one].mask
-        and not set(sets[one].records) & set(sets[two].records)
-    ]
-    return sorted(pairs, key=lambda pair: -sets[pair[0]].weight - sets[pair[1]].weight)[:24]
-
-
-def _numeric(columns: Sequence[GridColumn]) -> list[GridColumn]:
-    return [column for column in columns if column.numeric + column.leads > 0.4 and not column.is_head]
 
 
 _AGGREGATE_CJK = "total", "average", "difference", "change"
@@ -220,11 +145,6 @@ def _of_first_kind(column: GridColumn, records: Sequence[int]) -> tuple[int, ...
     return tuple(record for record in numbered if kinds[record] == kinds[numbered[0]])
 
 
-def _of_one_kind(column: GridColumn, records: Sequence[int]) -> bool:
-    """Return whether all or none of some numbers are percentages."""
-    return len({column.values[record].unit == "%" for record in records if column.texts[record]}) <= 1
-
-
 def _aggregates(
     question: TableQuestion, sets: Sequence[RowSet], columns: Sequence[GridColumn]
 ) -> Iterator[Program]:
@@ -235,7 +155,7 @@ def _aggregates(
     ]
     for number in wanted:
         rows = sets[number]
-        for column in _numeric(columns)[:8]:
+        for column in numeric_columns(columns)[:8]:
             records = _of_first_kind(column, rows.records)
             values = column.numbers[list(records)]
             if len(values) < 2:
@@ -251,117 +171,6 @@ def _aggregates(
 
 
 _ORDERED = {Selection.FIRST, Selection.LAST, Selection.MAXIMUM, Selection.MINIMUM}
-
-
-def _pairs(
-    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
-) -> Iterator[Program]:
-    """Yield results of arithmetic between the values that two records have in one column."""
-    operations = _pair_operations(question)
-    if not operations:
-        return
-    pairs = [pair for pair in _matched_pairs(sets) if all(len(sets[n].records) <= 2 for n in pair)][:14]
-    pairs += _default_pairs(grid, sets) if grid.across else _part_pairs(grid, sets)
-    for one, two in pairs:
-        for column in _numeric(columns)[:10]:
-            a, b = (float(column.numbers[sets[n].records[0]]) for n in (one, two))
-            records = sets[one].records[0], sets[two].records[0]
-            if math.isnan(a) or math.isnan(b) or not _of_one_kind(column, records):
-                continue
-            where = column.index
-            for operation in operations:
-                yield from _combined(operation, (one, two, where), (a, b), records)
-    if not grid.across and grid.size <= 60:
-        yield from _column_pairs(question, grid, sets, operations)
-
-
-def _default_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
-    """Return the pair of the first two records, as sets that select them by their place."""
-    single = [n for n, rows in enumerate(sets) if len(rows.records) == 1]
-    by_record: dict[int, int] = {}
-    for number in single:
-        by_record.setdefault(sets[number].records[0], number)
-    return [(by_record[0], by_record[1])] if grid.size >= 2 and {0, 1} <= set(by_record) else []
-
-
-def _part_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
-    """Return pairs of a named record and a named total, or of two of which one has all words of the other."""
-    named = [n for n, rows in enumerate(sets) if rows.selection is Selection.MATCH and len(rows.records) == 1]
-    return [
-        (one, two)
-        for one in named[:8]
-        for two in named[:8]
-        if sets[one].records != sets[two].records
-        and sets[one].columns == sets[two].columns
-        and (sets[two].records[0] in grid.totals or sets[one].mask & sets[two].mask == sets[one].mask)
-    ][:6]
-
-
-def _pair_operations(question: TableQuestion) -> list[TableOperation]:
-    operations: list[TableOperation] = []
-    if question.cjk and not question.has("difference", "change", "ratio", "percent"):
-        return operations
-    if question.has("difference", "how many", "how much", "how long", "than", "change", "how old", "between"):
-        operations.append(TableOperation.DIFFERENCE)
-    if question.has("ratio", "percent", "times", "total"):
-        operations += [TableOperation.RATIO, TableOperation.SHARE]
-    if question.has("change", "percent", "difference"):
-        operations.append(TableOperation.PERCENT_CHANGE)
-    return operations
-
-
-def _combined(
-    operation: TableOperation,
-    place: tuple[int, int, int],
-    values: tuple[float, float],
-    records: tuple[int, int],
-) -> Iterator[Program]:
-    """Yield the results in both directions; the second record is the base of a change."""
-    one, two, where = place
-    (a, b), (first, second) = values, records
-    for x, y, left, right, order in ((a, b, one, two, (first, second)), (b, a, two, one, (second, first))):
-        result = compute(operation, x, y)
-        if result is not None and math.isfinite(result):
-            yield Program(operation, left, right, where, (), result, order)
-
-
-def compute(operation: TableOperation, new: float, old: float) -> float | None:
-    """Return the result of an operation between two numbers; None where it has none."""
-    if operation is TableOperation.DIFFERENCE:
-        return new - old
-    if old == 0:
-        return None
-    if operation is TableOperation.RATIO:
-        return new / old
-    if operation is TableOperation.SHARE:
-        return 100 * new / old
-    return 100 * (new - old) / abs(old)
-
-
-def _column_pairs(
-    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], operations: Sequence[TableOperation]
-) -> Iterator[Program]:
-    """Yield differences between two columns of one record; `other` is then -2 - the second column."""
-    named = [
-        where
-        for where, column in enumerate(grid.columns)
-        if column.numeric + column.leads > 0.5 and not column.is_head
-    ][:8]
-    singles = [n for n, rows in enumerate(sets) if len(rows.records) == 1][:8]
-    if TableOperation.DIFFERENCE not in operations or not question.has(
-        "difference", "between", "change", "how long"
-    ):
-        return
-    for number in singles:
-        record = sets[number].records[0]
-        for one in named:
-            for two in named:
-                value = grid.columns[one].numbers[record] - grid.columns[two].numbers[record]
-                kinds = {grid.columns[where].values[record].unit == "%" for where in (one, two)}
-                if one < two and math.isfinite(value) and len(kinds) == 1:
-                    yield Program(
-                        TableOperation.DIFFERENCE, number, -2 - two, one, (), abs(float(value)), (record,)
-                    )
 
 
 def _frequencies(
@@ -401,7 +210,7 @@ def _yes_or_no(
     """Yield whether the first of two records that the question names has more than the second."""
     if not question.has("yes no") or question.has("or"):
         return
-    for one, two in _matched_pairs(sets)[:6]:
+    for one, two in match_pairs(sets)[:6]:
         first, second = sorted((one, two), key=lambda number: sets[number].mask & -sets[number].mask)
         records = sets[first].records[0], sets[second].records[0]
         for column in columns[:8]:
@@ -415,7 +224,7 @@ def _yes_or_no(
 
 def _compare_counts(grid: RecordGrid, sets: Sequence[RowSet]) -> Iterator[Program]:
     """Yield which of two names occurs in more records, and which in fewer."""
-    for one, two in _matched_pairs(sets):
+    for one, two in match_pairs(sets):
         a, b = len(sets[one].records), len(sets[two].records)
         if a != b:
             winner, loser = (one, two) if a > b else (two, one)

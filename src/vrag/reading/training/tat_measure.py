@@ -13,7 +13,7 @@ import numpy as np
 
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.table_answers.candidates import TableCandidate
-from vrag.reading.table_answers.programs import TableOperation
+from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import rank_answers
 from vrag.reading.table_answers.values import parse_cell
 from vrag.reading.training.table_data import TableCase

@@ -1,0 +1,147 @@
+"""Programs that compute with the values of two records or of two columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from vrag.reading.table_answers.operations import Program, TableOperation
+from vrag.reading.table_answers.question import TableQuestion
+from vrag.reading.table_answers.records import GridColumn, RecordGrid
+from vrag.reading.table_answers.row_sets import RowSet, Selection
+
+
+def match_pairs(sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+    """Return pairs of sets that different words select in the same column."""
+    matched = [n for n, rows in enumerate(sets) if rows.selection in {Selection.MATCH, Selection.BOTH}][:22]
+    pairs = [
+        (one, two)
+        for position, one in enumerate(matched)
+        for two in matched[position + 1 :]
+        if sets[one].columns == sets[two].columns
+        and sets[one].mask & ~sets[two].mask
+        and sets[two].mask & ~sets[one].mask
+        and not set(sets[one].records) & set(sets[two].records)
+    ]
+    return sorted(pairs, key=lambda pair: -sets[pair[0]].weight - sets[pair[1]].weight)[:24]
+
+
+def numeric_columns(columns: Sequence[GridColumn]) -> list[GridColumn]:
+    """Return the columns that may be computed with."""
+    return [column for column in columns if column.numeric + column.leads > 0.4 and not column.is_head]
+
+
+def are_of_one_kind(column: GridColumn, records: Sequence[int]) -> bool:
+    """Return whether all or none of some numbers are percentages."""
+    return len({column.values[record].unit == "%" for record in records if column.texts[record]}) <= 1
+
+
+def combine_pairs(
+    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+) -> Iterator[Program]:
+    """Yield results of arithmetic between the values that two records have in one column."""
+    operations = _pair_operations(question)
+    if not operations:
+        return
+    pairs = [pair for pair in match_pairs(sets) if all(len(sets[n].records) <= 2 for n in pair)][:14]
+    pairs += _default_pairs(grid, sets) if grid.across else _part_pairs(grid, sets)
+    for one, two in pairs:
+        for column in numeric_columns(columns)[:10]:
+            a, b = (float(column.numbers[sets[n].records[0]]) for n in (one, two))
+            records = sets[one].records[0], sets[two].records[0]
+            if math.isnan(a) or math.isnan(b) or not are_of_one_kind(column, records):
+                continue
+            where = column.index
+            for operation in operations:
+                yield from _combined(operation, (one, two, where), (a, b), records)
+    if not grid.across and grid.size <= 60:
+        yield from _column_pairs(question, grid, sets, operations)
+
+
+def _default_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+    """Return the pair of the first two records, as sets that select them by their place."""
+    single = [n for n, rows in enumerate(sets) if len(rows.records) == 1]
+    by_record: dict[int, int] = {}
+    for number in single:
+        by_record.setdefault(sets[number].records[0], number)
+    return [(by_record[0], by_record[1])] if grid.size >= 2 and {0, 1} <= set(by_record) else []
+
+
+def _part_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
+    """Return pairs of a named record and a named total, or of two of which one has all words of the other."""
+    named = [n for n, rows in enumerate(sets) if rows.selection is Selection.MATCH and len(rows.records) == 1]
+    return [
+        (one, two)
+        for one in named[:8]
+        for two in named[:8]
+        if sets[one].records != sets[two].records
+        and sets[one].columns == sets[two].columns
+        and (sets[two].records[0] in grid.totals or sets[one].mask & sets[two].mask == sets[one].mask)
+    ][:6]
+
+
+def _pair_operations(question: TableQuestion) -> list[TableOperation]:
+    operations: list[TableOperation] = []
+    if question.cjk and not question.has("difference", "change", "ratio", "percent"):
+        return operations
+    if question.has("difference", "how many", "how much", "how long", "than", "change", "how old", "between"):
+        operations.append(TableOperation.DIFFERENCE)
+    if question.has("ratio", "percent", "times", "total"):
+        operations += [TableOperation.RATIO, TableOperation.SHARE]
+    if question.has("change", "percent", "difference"):
+        operations.append(TableOperation.PERCENT_CHANGE)
+    return operations
+
+
+def _combined(
+    operation: TableOperation,
+    place: tuple[int, int, int],
+    values: tuple[float, float],
+    records: tuple[int, int],
+) -> Iterator[Program]:
+    """Yield the results in both directions; the second record is the base of a change."""
+    one, two, where = place
+    (a, b), (first, second) = values, records
+    for x, y, left, right, order in ((a, b, one, two, (first, second)), (b, a, two, one, (second, first))):
+        result = compute(operation, x, y)
+        if result is not None and math.isfinite(result):
+            yield Program(operation, left, right, where, (), result, order)
+
+
+def compute(operation: TableOperation, new: float, old: float) -> float | None:
+    """Return the result of an operation between two numbers; None where it has none."""
+    if operation is TableOperation.DIFFERENCE:
+        return new - old
+    if old == 0:
+        return None
+    if operation is TableOperation.RATIO:
+        return new / old
+    if operation is TableOperation.SHARE:
+        return 100 * new / old
+    return 100 * (new - old) / abs(old)
+
+
+def _column_pairs(
+    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], operations: Sequence[TableOperation]
+) -> Iterator[Program]:
+    """Yield differences between two columns of one record; `other` is then -2 - the second column."""
+    named = [
+        where
+        for where, column in enumerate(grid.columns)
+        if column.numeric + column.leads > 0.5 and not column.is_head
+    ][:8]
+    singles = [n for n, rows in enumerate(sets) if len(rows.records) == 1][:8]
+    if TableOperation.DIFFERENCE not in operations or not question.has(
+        "difference", "between", "change", "how long"
+    ):
+        return
+    for number in singles:
+        record = sets[number].records[0]
+        for one in named:
+            for two in named:
+                value = grid.columns[one].numbers[record] - grid.columns[two].numbers[record]
+                kinds = {grid.columns[where].values[record].unit == "%" for where in (one, two)}
+                if one < two and math.isfinite(value) and len(kinds) == 1:
+                    yield Program(
+                        TableOperation.DIFFERENCE, number, -2 - two, one, (), abs(float(value)), (record,)
+                    )
