@@ -36,6 +36,8 @@ MAX_CODE = 0.25
 """Share of the texts of a table that may look like program code or entries of a list."""
 MIN_ALIGNED = 0.6
 """Share of the cells of a column whose left sides, right sides or centres stand below each other."""
+MIN_RULED_FILLED = 0.55
+"""Share of the places between rules with a cell; words that fill fewer must look as without rules."""
 MIN_FILLED = 0.42
 """Share of the places that hold words."""
 
@@ -311,11 +313,17 @@ def _is_table(
         for piece, place in line.entries:
             if len(place) == 1:
                 texts[place[0]].append(piece.text)
-    if _is_code(texts) or _is_list(texts, len(columns)) or _is_contents(texts, len(columns)):
+    if (
+        _is_code([piece.text for line in lines for piece, _ in line.entries])
+        or _is_list(texts, len(columns))
+        or _is_contents(texts, len(columns))
+    ):
         return False
     if not _is_aligned(columns, lines) or not has_heads(grid, page) or not _is_even(lines):
         return False
-    return ruled or _looks_tabular(texts, grid)
+    if ruled and len(grid.cells) >= MIN_RULED_FILLED * grid.height * grid.width:
+        return True
+    return _looks_tabular(texts, grid)
 
 
 def _is_even(lines: Sequence[TableLine]) -> bool:
@@ -338,9 +346,9 @@ def _is_filled(grid: Grid, *, ruled: bool) -> bool:
     return filled >= (0.3 if ruled else MIN_FILLED) * grid.height * grid.width
 
 
-def _is_code(texts: dict[int, list[str]]) -> bool:
+def _is_code(texts: Sequence[str]) -> bool:
     """Return whether many texts are program code or entries behind bullets."""
-    everything = [text for column in texts.values() for text in column if not is_number(text)]
+    everything = [text for text in texts if not is_number(text)]
     if any(text.startswith(">>>") for text in everything):
         return True
     return sum(map(is_code, everything)) > MAX_CODE * len(everything)
@@ -349,7 +357,8 @@ def _is_code(texts: dict[int, list[str]]) -> bool:
 def _is_list(texts: dict[int, list[str]], width: int) -> bool:
     first = texts.get(0, [])
     markers = sum(map(is_list_marker, first))
-    return width == 2 and markers > 0.5 * len(first)
+    bullets = sum(not text[0].isalnum() and not text.startswith("(") for text in first)
+    return markers > 0.5 * len(first) and (width == 2 or bullets > 0.5 * len(first))
 
 
 def _is_contents(texts: dict[int, list[str]], width: int) -> bool:
