@@ -67,8 +67,9 @@ def fit_calibration(
         value = np.logaddexp(0, scores).sum() - targets @ scores + penalty * (weights[1:] ** 2).sum() / 2
         return float(value), gradient
 
-    found: Any = minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
-    weights = np.asarray(found.x, np.float64)
+    optimize: Any = minimize
+    found = optimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
+    weights: NDArray[np.float64] = np.asarray(found.x, np.float64)
     return Calibration(
         names=tuple(names), mean=mean, scale=scale, slopes=weights[1:], intercept=float(weights[0])
     )

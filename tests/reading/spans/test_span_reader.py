@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vrag.reading.scorer import TrainingOptions
 from vrag.reading.spans.candidates import MAX_CANDIDATES
 from vrag.reading.spans.features import SPAN_FEATURES
-from vrag.reading.spans.reader import SpanModel, best_spans, load_span_model, span_candidates
+from vrag.reading.spans.reader import SpanModel, best_spans, choice_scores, load_span_model, span_candidates
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.spans.word_weights import default_weights
@@ -96,6 +96,21 @@ def test_a_long_page_has_no_more_candidates_than_a_short_one() -> None:
 
     assert len(found) <= MAX_CANDIDATES
     assert "Ada Holm" in {found.text[a:b] for a, b in zip(found.starts, found.ends, strict=True)}
+
+
+def test_in_chinese_the_span_with_most_expected_overlap_is_chosen() -> None:
+    starts, ends = np.asarray([0, 0, 10], np.int32), np.asarray([5, 6, 12], np.int32)
+    scores = np.asarray([1.0, 1.0, 1.2], np.float32)
+
+    assert choice_scores("Ada Holm lives here", starts, ends, scores).argmax() == 2
+    assert choice_scores("公园位于泰国的首都曼谷", starts, ends, scores).argmax() in (0, 1)
+
+
+def test_the_best_span_has_a_probability() -> None:
+    right = best_spans("When was the Fulmar launched?", FERRY, load_span_model())[0]
+    wrong = best_spans("Which mountain did the expedition of 1925 climb?", FERRY, load_span_model())[0]
+
+    assert 0 <= wrong.probability < right.probability <= 1
 
 
 def test_the_empty_text_has_no_answer() -> None:

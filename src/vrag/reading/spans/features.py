@@ -65,6 +65,9 @@ SPAN_FEATURES: tuple[str, ...] = (
         "capital_after",
     ),
     *("sentence_begins", "sentence_ends", "in_brackets", "in_quotes", "agrees", "agrees_elsewhere"),
+    *("proximity", "proximity_gap", "proximity_left", "proximity_right", "outside_gap", "proximity_square"),
+    *("last_left", "first_left", "first_right", "last_right", "order_left", "order_right"),
+    *("agrees_alone", "agrees_nearest", "clause_cover"),
     *("is_character", "is_hiragana_end", "starts_matched", "adjacent_left", "adjacent_right"),
     *_CUE_NAMES,
     *_MARK_NAMES,
@@ -295,10 +298,83 @@ def _borders(context: SpanContext, kinds: NDArray[np.int64]) -> Columns:
         *(inner_right & (text.kinds[after] == text.kinds[last]) & ~shape.function[after],),
         *(inner_left & text.capital[before], inner_right & text.capital[after]),
         *(~inner_left * 1.0, ~inner_right * 1.0, opened[before] > 0, _quoted(context)),
-        *(agrees * 1.0, elsewhere * 1.0, shape.character[first] * 1.0),
+        *(agrees * 1.0, elsewhere * 1.0, *_proximity(context, agrees), shape.character[first] * 1.0),
         *((text.kinds[last] == TokenKind.HIRAGANA) * 1.0, strength[first] > 0),
         *(np.where(inner_left, strength[first - 1], 0), np.where(inner_right, strength[after], 0)),
     ]
+
+
+def _nearest(context: SpanContext) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distance of each span to each word of the question, left and right in its sentence."""
+    first, last, begin, end = _edges(context)
+    size, units = len(context.text), len(context.match.weights)
+    at: NDArray[Any] = np.arange(size).reshape(-1, 1)
+    hit = context.match.degree > 0
+    previous = np.full((size + 1, units), -999)
+    previous[1:] = np.maximum.accumulate(np.where(hit, at, -999), axis=0)
+    following = np.full((size + 1, units), size + 999)
+    following[:-1] = np.minimum.accumulate(np.where(hit, at, size + 999)[::-1], axis=0)[::-1]
+    left, right = previous[first], following[last + 1]
+    left = np.where(left >= begin[:, None], first[:, None] - left, 99)
+    return left, np.where(right < end[:, None], right - last[:, None], 99)
+
+
+def _proximity(context: SpanContext, agrees: NDArray[np.bool_]) -> Columns:
+    """Compute how near all words of the question stand, and compare spans that agree in type."""
+    first, *_ = _edges(context)
+    weights = context.match.weights
+    if not len(weights):
+        return [np.zeros(len(first), np.float32)] * 15
+    left, right = _nearest(context)
+    near_left, near_right = np.where(left < 99, 1 / (left + 3), 0), np.where(right < 99, 1 / (right + 3), 0)
+    total = 4 * np.maximum(near_left, near_right) @ weights
+    distance = np.minimum(left, right)
+    outside = (distance < 99) @ weights
+    sentence = context.text.sentence[first]
+    return [
+        *(total, total - total.max(), 4 * near_left @ weights, 4 * near_right @ weights),
+        *(outside - outside.max(), np.exp(-distance / 6) @ weights),
+        *_order(left, right),
+        *_rivals(total, agrees, sentence, first),
+        _clause_cover(context),
+    ]
+
+
+def _order(left: NDArray[Any], right: NDArray[Any]) -> Columns:
+    """Compute which words of the question, by their order, stand nearest on either side."""
+    size = left.shape[1]
+    columns: Columns = []
+    orders: Columns = []
+    for near, ends in ((left, (size - 1, 0)), (right, (0, size - 1))):
+        nearest, found = near.argmin(axis=1), near.min(axis=1) < 99
+        columns += [found & (nearest == number) for number in ends]
+        orders.append(np.where(found, (nearest + 0.5) / size, 0))
+    return [*columns, *orders]
+
+
+def _rivals(
+    total: NDArray[Any], agrees: NDArray[np.bool_], sentence: NDArray[np.int32], first: NDArray[Any]
+) -> Columns:
+    """Compute how few other places of the sentence agree in type, and whether they are less near."""
+    alone, nearest = np.zeros(len(total)), np.zeros(len(total))
+    for number in np.unique(sentence[agrees]):
+        here = agrees & (sentence == number)
+        alone[here] = 1 / len(np.unique(first[here]))
+        nearest[here] = 1 / (1 + 20 * (total[here].max() - total[here]))
+    return [alone, nearest]
+
+
+def _clause_cover(context: SpanContext) -> NDArray[Any]:
+    """Return the share of the question's weight between the punctuation marks around the spans."""
+    first, last, begin, end = _edges(context)
+    size = len(context.text)
+    stops = np.flatnonzero(context.shape.soft | context.shape.hard)
+    bounded = np.concatenate([[-1], stops, [size]])
+    a = np.maximum(bounded[np.searchsorted(bounded, first, "left") - 1] + 1, begin)
+    b = np.minimum(bounded[np.minimum(np.searchsorted(bounded, last, "right"), len(bounded) - 1)], end)
+    sums = np.zeros((size + 1, len(context.match.weights)), np.float32)
+    np.cumsum(context.match.degree, axis=0, out=sums[1:])
+    return np.minimum(sums[b] - sums[a], 1) @ context.match.weights
 
 
 def _quoted(context: SpanContext) -> NDArray[np.bool_]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.reading.calibration import Calibration
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.candidates import TextShape, list_spans, shape_text
+from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
 from vrag.reading.spans.features import SPAN_FEATURES, Floats, SpanContext, compute_features
 from vrag.reading.spans.matching import QuestionMatch, QuestionText, match_question, read_question
 from vrag.reading.spans.span_types import GROUPS, SpanType
@@ -23,6 +26,12 @@ WEIGHTS = Path(__file__).parents[1] / "weights" / "span.npz"
 """The trained weights of the package."""
 COMMON = 0.2
 """Words of a smaller rarity are treated like function words."""
+TEMPERATURE = 1.5
+"""Flattens the shares of candidates before their overlaps are weighed."""
+_HIRAGANA = re.compile("[\u3041-\u3096]")
+_IDEOGRAPH = re.compile("[\u4e00-\u9fff]")
+MAX_SAMPLE = 5000
+"""Characters that tell the language of a text."""
 MAX_TEXT = 400_000
 """Characters of a text that are read."""
 
@@ -52,6 +61,8 @@ class ScoredSpan(NamedTuple):
     score: float
     share: float
     """Share of the softmax over all candidates."""
+    probability: float
+    """Of being right; below the likeliest span in proportion to the shares. 0 without a calibration."""
     sentence: tuple[int, int]
 
 
@@ -76,6 +87,7 @@ class SpanModel:
 
     scorer: CandidateScorer
     statistics: SpanStatistics
+    calibration: Calibration | None = None
 
     def save(self, path: Path) -> None:
         """Write both into one NumPy archive."""
@@ -83,6 +95,8 @@ class SpanModel:
         with np.load(path) as archive:
             arrays = {name: archive[name] for name in archive.files}
         statistics = self.statistics
+        if self.calibration is not None:
+            arrays |= _calibration_arrays(self.calibration)
         np.savez_compressed(path, words=statistics.words.table, agreement=statistics.agreement, **arrays)
 
     @classmethod
@@ -90,7 +104,27 @@ class SpanModel:
         """Read what `save` wrote."""
         with np.load(path) as archive:
             statistics = SpanStatistics(WordWeights(archive["words"]), archive["agreement"])
-        return cls(CandidateScorer.load(path), statistics)
+            calibration = _read_calibration(dict(archive)) if "calibration_slopes" in archive.files else None
+        return cls(CandidateScorer.load(path), statistics, calibration)
+
+
+def _calibration_arrays(calibration: Calibration) -> dict[str, NDArray[Any]]:
+    return {
+        "calibration_mean": calibration.mean,
+        "calibration_scale": calibration.scale,
+        "calibration_slopes": calibration.slopes,
+        "calibration_intercept": np.asarray(calibration.intercept),
+    }
+
+
+def _read_calibration(arrays: dict[str, NDArray[Any]]) -> Calibration:
+    return Calibration(
+        names=CONFIDENCE_FEATURES,
+        mean=arrays["calibration_mean"],
+        scale=arrays["calibration_scale"],
+        slopes=arrays["calibration_slopes"],
+        intercept=float(arrays["calibration_intercept"]),
+    )
 
 
 @lru_cache(maxsize=1)
@@ -141,15 +175,37 @@ def best_spans(
     scores = model.scorer.scores(found.features)
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
+    right = 0.0
+    if model.calibration is not None:
+        row = confidence_features(found.features, scores, found.starts, found.ends)
+        right = float(model.calibration.probabilities(row[None])[0]) / float(shares.max())
+    choice = choice_scores(text, found.starts, found.ends, scores)
     kept: list[ScoredSpan] = []
-    for at in np.argsort(-scores, kind="stable").tolist():
+    for at in np.argsort(-choice, kind="stable").tolist():
         start, end = int(found.starts[at]), int(found.ends[at])
         if all(end <= span.start or span.end <= start for span in kept):
             a, b = found.sentences[at].tolist()
-            kept.append(ScoredSpan(start, end, float(scores[at]), float(shares[at]), (a, b)))
+            share = float(shares[at])
+            kept.append(ScoredSpan(start, end, float(scores[at]), share, share * right, (a, b)))
             if len(kept) == count:
                 break
     return kept
+
+
+def choice_scores(text: str, first: NDArray[np.int32], last: NDArray[np.int32], scores: Floats) -> Floats:
+    """Return the scores that an answer is chosen by: the network's, or the expected overlap with the answer.
+
+    In Chinese, where answers of any length are usual, the span with the largest expected share of common
+    characters is chosen, in nats as well. Elsewhere the likeliest span is as good.
+    """
+    sample = text[:MAX_SAMPLE]
+    if not len(first) or _HIRAGANA.search(sample) or len(_IDEOGRAPH.findall(sample)) < len(sample) / 3:
+        return scores
+    shares = np.exp((scores - scores.max()) / TEMPERATURE)
+    starts, ends = first.astype(np.float32), last.astype(np.float32)
+    common = np.minimum(ends[:, None], ends) - np.maximum(starts[:, None], starts)
+    overlap = 2 * np.maximum(common, 0) / ((ends - starts)[:, None] + (ends - starts))
+    return np.log(overlap @ (shares / shares.sum())).astype(np.float32)
 
 
 def _context(asked: QuestionText, tokens: TokenizedText, statistics: SpanStatistics) -> SpanContext | None:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from vrag.reading.scorer import CandidateScorer, Group, TrainingOptions, train_scorer
 from vrag.reading.spans.features import SPAN_FEATURES, Floats
-from vrag.reading.spans.reader import SpanModel, SpanStatistics, empty_statistics, span_candidates
+from vrag.reading.spans.reader import (
+    SpanModel,
+    SpanStatistics,
+    choice_scores,
+    empty_statistics,
+    span_candidates,
+)
 from vrag.reading.spans.span_types import GROUPS, SpanType
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.spans.word_weights import WordWeights, count_words
@@ -159,8 +165,9 @@ def measure_spans(questions: Sequence[PreparedQuestion], model: SpanModel) -> Sp
     scores: list[float] = []
     for prepared in questions:
         features = add_agreement(prepared.features, model.statistics.agreement)
-        best = int(model.scorer.scores(features).argmax()) if len(features) else -1
-        scores.append(float(prepared.f1[best]) if best >= 0 else 0.0)
+        found = model.scorer.scores(features)
+        choice = choice_scores(prepared.question.text, prepared.starts, prepared.ends, found)
+        scores.append(float(prepared.f1[int(choice.argmax())]) if len(features) else 0.0)
     oracle = float(np.mean([prepared.f1.max(initial=0) for prepared in questions]))
     exact = float(np.mean([score == 1 for score in scores]))
     return SpanFigures(float(np.mean(scores)), exact, oracle, len(scores))

@@ -1,0 +1,29 @@
+"""What tells whether the best span of a text is right: the features of its calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrag.reading.spans.features import SPAN_FEATURES, Floats
+
+_COLUMNS = "sentence_cover", "outside", "agrees", "proximity", "inside_share", "head_sentence"
+CONFIDENCE_FEATURES: tuple[str, ...] = ("score", "above_mean", "margin", "share", *_COLUMNS)
+"""Names of the features of an answer."""
+
+
+def confidence_features(
+    features: Floats, scores: Floats, starts: NDArray[np.int32], ends: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Return the features of the best of the candidates, which must not be empty.
+
+    The margin is the distance to the best candidate that does not overlap it.
+    """
+    best = int(scores.argmax())
+    apart = (starts >= ends[best]) | (ends <= starts[best])
+    second = float(scores[apart].max()) if apart.any() else float(scores.min())
+    top = float(scores[best])
+    shares = np.exp(scores - top)
+    columns = [float(features[best, SPAN_FEATURES.index(name)]) for name in _COLUMNS]
+    share = float(shares[~apart].sum() / shares.sum())
+    return np.asarray([top, top - float(scores.mean()), top - second, share, *columns], np.float64)
