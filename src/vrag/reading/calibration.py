@@ -67,7 +67,7 @@ def fit_calibration(
         value = np.logaddexp(0, scores).sum() - targets @ scores + penalty * (weights[1:] ** 2).sum() / 2
         return float(value), gradient
 
-    optimize: Any = minimize
+    optimize: Any = minimize  # pyright: ignore[reportUnknownVariableType]
     found = optimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
     weights: NDArray[np.float64] = np.asarray(found.x, np.float64)
     return Calibration(
