@@ -125,6 +125,12 @@ def test_a_total_is_no_maximum_of_its_parts() -> None:
     assert "Total" not in maxima
 
 
+def test_a_line_from_one_place_to_another_is_no_difference() -> None:
+    found = table_candidates("How many passengers travelled from Orla to Saltby in 2024?", LINES)
+
+    assert all(candidate.operation is not TableOperation.DIFFERENCE for candidate in found)
+
+
 def test_sections_name_the_rows_below_them() -> None:
     rows = [
         ["", "2023", "2024"],

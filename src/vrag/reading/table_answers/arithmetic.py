@@ -84,7 +84,8 @@ def _pair_operations(question: TableQuestion) -> list[TableOperation]:
     operations: list[TableOperation] = []
     if question.cjk and not question.has("difference", "change", "ratio", "percent"):
         return operations
-    if question.has("difference", "how many", "how much", "how long", "than", "change", "how old", "between"):
+    between = "between" in question.text.lower()  # the trigger holds for "from Orla to Saltby" too
+    if between or question.has("difference", "how long", "than", "change", "how old"):
         operations.append(TableOperation.DIFFERENCE)
     if question.has("ratio", "percent", "times", "total"):
         operations += [TableOperation.RATIO, TableOperation.SHARE]

@@ -20,7 +20,7 @@ MAX_COLUMNS = 40
 MAX_RECORDS = 5000
 """Rows of a table that are looked at."""
 _EMPTY = CellValue()
-_TOTALS = frozenset("total totals sum average overall mean 合计 总计 小计 共计 平均".split())
+_TOTALS = frozenset("total totals sum average overall mean all 合计 总计 小计 共计 平均".split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
