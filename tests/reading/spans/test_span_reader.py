@@ -18,7 +18,13 @@ from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.spans.word_weights import default_weights
 from vrag.reading.training.text_data import TextQuestion
-from vrag.reading.training.train_spans import SpanTrainingOptions, fit_spans, measure_spans, prepare_question
+from vrag.reading.training.train_spans import (
+    SpanTrainingOptions,
+    add_calibration,
+    fit_spans,
+    measure_spans,
+    prepare_question,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,6 +161,8 @@ def test_a_trained_model_survives_its_file(tmp_path: Path) -> None:
     options = SpanTrainingOptions(network=TrainingOptions(units=8, epochs=150))
 
     model = fit_spans(prepared, default_weights(), options)
+    wrong = prepare_question(questions[0]._replace(text=PARK), default_weights())
+    model = add_calibration(model, prepared, [wrong] * 4)
     model.save(tmp_path / "span.npz")
     again = SpanModel.load(tmp_path / "span.npz")
 

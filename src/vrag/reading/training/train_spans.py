@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.reading.calibration import fit_calibration
 from vrag.reading.scorer import CandidateScorer, Group, TrainingOptions, train_scorer
+from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
 from vrag.reading.spans.features import SPAN_FEATURES, Floats
 from vrag.reading.spans.reader import (
     SpanModel,
@@ -171,6 +173,26 @@ def measure_spans(questions: Sequence[PreparedQuestion], model: SpanModel) -> Sp
     oracle = float(np.mean([prepared.f1.max(initial=0) for prepared in questions]))
     exact = float(np.mean([score == 1 for score in scores]))
     return SpanFigures(float(np.mean(scores)), exact, oracle, len(scores))
+
+
+def add_calibration(
+    model: SpanModel, answerable: Sequence[PreparedQuestion], unanswerable: Sequence[PreparedQuestion]
+) -> SpanModel:
+    """Return the model with a calibration fitted to questions that it was not trained on.
+
+    `unanswerable` are questions with a wrong paragraph. An answer is right from an F1 of 0.5 on.
+    """
+    rows: list[NDArray[np.float64]] = []
+    right: list[float] = []
+    for prepared, has_answer in [*((p, 1) for p in answerable), *((p, 0) for p in unanswerable)]:
+        if not len(prepared.f1):
+            continue
+        features = add_agreement(prepared.features, model.statistics.agreement)
+        scores = model.scorer.scores(features)
+        rows.append(confidence_features(features, scores, prepared.starts, prepared.ends))
+        right.append(float(has_answer and prepared.f1[int(scores.argmax())] >= 0.5))
+    fitted = fit_calibration(np.stack(rows), np.asarray(right), CONFIDENCE_FEATURES)
+    return SpanModel(model.scorer, model.statistics, fitted)
 
 
 def read_training_questions(folder: Path, options: SpanTrainingOptions) -> list[TextQuestion]:
