@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vrag.reading.tables.columns import ColumnExtent
-    from vrag.reading.tables.ruling_lines import Rule, RulingLines
+    from vrag.reading.tables.ruling_lines import RulingLine, RulingLines
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 ROW_GAP = 2.6
@@ -43,7 +43,7 @@ MIN_FILLED = 0.42
 
 
 def ruled_areas(
-    rules: Sequence[Rule], rows: Sequence[Sequence[Piece]], prose: set[int], unit: float
+    rules: Sequence[RulingLine], rows: Sequence[Sequence[Piece]], prose: set[int], unit: float
 ) -> list[Area]:
     """Return the areas between horizontal rules of one extent that stand below each other around table rows.
 
@@ -53,7 +53,7 @@ def ruled_areas(
         prose: `id` of each piece of running text.
         unit: Height of the text.
     """
-    groups: dict[tuple[int, int], list[Rule]] = {}
+    groups: dict[tuple[int, int], list[RulingLine]] = {}
     for rule in sorted(rules, key=lambda rule: rule.at):
         if rule.length < 8 * unit:
             continue
@@ -74,11 +74,13 @@ def ruled_areas(
     return areas
 
 
-def _same_extent(a: Rule, b: Rule, tolerance: float) -> bool:
+def _same_extent(a: RulingLine, b: RulingLine, tolerance: float) -> bool:
     return abs(a.start - b.start) < tolerance and abs(a.end - b.end) < tolerance
 
 
-def _divides_prose(upper: Rule, lower: Rule, rows: Sequence[Sequence[Piece]], prose: set[int]) -> bool:
+def _divides_prose(
+    upper: RulingLine, lower: RulingLine, rows: Sequence[Sequence[Piece]], prose: set[int]
+) -> bool:
     """Return whether running text stands between two rules, or hardly anything."""
     between = [
         piece
@@ -94,7 +96,7 @@ def _divides_prose(upper: Rule, lower: Rule, rows: Sequence[Sequence[Piece]], pr
     )
 
 
-def _area(run: Sequence[Rule]) -> list[Area]:
+def _area(run: Sequence[RulingLine]) -> list[Area]:
     if len(run) < 2:
         return []
     return [Area(min(rule.start for rule in run), run[0].at, max(rule.end for rule in run), run[-1].at)]
@@ -178,7 +180,7 @@ def build_aligned_grid(
     return grid if _is_table(grid, page, columns, lines, ruled=bounded) else None
 
 
-def _inside(rule: Rule, bounds: Area) -> bool:
+def _inside(rule: RulingLine, bounds: Area) -> bool:
     overlap = min(rule.end, bounds.y2) - max(rule.start, bounds.y1)
     return bounds.x1 < rule.at < bounds.x2 and overlap > 0
 
@@ -257,7 +259,7 @@ def _line(row: Sequence[Piece], columns: Sequence[ColumnExtent]) -> TableLine:
     return TableLine(middle, tuple(entries))
 
 
-def _ruled_between(lines: Sequence[TableLine], rules: Sequence[Rule], bounds: Area) -> list[bool]:
+def _ruled_between(lines: Sequence[TableLine], rules: Sequence[RulingLine], bounds: Area) -> list[bool]:
     """Return for each line whether a rule over most of the table stands between it and the next."""
     middles = [line.middle for line in lines]
     covered = [0.0] * len(lines)

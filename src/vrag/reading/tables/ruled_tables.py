@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.reading.tables.ruling_lines import Rule, RulingLines
+    from vrag.reading.tables.ruling_lines import RulingLine, RulingLines
     from vrag.reading.tables.text_pieces import PageText
 
 MAX_RULES = 1500
@@ -122,7 +122,7 @@ def build_grid(rules: RulingLines, page: PageText, words: Iterable[int], toleran
     return grid if _is_table(grid) else None
 
 
-def _places(rules: Sequence[Rule], others: Sequence[Rule], tolerance: float) -> list[float]:
+def _places(rules: Sequence[RulingLine], others: Sequence[RulingLine], tolerance: float) -> list[float]:
     """Return the positions of the lines of a grid, with the open sides that the other lines reach."""
     places = cluster((rule.at for rule in rules), tolerance)
     reach = 3 * tolerance
@@ -132,7 +132,7 @@ def _places(rules: Sequence[Rule], others: Sequence[Rule], tolerance: float) -> 
 
 
 def _walls(
-    rules: Sequence[Rule], places: Sequence[float], others: Sequence[float], tolerance: float
+    rules: Sequence[RulingLine], places: Sequence[float], others: Sequence[float], tolerance: float
 ) -> list[list[bool]]:
     """Return for each line of the grid which of the intervals along it a rule covers."""
     covered = np.zeros((len(places), len(others) - 1))

@@ -1,7 +1,7 @@
 """Ruling lines of a page, found in its picture: drawn lines, and the borders of shaded areas.
 
 A ruling line is a long straight edge between two brightnesses, whatever its colours are. A drawn line has two
-edges close together, a shaded row has one at each of its sides: both become one `Rule`.
+edges close together, a shaded row has one at each of its sides: both become one `RulingLine`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ JOIN_DRIFT = 4.5
 """Pixels between two edges of one line, across it: the thickness of a line."""
 
 
-class Rule(NamedTuple):
+class RulingLine(NamedTuple):
     """A horizontal or vertical line, in pixels of the page."""
 
     at: float
@@ -52,9 +52,9 @@ class Rule(NamedTuple):
 class RulingLines(NamedTuple):
     """The ruling lines of a page."""
 
-    horizontal: tuple[Rule, ...]
+    horizontal: tuple[RulingLine, ...]
     """By y."""
-    vertical: tuple[Rule, ...]
+    vertical: tuple[RulingLine, ...]
     """By x."""
 
 
@@ -139,15 +139,15 @@ def _outside_of_words(edges: NDArray[np.float64], words: NDArray[np.float64]) ->
     return edges[~inside.any(axis=1)]
 
 
-def _join_edges(edges: NDArray[np.float64]) -> tuple[Rule, ...]:
+def _join_edges(edges: NDArray[np.float64]) -> tuple[RulingLine, ...]:
     """Join the edges of each line; sort the lines by position."""
-    lines: list[Rule] = []
+    lines: list[RulingLine] = []
     for band in _bands(edges[np.argsort(edges[:, 0], kind="stable")].tolist()):
         band.sort(key=lambda edge: edge[1])
         at, start, end, weight = 0.0, 0.0, -math.inf, 0.0
         for position, left, right in band:
             if left - end > JOIN_GAP and weight:
-                lines.append(Rule(at / weight, start, end))
+                lines.append(RulingLine(at / weight, start, end))
                 weight = 0.0
             if not weight:
                 at, start, end = 0.0, left, right
@@ -155,7 +155,7 @@ def _join_edges(edges: NDArray[np.float64]) -> tuple[Rule, ...]:
             weight += right - left
             end = max(end, right)
         if weight:
-            lines.append(Rule(at / weight, start, end))
+            lines.append(RulingLine(at / weight, start, end))
     return tuple(sorted(lines))
 
 
