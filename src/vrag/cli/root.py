@@ -26,9 +26,9 @@ COMMANDS = {
     "mcp": "Serve MCP tools over standard input and output.",
     "doctor": "Check the installation, the collection, the search server and the model; say how to fix "
     "problems.",
+    "tables": "Print the tables of a document, without a model and without a collection.",
     "index": "Add documents to a collection, and maintain it.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
-    "tables": "Print the tables of a document as Markdown, CSV, HTML or JSON.",
     "runs": "List, show, replay and export recorded runs.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
