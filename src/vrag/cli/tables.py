@@ -18,6 +18,7 @@ from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, err, plain, warn
 from vrag.errors import CorpusError
 from vrag.factory.indexing import corpus_options
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from vrag.corpus.converter import CorpusOptions, SourceFile
@@ -78,22 +79,16 @@ def tables(
     Example: vrag tables report.pdf --page 3 --format csv
     """
     found = _find(file, page, corpus_options(opt.load_flags(locals()).settings))
-    if output is not None:
+    if output is not None and found:
         _write(found, file, output, format)
-    elif format is TableFormat.JSON:
-        print(
-            json.dumps(
-                {"file": str(file), "tables": [_facts(table) for table in found]},
-                ensure_ascii=False,
-                indent=2,
-            )
-        )
-    elif found:
+    elif output is None and format is TableFormat.JSON:
+        values = {"file": str(file), "tables": [_facts(table) for table in found]}
+        print(json.dumps(values, ensure_ascii=False, indent=2))
+    elif output is None:
         for number, table in enumerate(found):
             print(("\n" if number else "") + _text(table, format), end="")
     if not found:
-        where = f"page {page} of {file.name}" if page else file.name
-        warn(f"There are no tables on {where}." if page else f"There are no tables in {where}.")
+        warn(f"There are no tables {f'on page {page} of' if page else 'in'} {file.name}.")
 
 
 def _text(table: PageTable, format: TableFormat) -> str:
@@ -120,7 +115,7 @@ def _write(found: list[PageTable], file: Path, output: Path, format: TableFormat
     for table in found:
         path = output / f"{file.stem}_{table.page}_{table.number}{SUFFIXES[format]}"
         write_whole(path, _text(table, format).encode())
-    echo(f"Wrote {len(found)} tables to {plain(str(output))}.")
+    echo(f"Wrote {count(len(found), 'table')} to {plain(str(output))}.")
 
 
 def _find(file: Path, page: int | None, options: CorpusOptions) -> list[PageTable]:
@@ -133,10 +128,10 @@ def _find(file: Path, page: int | None, options: CorpusOptions) -> list[PageTabl
         TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as name,
     ):
         task = bar.add_task("Finding tables", total=None)
-        for item, count in _items(file, page, options, Path(name)):
+        for item, total in _items(file, page, options, Path(name)):
             pages += 1
             found += _tables_of(item, Path(name))
-            bar.update(task, completed=pages, total=count)
+            bar.update(task, completed=pages, total=total)
     if not pages and page:
         raise CorpusError(f"{file.name} has no page {page}.", "Pages are counted from 1.")
     return sorted(found, key=lambda table: (table.page, table.number))

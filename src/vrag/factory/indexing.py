@@ -63,7 +63,7 @@ class IndexedDocuments(NamedTuple):
     embedder: Embedder | None
     """The embedder of the collection; None without vectors."""
     report: AddReport | None
-    """What was added; None if another process was writing."""
+    """The report of the addition; None if another process was writing."""
 
 
 def index_documents(

@@ -65,7 +65,7 @@ class Group(NamedTuple):
     features: Floats
     """Shape (n, f)."""
     gains: Floats
-    """How right each candidate is, 0 to 1; shape (n,)."""
+    """The worth of each candidate, 0 for wrong to 1 for right; shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What tells whether the best span of a text is right: the features of its calibration."""
+"""Features of the best span of a text, from which the probability that it is right is estimated."""
 
 from __future__ import annotations
 

@@ -85,14 +85,14 @@ class SpanContext(NamedTuple):
     shape: TextShape
     match: QuestionMatch
     cover: Floats
-    """How much of the question each sentence has."""
+    """Share of the question's weight that each sentence holds."""
     ranking: NDArray[np.int64]
     """Sentences from the best on."""
     rarity: Floats
     """Of each token."""
     spans: SpanList
     agreement: Floats
-    """How much oftener a type of span (column) answers a group of questions (row) than chance, in nats."""
+    """Log ratio of how often a type of span (column) answers a group of questions (row) to chance."""
 
 
 def compute_features(context: SpanContext) -> Floats:

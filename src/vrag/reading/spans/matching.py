@@ -1,4 +1,4 @@
-"""Where the words of a question stand in a text."""
+"""Matches between the words of a question and those of a text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QuestionMatch:
 
     question: QuestionText
     degree: NDArray[np.float32]
-    """How well token i matches word j of the question; shape (n, units)."""
+    """The degree, 0 to 1, to which token i matches word j of the question; shape (n, units)."""
     weights: NDArray[np.float32]
     """Weight of each word of the question; they sum to 1."""
     heads: NDArray[np.bool_]

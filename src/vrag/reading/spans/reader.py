@@ -68,11 +68,11 @@ class ScoredSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpanStatistics:
-    """What was counted in training texts."""
+    """Counts over the training texts."""
 
     words: WordWeights
     agreement: Floats
-    """How much oftener a type of span answers a group of questions than chance; shape (groups, types)."""
+    """Log ratio of how often a type of span answers a group of questions to chance; shape (groups, types)."""
 
 
 @lru_cache(maxsize=1)

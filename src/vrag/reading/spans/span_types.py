@@ -1,4 +1,4 @@
-"""What a span looks like, as far as its characters tell: a year, an amount, a name, a clause."""
+"""Types of spans, told from their characters: a year, an amount, a name, a clause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vrag.reading.answer_types import AnswerKind
 
 
 class SpanType(IntEnum):
-    """The look of a span."""
+    """The type of a span."""
 
     OTHER = 0
     PERCENT = 1
@@ -44,28 +44,22 @@ def _compile(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE | re.VERBOSE)
 
 
-_MONTHS = r"""(?:january|february|march|april|may|june|july|august|september|october|november|december|jan
-            |feb|mar|apr|jun|jul
-    |aug|sept?|oct|nov|dec|januar|februar|märz|mai|juni|juli|oktober|dezember|enero|febrero|marzo|abril
-            |mayo|junio|julio|agosto
-    |septiembre|octubre|noviembre|diciembre|января|февраля|марта|апреля|мая|июня|июля|августа|сентября
-            |октября|ноября|декабря
-    |ianuarie|februarie|martie|aprilie|iunie|iulie|septembrie|octombrie|noiembrie|decembrie|ocak|şubat|mart
-            |nisan|mayıs|haziran
-    |temmuz|ağustos|eylül|ekim|kasım|aralık|ιανουαρίου|φεβρουαρίου|μαρτίου|απριλίου|μαΐου|ιουνίου|ιουλίου
-            |αυγούστου|σεπτεμβρίου
-    |οκτωβρίου|νοεμβρίου|δεκεμβρίου)"""
-_N = r"""(?:\d[\d.,]*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty
-            |forty|fifty|sixty
-    |eighty|ninety|hundreds?|thousands?|millions?|billions?|half|dozens?|zwei|drei|vier|fünf|sechs|sieben
-            |acht|neun|zehn|zwölf|hundert
-    |dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|два|две|три|четыре|пять|шесть|семь|восемь|девять
-            |десять|doi|două|trei|patru|cinci
-    |iki|üç|dört|beş|altı|yedi|sekiz|dokuz|on|hai|ba|bốn|năm|sáu|bảy|tám|chín|mười|δύο|τρεις|τρία|τέσσερις?
-            |πέντε|έξι|[一二三四五六七八九十百千万億两]+)"""
+_MONTHS = r"""(?:january|february|march|april|may|june|july|august|september|october|november
+    |december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|januar|februar|märz|mai|juni|juli|oktober
+    |dezember|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre
+    |января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря|ianuarie
+    |februarie|martie|aprilie|iunie|iulie|septembrie|octombrie|noiembrie|decembrie|ocak|şubat|mart|nisan
+    |mayıs|haziran|temmuz|ağustos|eylül|ekim|kasım|aralık|ιανουαρίου|φεβρουαρίου|μαρτίου|απριλίου|μαΐου
+    |ιουνίου|ιουλίου|αυγούστου|σεπτεμβρίου|οκτωβρίου|νοεμβρίου|δεκεμβρίου)"""
+_N = r"""(?:\d[\d.,]*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty
+    |thirty|forty|fifty|sixty|eighty|ninety|hundreds?|thousands?|millions?|billions?|half|dozens?|zwei
+    |drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf|hundert|dos|tres|cuatro|cinco|seis|siete|ocho
+    |nueve|diez|два|две|три|четыре|пять|шесть|семь|восемь|девять|десять|doi|două|trei|patru|cinci|iki|üç
+    |dört|beş|altı|yedi|sekiz|dokuz|on|hai|ba|bốn|năm|sáu|bảy|tám|chín|mười|δύο|τρεις|τρία|τέσσερις?
+    |πέντε|έξι|[一二三四五六七八九十百千万億两]+)"""
 _LEAD = r"""^(?:(?:about|around|over|nearly|almost|more\ than|less\ than|up\ to|approximately|some
-            |at\ least|only|just|the|a|in|on|by|since|from
-    |until|etwa|rund|über|circa|unos|около|более|约|約|大约|超过|近|共|第|全|お?よそ)\s*)*"""
+    |at\ least|only|just|the|a|in|on|by|since|from|until|etwa|rund|über|circa|unos|около|более|约|約
+    |大约|超过|近|共|第|全|お?よそ)\s*)*"""
 
 _PATTERNS: tuple[tuple[SpanType, re.Pattern[str]], ...] = (
     (SpanType.LINK, _compile(r"^\S+@\S+\.\w+$ | ^(?:https?://|www\.)\S+$")),
@@ -73,34 +67,34 @@ _PATTERNS: tuple[tuple[SpanType, re.Pattern[str]], ...] = (
         SpanType.PERCENT,
         _compile(
             rf"""{_LEAD}{_N}[\d\s.,–-]*\s*(?:%|％|percent\b|per\ cent|prozent|por\ ciento|процент
-            |パーセント|割
-            |yüzde|τοις)|^%\s?\d|^百分之|^yüzde\s\d|^(?:one|two|three)[\s-](?:third|quarter|fifth)s?$"""
+                |パーセント|割|yüzde|τοις)|^%\s?\d|^百分之|^yüzde\s\d|^(?:one|two|three)[\s-](?:third
+                |quarter|fifth)s?$"""
         ),
     ),
     (
         SpanType.MONEY,
         _compile(
-            rf"""{_LEAD}(?:us)?[$€£¥₤]\s?\d | {_LEAD}{_N}[\d\s.,]*\s*(?:million|billion|trillion|万|億|亿
-            |千)?\s*(?:dollars?|euros?|pounds?|usd|eur|€|\$|£|yen|円|元|美元|日元|ドル|ユーロ|ポンド|доллар
-            |dólares|dolari
-            |lei|cents?)"""
+            rf"""{_LEAD}(?:us)?[$€£¥₤]\s?\d | {_LEAD}{_N}[\d\s.,]*\s*(?:million|billion|trillion|万
+                |億|亿|千)?\s*(?:dollars?|euros?|pounds?|usd|eur|€|\$|£|yen|円|元|美元|日元|ドル|ユーロ
+                |ポンド|доллар|dólares|dolari|lei|cents?)"""
         ),
     ),
     (
         SpanType.DATE,
         _compile(
-            rf"""{_LEAD}\d{{1,2}}(?:st|nd|rd|th|\.)?\s*(?:of\s|de\s)?{_MONTHS}\b | {_LEAD}{_MONTHS}\s(?:\d
-            |of) | {_LEAD}{_MONTHS}$ | ^\d{{2,4}}年\d | ^\d{{1,2}}月(?:\d{{1,2}}日)?
-            | ^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}$ | ^(?:昭和|平成|明治|大正|令和|民国|公元前?)\d"""
+            rf"""{_LEAD}\d{{1,2}}(?:st|nd|rd|th|\.)?\s*(?:of\s|de\s)?{_MONTHS}\b
+                | {_LEAD}{_MONTHS}\s(?:\d|of) | {_LEAD}{_MONTHS}$ | ^\d{{2,4}}年\d
+                | ^\d{{1,2}}月(?:\d{{1,2}}日)? | ^\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}$
+                | ^(?:昭和|平成|明治|大正|令和|民国|公元前?)\d"""
         ),
     ),
     (
         SpanType.YEAR,
         _compile(
-            r"""^(?:in\ |im\ jahr\ |early\ |late\ |mid-?\s?|the\ |years?\ |año\ |năm\ |в\ )?(?:1[0-9]
-            |20)\d\ds?(?:\s?[-–]\s?\d{2,4})?$ | ^\d{1,4}年(?:代|度)?$ | ^\d{1,2}世紀|^\d{1,2}世纪
-            | \bcentur(?:y
-            |ies)$ | ^(?:the\ )?\d{1,2}(?:st|nd|rd|th)\ centur | \b\d+\s?(?:bc|ad|bce|ce)$"""
+            r"""^(?:in\ |im\ jahr\ |early\ |late\ |mid-?\s?|the\ |years?\ |año\ |năm\ |в\ )?
+                (?:1[0-9]|20)\d\ds?(?:\s?[-–]\s?\d{2,4})?$ | ^\d{1,4}年(?:代|度)?$
+                | ^\d{1,2}世紀|^\d{1,2}世纪 | \bcentur(?:y|ies)$
+                | ^(?:the\ )?\d{1,2}(?:st|nd|rd|th)\ centur | \b\d+\s?(?:bc|ad|bce|ce)$"""
         ),
     ),
     (
@@ -112,9 +106,10 @@ _PATTERNS: tuple[tuple[SpanType, re.Pattern[str]], ...] = (
     (
         SpanType.DURATION,
         _compile(
-            rf"""{_LEAD}{_N}[\s\d.,-]*\s*(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?|decades?
-            |jahren?|monate?n?|tagen?|stunden?|minuten|años?|meses|días?|horas|лет|года?|месяц\w*|дн\w+|ani
-            |luni|zile|yıl|ay|gün|saat|χρόνια|年間|か月|ヶ月|日間|時間|分間?|週間|天|小时|个月|分钟)$"""
+            rf"""{_LEAD}{_N}[\s\d.,-]*\s*(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?
+                |decades?|jahren?|monate?n?|tagen?|stunden?|minuten|años?|meses|días?|horas|лет|года?
+                |месяц\w*|дн\w+|ani|luni|zile|yıl|ay|gün|saat|χρόνια|年間|か月|ヶ月|日間|時間|分間?|週間
+                |天|小时|个月|分钟)$"""
         ),
     ),
     (SpanType.NUMBER, _compile(rf"{_LEAD}{_N}(?:[\s-](?:and\s)?{_N})*(?:st|nd|rd|th|\.)?$")),
@@ -122,45 +117,42 @@ _PATTERNS: tuple[tuple[SpanType, re.Pattern[str]], ...] = (
     (
         SpanType.COLOR,
         _compile(
-            r"""^(?:(?:dark|light|bright)\s)?(?:red|green|blue|yellow|orange|purple|pink|brown|black|white
-            |gr[ae]y|gold|silver|[红绿蓝黄黑白紫]色|[赤青緑黄黒白]色?)$"""
+            r"""^(?:(?:dark|light|bright)\s)?(?:red|green|blue|yellow|orange|purple|pink|brown|black
+                |white|gr[ae]y|gold|silver|[红绿蓝黄黑白紫]色|[赤青緑黄黒白]色?)$"""
         ),
     ),
 )
 _ACRONYM = re.compile(r"^(?:[A-Z]\.?){2,}[\dA-Z-]*s?$")
 _PLACE = re.compile(
-    r"""(?:省|市|县|州|国|區|区|镇|村|岛|山|河|湖|县城|地区|地方|洲|県|都|府|道|町|島|川|駅|城|谷|半島|海|港)$
-    |\b(?:City|County|River|Island|Islands|Lake|Mountains?|Street|Avenue|Park|Valley|Bay|Ocean|Sea|Beach
-            |Province|State|Republic|Kingdom
-    |Hall|Stadium|Square|Bridge|Coast)$""",
+    r"""(?:省|市|县|州|国|區|区|镇|村|岛|山|河|湖|县城|地区|地方|洲|県|都|府|道|町|島|川|駅|城|谷
+        |半島|海|港)$|\b(?:City|County|River|Island|Islands|Lake|Mountains?|Street|Avenue|Park|Valley
+        |Bay|Ocean|Sea|Beach|Province|State|Republic|Kingdom|Hall|Stadium|Square|Bridge|Coast)$""",
     re.VERBOSE,
 )
 _ORGANISATION = re.compile(
-    r"""(?:公司|大学|大學|集团|学院|学校|中学|协会|俱乐部|银行|政府|委员会|党|队|軍|军|社|会社|会|団|局
-            |省庁|銀行|研究所|部|院|新聞|テレビ)$
-    |\b(?:Company|Corporation|Inc|Ltd|University|College|School|Institute|Association|Party|Society|Church
-            |Club|Agency|Committee|Council
-    |Department|Ministry|Foundation|Group|Union|Bank|Network|Records|Army|Court|Commission|Office|Board
-            |Museum|Library)\b""",
+    r"""(?:公司|大学|大學|集团|学院|学校|中学|协会|俱乐部|银行|政府|委员会|党|队|軍|军|社|会社|会|団
+        |局|省庁|銀行|研究所|部|院|新聞|テレビ)$|\b(?:Company|Corporation|Inc|Ltd|University|College
+        |School|Institute|Association|Party|Society|Church|Club|Agency|Committee|Council|Department
+        |Ministry|Foundation|Group|Union|Bank|Network|Records|Army|Court|Commission|Office|Board|Museum
+        |Library)\b""",
     re.VERBOSE,
 )
 _PERSON = re.compile(
-    r"""^(?:Mr|Mrs|Dr|Sir|King|Queen|President|Lord|Lady|Pope|Prince|Emperor|General|St)\b\.?\s?[A-Z]|(?:先生
-            |教授|氏|さん|王|帝|夫人|博士|天皇|皇帝|公|妃)$|^[\u30a1-\u30faー]+[・·][\u30a1-\u30faー・·]+$
-            |^[\u4e00-\u9fff]{1,5}·[\u4e00-\u9fff·]+$""",
+    r"""^(?:Mr|Mrs|Dr|Sir|King|Queen|President|Lord|Lady|Pope|Prince|Emperor|General
+        |St)\b\.?\s?[A-Z]|(?:先生|教授|氏|さん|王|帝|夫人|博士|天皇|皇帝|公|妃)$
+        |^[\u30a1-\u30faー]+[・·][\u30a1-\u30faー・·]+$|^[\u4e00-\u9fff]{1,5}·[\u4e00-\u9fff·]+$""",
     re.VERBOSE,
 )
 _CLAUSE = re.compile(
-    r"""^(?:to|because|by|due|for|that|as|so|through|in\ order|when|if
-            |weil|um|durch|porque|para|因为|由于|为了
-            |чтобы|потому)\b|(?:ため|から|こと|ので)$""",
+    r"""^(?:to|because|by|due|for|that|as|so|through|in\ order|when|if|weil|um|durch|porque|para
+        |因为|由于|为了|чтобы|потому)\b|(?:ため|から|こと|ので)$""",
     re.IGNORECASE | re.VERBOSE,
 )
 
 
 @lru_cache(maxsize=65_536)
 def type_of_span(span: str, quoted: bool = False) -> SpanType:
-    """Return what a span looks like.
+    """Return the type of a span.
 
     >>> type_of_span("3.5 %").name, type_of_span("12 March 1998").name, type_of_span("Ada Lovelace").name
     ('PERCENT', 'DATE', 'NAME')

@@ -39,11 +39,11 @@ class TableCandidate:
     heads: tuple[Cell, ...]
     """Heads and cells whose words selected the row and the column."""
     arithmetic: str
-    """How the answer was computed: "406,000 → 424,800: +4.6 %"; empty for what was read."""
+    """The computation, "406,000 → 424,800: +4.6 %"; empty where the answer was read."""
     features: NDArray[np.float32]
     """A row of `TABLE_FEATURES`."""
     denotation: tuple[str, ...]
-    """What tells this answer from others; candidates may share it."""
+    """The key of the answer: equal for candidates that give the same one."""
     number: float | None = None
     """The computed number, unrounded."""
     scale: str = ""

@@ -13,18 +13,18 @@ from vrag.reading.table_answers.records import GridColumn, RecordGrid, cell_term
 from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart
 
 FUZZY = 0.6
-"""What a match of similar words counts beside that of equal ones."""
+"""Weight of a match of similar words; equal ones have 1."""
 _MIN_WEIGHT = 0.45
 _MAX_FUZZY_VOCABULARY = 4000
 
 
 @dataclass(slots=True)
 class TermMatches:
-    """How the terms of one question match one grid. Sets of terms are bits of integers."""
+    """Matches between the terms of a question and a grid. Sets of terms are bits of integers."""
 
     question: TableQuestion
     weights: list[float]
-    """How much each term of the question says about this grid."""
+    """Weight of each term of the question in this grid."""
     bits: dict[str, int] = field(default_factory=dict[str, int])
     """For a term of the grid, the terms of the question that are equal or similar."""
     fuzzy: int = 0

@@ -13,7 +13,7 @@ MAX_LIST = 14
 
 
 class TableOperation(StrEnum):
-    """What a program does with the records that it selects."""
+    """The operation of a program on the records that it selects."""
 
     LOOKUP = "lookup"
     LIST = "list"
@@ -44,7 +44,7 @@ OPERATIONS = tuple(TableOperation)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program and what it gives."""
+    """A program and its result."""
 
     operation: TableOperation
     rows: int
@@ -62,7 +62,7 @@ class Program:
 
     @property
     def denotation(self) -> tuple[str, ...]:
-        """What tells this answer from others."""
+        """The key of the answer: equal for programs that give the same one."""
         if self.values:
             return tuple(sorted({fold(value) for value in self.values}))
         return (f"{self.number:.6g}",)

@@ -38,17 +38,17 @@ class TableQuestion:
     text: str
     terms: tuple[Token, ...]
     weights: NDArray[np.float32]
-    """How much each term says; shape (terms,)."""
+    """Weight of each term; shape (terms,)."""
     triggers: dict[str, tuple[int, ...]]
     """For each trigger in the question, the places in the text where it begins."""
     asked: tuple[int, ...]
-    """Where the words that name what is asked for begin: after "which", "how many"."""
+    """Places in the text, after "which" or "how many", where the words for the thing asked for begin."""
     extremes: tuple[int, ...]
-    """Where superlatives end."""
+    """Places in the text where superlatives end."""
     quantities: tuple[Quantity, ...]
     day: Day | None
     cjk: bool
-    """Whether it is written in Chinese, Japanese or Korean."""
+    """True if it is written in Chinese, Japanese or Korean."""
 
     def has(self, *names: str) -> bool:
         """Return whether one of the triggers occurs."""

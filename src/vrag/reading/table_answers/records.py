@@ -38,7 +38,7 @@ class GridColumn:
     texts: tuple[str, ...]
     values: tuple[CellValue, ...]
     positions: NDArray[np.float64]
-    """What orders the records by this column; nan where the cell has no value."""
+    """Values by which the column orders the records; nan where the cell has none."""
     numbers: NDArray[np.float64]
     """Numbers of the cells; nan where there are none."""
     numeric: float
@@ -51,7 +51,7 @@ class GridColumn:
     """Share of distinct texts among the filled cells."""
     filled: float
     is_head: bool = False
-    """Whether it holds the heads of the records."""
+    """True if it holds the heads of the records."""
     members: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """The records of each text, folded."""
 
@@ -65,7 +65,7 @@ class RecordGrid:
     size: int
     """Number of records."""
     across: bool
-    """Whether the records are columns of the table."""
+    """True if the records are columns of the table."""
     totals: frozenset[int]
     """Records that sum up others."""
     vocabulary: dict[str, int]

@@ -87,7 +87,7 @@ class Quantity:
     unit: str = ""
     """"%", or the sign of a currency."""
     scale: float = 1.0
-    """What "thousand" or "million" behind the number multiplies it with; `amount` is without it."""
+    """Factor of a word such as "thousand" behind the number; `amount` is without it."""
     ordinal: bool = False
 
     @property
@@ -103,7 +103,7 @@ class CellValue:
     number: float | None = None
     """The number that the text begins with, or its only number."""
     whole: bool = False
-    """Whether the text is nothing but this number with its unit."""
+    """True if the text is nothing but this number with its unit."""
     second: float | None = None
     """The second number, as in "3–2" and "1998–2003"."""
     day: Day | None = None

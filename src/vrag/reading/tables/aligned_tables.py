@@ -11,7 +11,7 @@ import numpy as np
 
 from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.columns import find_columns, touched_columns
-from vrag.reading.tables.grid import Area, Grid, GridCell, without_empty_places
+from vrag.reading.tables.grid import Area, Grid, GridCell, connect, without_empty_places
 from vrag.reading.tables.heads import has_heads
 from vrag.reading.tables.rows import TableLine, group_lines
 from vrag.reading.tables.text_kinds import count_words, is_code, is_list_marker, is_number
@@ -110,20 +110,8 @@ def connect_pieces(rows: Sequence[Sequence[Piece]], unit: float) -> list[list[Pi
         unit: Height of the text.
     """
     pieces = [piece for row in rows for piece in row]
-    parent = list(range(len(pieces)))
-
-    def root(number: int) -> int:
-        while parent[number] != number:
-            parent[number] = parent[parent[number]]
-            number = parent[number]
-        return number
-
-    for first, second in _links(rows, unit):
-        parent[root(second)] = root(first)
-    groups: dict[int, list[Piece]] = defaultdict(list)
-    for number, piece in enumerate(pieces):
-        groups[root(number)].append(piece)
-    return list(groups.values())
+    links = list(_links(rows, unit))
+    return [[pieces[number] for number in members] for members in connect(len(pieces), links)]
 
 
 def _links(rows: Sequence[Sequence[Piece]], unit: float) -> Iterator[tuple[int, int]]:

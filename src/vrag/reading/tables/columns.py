@@ -21,7 +21,7 @@ MAX_COLUMNS = 60
 
 @dataclass(slots=True)
 class ColumnExtent:
-    """What one column covers along x."""
+    """The extent of a column along x, in pixels."""
 
     x1: float
     x2: float

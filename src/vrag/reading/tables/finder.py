@@ -11,7 +11,6 @@ from vrag.reading.tables.heads import has_heads, make_table
 from vrag.reading.tables.ruled_tables import build_grid, connect_rules, has_hidden_cells
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.running_text import find_running_text
-from vrag.reading.tables.text_kinds import is_number
 from vrag.reading.tables.text_pieces import read_words, split_pieces
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
         grid = build_grid(connected, page, free, tolerance)
         if grid is not None and not has_heads(grid, page):
             continue
-        if grid is not None and not has_hidden_cells(grid, page, is_number):
+        if grid is not None and not has_hidden_cells(grid, page):
             grids.append(grid)
             free -= _words_in(page, grid.area, free)
         elif grid is not None:

@@ -1,12 +1,15 @@
-"""The places of a table's cells before their texts are made: what finding by rules and by columns share."""
+"""The cells of a found table before their texts are made, for tables with ruling lines and without."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Area(NamedTuple):
@@ -16,10 +19,6 @@ class Area(NamedTuple):
     y1: float
     x2: float
     y2: float
-
-    def holds(self, x: float, y: float) -> bool:
-        """Return whether a point lies inside."""
-        return self.x1 <= x <= self.x2 and self.y1 <= y <= self.y2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +80,19 @@ def _kept(spans: Iterable[tuple[int, int]], count: int) -> list[int]:
     for place in range(count):
         numbers.append(numbers[-1] + (place in full))
     return numbers
+
+
+def connect(count: int, links: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the connected parts of a graph of numbered nodes, each with its nodes in order."""
+    sparse: Any = importlib.import_module("scipy.sparse")
+    csgraph: Any = importlib.import_module("scipy.sparse.csgraph")
+    ends = np.asarray(links, dtype=np.int64).reshape(-1, 2)
+    graph = sparse.coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(count, count))
+    labels: list[int] = csgraph.connected_components(graph, directed=False)[1].tolist()
+    parts: dict[int, list[int]] = {}
+    for node, label in enumerate(labels):
+        parts.setdefault(label, []).append(node)
+    return list(parts.values())
 
 
 def cluster(values: Iterable[float], tolerance: float) -> list[float]:

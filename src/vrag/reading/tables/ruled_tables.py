@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, without_empty_places
+from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
+from vrag.reading.tables.ruling_lines import RulingLines
+from vrag.reading.tables.text_kinds import is_number
 from vrag.reading.tables.text_pieces import split_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from vrag.reading.tables.ruling_lines import RulingLine, RulingLines
+    from vrag.reading.tables.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText
 
 MAX_RULES = 1500
@@ -30,8 +30,6 @@ MAX_CELL_WORDS = 200
 """Words of one cell beyond which a grid is a layout of boxes."""
 MIN_FILLED = 0.3
 """Share of the places of a grid that hold words."""
-
-
 THROUGH = 0.6
 """Share of the extent of a grid that a line running through it covers."""
 SMALL = 9
@@ -57,34 +55,16 @@ def connect_rules(rules: RulingLines, tolerance: float) -> list[RulingLines]:
     meets &= (down[None, :, 1] - tolerance <= across[:, 0, None]) & (
         across[:, 0, None] <= down[None, :, 2] + tolerance
     )
+    crossings = [(row, len(horizontal) + column) for row, column in np.argwhere(meets).tolist()]
+    both = [*horizontal, *vertical]
+    parts = (part for part in connect(len(both), crossings) if len(part) > 1)
     return [
-        type(rules)(
-            tuple(sorted(horizontal[number] for number in rows)),
-            tuple(sorted(vertical[number] for number in columns)),
+        RulingLines(
+            tuple(sorted(both[number] for number in part if number < len(horizontal))),
+            tuple(sorted(both[number] for number in part if number >= len(horizontal))),
         )
-        for rows, columns in _components(meets)
+        for part in parts
     ]
-
-
-def _components(meets: NDArray[np.bool_]) -> list[tuple[list[int], list[int]]]:
-    """Return the connected parts of a two-sided graph with edges on both sides."""
-    parts: list[tuple[list[int], list[int]]] = []
-    seen: set[int] = set()
-    for first in range(meets.shape[0]):
-        if first in seen:
-            continue
-        rows, columns, todo = {first}, set[int](), [first]
-        while todo:
-            fresh = set(np.flatnonzero(meets[todo].any(axis=0)).tolist()) - columns
-            columns |= fresh
-            todo = []
-            if fresh:
-                todo = sorted(set(np.flatnonzero(meets[:, sorted(fresh)].any(axis=1)).tolist()) - rows)
-                rows.update(todo)
-        seen |= rows
-        if columns:
-            parts.append((sorted(rows), sorted(columns)))
-    return parts
 
 
 def build_grid(rules: RulingLines, page: PageText, words: Iterable[int], tolerance: float) -> Grid | None:
@@ -240,7 +220,7 @@ def _is_table(grid: Grid) -> bool:
     return sum(count > 1 for count in several.values()) >= 2
 
 
-def has_hidden_cells(grid: Grid, page: PageText, is_number: Callable[[str], bool]) -> bool:
+def has_hidden_cells(grid: Grid, page: PageText) -> bool:
     """Return whether cells hold rows or columns without rules between them.
 
     That is so if cells of one column hold pieces side by side, or a cell several lines of numbers.

@@ -31,11 +31,11 @@ class TableCase:
     scale: str = ""
     """"thousand", "million", "billion" or "percent", as TAT-QA states it."""
     computed: bool = False
-    """Whether TAT-QA says that the answer was computed or counted."""
+    """True if TAT-QA says that the answer was computed or counted."""
     rounded: bool = False
-    """Whether numbers are right when they agree after rounding to two decimals."""
+    """True if numbers are right when they agree after rounding to two decimals."""
     source: str = ""
-    """What the answer was read from, as TAT-QA states it: table, text, table-text."""
+    """The source of the answer, as TAT-QA states it: table, text, table-text."""
 
 
 def read_wiki_cases(folder: Path, name: str) -> list[TableCase]:

@@ -23,7 +23,7 @@ _FACTORS = {"": 1.0, "percent": 0.01, "thousand": 1e3, "million": 1e6, "billion"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TatFigures:
-    """What a scorer reaches on TAT-QA with answers from tables alone."""
+    """Measures of a scorer on TAT-QA, with answers from tables alone."""
 
     questions: int
     exact: float

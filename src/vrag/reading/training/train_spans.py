@@ -154,7 +154,7 @@ def fit_spans(
 
 
 class SpanFigures(NamedTuple):
-    """How right the best spans are."""
+    """Measures of the best spans of some questions."""
 
     f1: float
     exact: float

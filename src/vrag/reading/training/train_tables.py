@@ -33,12 +33,12 @@ class TableTrainingOptions:
     cases: int | None = None
     """Questions of each data set; None for all."""
     operations: bool = True
-    """Whether programs may do more than look up cells."""
+    """True if programs may do more than look up cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFigures:
-    """What a scorer reaches on questions that it has not seen."""
+    """Measures of a scorer on questions that it has not seen."""
 
     questions: int
     accuracy: float
