@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.reading.scorer import TrainingOptions
 from vrag.reading.spans.candidates import MAX_CANDIDATES
 from vrag.reading.spans.features import SPAN_FEATURES
-from vrag.reading.spans.reader import SpanModel, best_spans, choice_scores, load_span_model, span_candidates
+from vrag.reading.spans.reader import best_spans, choice_scores, load_span_model, span_candidates
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.tokens import tokenize
-from vrag.reading.spans.word_weights import default_weights
-from vrag.reading.training.text_data import TextQuestion
-from vrag.reading.training.train_spans import (
-    SpanTrainingOptions,
-    add_calibration,
-    fit_spans,
-    measure_spans,
-    prepare_question,
-)
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FERRY = (
     "The ferry Fulmar was launched in 1998 by Ada Holm in Saltby. It carries 420 passengers and 60 cars. "
@@ -148,23 +134,3 @@ def test_tokens_cover_scripts_and_sentences() -> None:
 )
 def test_type_of_span(span: str, kind: SpanType) -> None:
     assert type_of_span(span) is kind
-
-
-def test_a_trained_model_survives_its_file(tmp_path: Path) -> None:
-    questions = [
-        TextQuestion("made", number, FERRY, question, ((FERRY.index(answer), answer),))
-        for number, (question, answer) in enumerate(
-            [("When was the Fulmar launched?", "1998"), ("Who launched it?", "Ada Holm")] * 4
-        )
-    ]
-    prepared = [prepare_question(question, default_weights()) for question in questions]
-    options = SpanTrainingOptions(network=TrainingOptions(units=8, epochs=150))
-
-    model = fit_spans(prepared, default_weights(), options)
-    wrong = prepare_question(questions[0]._replace(text=PARK), default_weights())
-    model = add_calibration(model, prepared, [wrong] * 4)
-    model.save(tmp_path / "span.npz")
-    again = SpanModel.load(tmp_path / "span.npz")
-
-    assert measure_spans(prepared, model).exact == 1
-    assert best_spans(questions[0].question, FERRY, again) == best_spans(questions[0].question, FERRY, model)

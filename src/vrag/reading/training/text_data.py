@@ -1,4 +1,4 @@
-"""Readers of question sets over running text: XQuAD, CMRC 2018, JaQuAD and COVID-QA."""
+"""Readers of question sets over running text, all in the format of SQuAD."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class TextQuestion(NamedTuple):
     question: str
     answers: tuple[tuple[int, str], ...]
     """Offset and text of each."""
+    article: int = 0
+    """Number of the article of the paragraph; of the paragraph itself in a file with one article only."""
 
 
 def read_xquad(folder: Path, language: str) -> list[TextQuestion]:
@@ -49,6 +51,16 @@ def read_jaquad(folder: Path, split: str) -> list[TextQuestion]:
     return found
 
 
+def read_shifts(folder: Path, domain: str) -> list[TextQuestion]:
+    """Read the domain `new_wiki`, `reddit` or `amazon_reviews` of SQuADShifts (English)."""
+    return list(_read_squad(folder / "datasets" / f"{domain}_v1.0.json", f"shifts-{domain}"))
+
+
+def read_drcd(folder: Path, split: str) -> list[TextQuestion]:
+    """Read the split `dev` or `test` of DRCD (traditional Chinese)."""
+    return list(_read_squad(folder / f"DRCD_{split}.json", f"drcd-{split}"))
+
+
 def read_covid(folder: Path) -> list[TextQuestion]:
     """Read COVID-QA, each question with the piece of the document around its answer."""
     path = folder / "data" / "question-answering" / "200423_covidQA.json"
@@ -57,12 +69,17 @@ def read_covid(folder: Path) -> list[TextQuestion]:
 
 def _read_squad(path: Path, source: str, first: int = 0) -> Iterator[TextQuestion]:
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    paragraphs = [paragraph for article in data["data"] for paragraph in article["paragraphs"]]
-    for number, paragraph in enumerate(paragraphs, first):
+    paragraphs = [
+        (at, paragraph) for at, article in enumerate(data["data"]) for paragraph in article["paragraphs"]
+    ]
+    for number, (article, paragraph) in enumerate(paragraphs, first):
         for item in paragraph["qas"]:
-            answers = tuple((int(answer["answer_start"]), str(answer["text"])) for answer in item["answers"])
+            found = item["answers"] if isinstance(item["answers"], list) else [item["answers"]]
+            answers = tuple((int(answer["answer_start"]), str(answer["text"])) for answer in found)
             if answers:
-                yield TextQuestion(source, number, paragraph["context"], item["question"], answers)
+                text, question = paragraph["context"], item["question"]
+                group = first + article if len(data["data"]) > 1 else number
+                yield TextQuestion(source, number, text, question, answers, group)
 
 
 def cut_around_answer(question: TextQuestion) -> TextQuestion:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.calibration import fit_calibration
-from vrag.reading.scorer import CandidateScorer, Group, TrainingOptions, train_scorer
+from vrag.reading.calibration import expected_error, fit_calibration, measure_reliability
+from vrag.reading.scorer import Group, TrainingOptions, train_scorer
 from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
 from vrag.reading.spans.features import SPAN_FEATURES, Floats
 from vrag.reading.spans.reader import (
@@ -26,19 +27,13 @@ from vrag.reading.spans.reader import (
 from vrag.reading.spans.span_types import GROUPS, SpanType
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.spans.word_weights import WordWeights, count_words
-from vrag.reading.training.text_data import (
-    LANGUAGES,
-    TextQuestion,
-    answer_f1,
-    answer_words,
-    read_cmrc,
-    read_covid,
-    read_jaquad,
-    read_xquad,
-)
+from vrag.reading.training.span_sets import HELD_OUT, pair_with_wrong_paragraphs, read_span_sets
+from vrag.reading.training.text_data import TextQuestion, answer_f1, answer_words
 
 _TYPES = slice(-1 - GROUPS - len(SpanType), -1 - GROUPS)
 _GROUPS = slice(-1 - GROUPS, -1)
+_MEASURED = frozenset({"xquad-en", "xquad-zh"})
+"""Languages of XQuAD whose paragraphs do not count for the weights of words: other sets have them."""
 
 
 _NETWORK = TrainingOptions(units=64, epochs=8)
@@ -48,14 +43,10 @@ _NETWORK = TrainingOptions(units=64, epochs=8)
 class SpanTrainingOptions:
     """Options of the training on running text."""
 
-    languages: tuple[str, ...] = tuple(code for code in LANGUAGES if code not in ("th", "hi", "ar"))
-    """Languages of XQuAD."""
-    jaquad: int = 4000
-    """Questions of JaQuAD, a random choice."""
-    covid: int = 2000
+    share: float = 1.0
+    """Part of the questions of each set that is used."""
     kept: int = 100
     """Candidates of a question in training: the right ones and a random choice."""
-    folds: int = 5
     network: TrainingOptions = _NETWORK
 
 
@@ -90,7 +81,7 @@ def prepare_question(question: TextQuestion, words: WordWeights) -> PreparedQues
     right = [answer_words(answer) for _, answer in question.answers]
     spans = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
     words_of = [answer_words(question.text[start:end]) for start, end in spans]
-    f1 = [max(answer_f1(words, answer) for answer in right) for words in words_of]
+    f1 = [max((answer_f1(words, answer) for answer in right), default=0.0) for words in words_of]
     return PreparedQuestion(question, found.features, np.asarray(f1, np.float32), found.starts, found.ends)
 
 
@@ -175,55 +166,104 @@ def measure_spans(questions: Sequence[PreparedQuestion], model: SpanModel) -> Sp
     return SpanFigures(float(np.mean(scores)), exact, oracle, len(scores))
 
 
-def add_calibration(
-    model: SpanModel, answerable: Sequence[PreparedQuestion], unanswerable: Sequence[PreparedQuestion]
-) -> SpanModel:
-    """Return the model with a calibration fitted to questions that it was not trained on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCalibrationFigures:
+    """Measures of the probabilities, on questions that neither the scorer nor the calibration has seen."""
 
-    `unanswerable` are questions with a wrong paragraph. An answer is right from an F1 of 0.5 on.
+    questions: int
+    """Half with their own paragraph and half with a wrong one."""
+    right: float
+    """Share of the answers that are right (F1 of 0.5 or more in the right paragraph)."""
+    area: float
+    """Area under the curve of true and false positives."""
+    error: float
+    """Expected calibration error in ten bins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanReport:
+    """Figures of a training."""
+
+    figures: dict[str, SpanFigures]
+    """By test set; none of their paragraphs has been learnt from."""
+    calibration: SpanCalibrationFigures | None
+    questions: int
+    """Questions that were learnt from."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanTraining:
+    """A trained reader of running text and its figures."""
+
+    model: SpanModel
+    """Write it with `model.save(path)`, read it with `SpanModel.load(path)`."""
+    report: SpanReport
+
+
+def train_span_reader(folder: Path, options: SpanTrainingOptions | None = None) -> SpanTraining:
+    """Train the reader of running text on the question sets in a folder, and measure it.
+
+    The folder holds copies of the repositories `squadshifts`, `COVID-QA`, `cmrc2018`, `DRCD`, `JaQuAD` and
+    `xquad`, or some of them. A first model, which has seen nothing of XQuAD, is measured on the test sets; a
+    second one learns from XQuAD too and is returned, with a calibration fitted to articles that neither has
+    seen. Raises `FileNotFoundError` if there is no set to train with.
     """
-    rows: list[NDArray[np.float64]] = []
-    right: list[float] = []
-    for prepared, has_answer in [*((p, 1) for p in answerable), *((p, 0) for p in unanswerable)]:
-        if not len(prepared.f1):
-            continue
-        features = add_agreement(prepared.features, model.statistics.agreement)
-        scores = model.scorer.scores(features)
-        rows.append(confidence_features(features, scores, prepared.starts, prepared.ends))
-        right.append(float(has_answer and prepared.f1[int(scores.argmax())] >= 0.5))
-    fitted = fit_calibration(np.stack(rows), np.asarray(right), CONFIDENCE_FEATURES)
-    return SpanModel(model.scorer, model.statistics, fitted)
-
-
-def read_training_questions(folder: Path, options: SpanTrainingOptions) -> list[TextQuestion]:
-    """Read XQuAD, the development set of CMRC 2018, and parts of JaQuAD and COVID-QA."""
-    random = np.random.default_rng(0)
-    jaquad, covid = read_jaquad(folder / "JaQuAD", "train"), read_covid(folder / "COVID-QA")
-    questions = [question for code in options.languages for question in read_xquad(folder / "xquad", code)]
-    questions += read_cmrc(folder / "cmrc2018", "dev")
-    questions += [jaquad[k] for k in random.permutation(len(jaquad))[: options.jaquad]]
-    return questions + [covid[k] for k in random.permutation(len(covid))[: options.covid]]
-
-
-def train_span_scorer(
-    folder: Path, options: SpanTrainingOptions
-) -> tuple[CandidateScorer, dict[str, SpanFigures]]:
-    """Train the scorer; measure it on the trial set of CMRC 2018 and the development set of JaQuAD."""
-    model, figures = train_span_model(folder, options)
-    return model.scorer, figures
-
-
-def train_span_model(folder: Path, options: SpanTrainingOptions) -> tuple[SpanModel, dict[str, SpanFigures]]:
-    """Train the whole model; `folder` holds the clones `xquad`, `cmrc2018`, `JaQuAD` and `COVID-QA`."""
-    questions = read_training_questions(folder, options)
-    words = count_statistics(questions)
-    model = fit_spans([prepare_question(question, words) for question in questions], words, options)
-    tests = {
-        "cmrc-trial": read_cmrc(folder / "cmrc2018", "trial"),
-        "jaquad-dev": read_jaquad(folder / "JaQuAD", "dev")[:1000],
-    }
+    begin = time.perf_counter()
+    options = options or SpanTrainingOptions()
+    sets = read_span_sets(folder, share=options.share)
+    words = count_statistics([*sets.training, *(q for q in sets.translated if q.source not in _MEASURED)])
+    training = [prepare_question(question, words) for question in sets.training]
+    model = fit_spans(training, words, options)
     figures = {
-        name: measure_spans([prepare_question(question, words) for question in test], model)
-        for name, test in tests.items()
+        name: measure_spans([prepare_question(question, words) for question in questions], model)
+        for name, questions in sets.tests.items()
     }
-    return model, figures
+    if sets.translated:
+        training += [prepare_question(question, words) for question in sets.translated]
+        model = fit_spans(training, words, options)
+    model, calibration = calibrate_spans(model, sets.calibration)
+    seconds = time.perf_counter() - begin
+    report = SpanReport(figures=figures, calibration=calibration, questions=len(training), seconds=seconds)
+    return SpanTraining(model=model, report=report)
+
+
+def calibrate_spans(
+    model: SpanModel, questions: Sequence[TextQuestion]
+) -> tuple[SpanModel, SpanCalibrationFigures | None]:
+    """Return the model with a calibration, and figures of another one fitted to half of the articles.
+
+    Every question is asked of its own paragraph and of a wrong one.
+    """
+    cases = [*questions, *pair_with_wrong_paragraphs(questions)]
+    rows, right, odd = list[NDArray[np.float64]](), list[float](), list[bool]()
+    for case in cases:
+        prepared = prepare_question(case, model.statistics.words)
+        if len(prepared.f1):
+            features = add_agreement(prepared.features, model.statistics.agreement)
+            scores = model.scorer.scores(features)
+            rows.append(confidence_features(features, scores, prepared.starts, prepared.ends))
+            right.append(float(prepared.f1[int(scores.argmax())] >= 0.5))
+            odd.append(case.article // HELD_OUT % 2 == 1)
+    if not 0 < sum(right) < len(right):
+        return model, None
+    table, targets, tested = np.stack(rows), np.asarray(right), np.asarray(odd)
+    figures = None
+    if 0 < targets[tested].sum() < tested.sum() and not tested.all():
+        half = fit_calibration(table[~tested], targets[~tested], CONFIDENCE_FEATURES)
+        figures = _measure_probabilities(half.probabilities(table[tested]), targets[tested])
+    calibration = fit_calibration(table, targets, CONFIDENCE_FEATURES)
+    return SpanModel(model.scorer, model.statistics, calibration), figures
+
+
+def _measure_probabilities(
+    probabilities: NDArray[np.float64], right: NDArray[np.float64]
+) -> SpanCalibrationFigures:
+    good, bad = probabilities[right == 1], np.sort(probabilities[right == 0])
+    below = np.searchsorted(bad, good, "left") + np.searchsorted(bad, good, "right")
+    return SpanCalibrationFigures(
+        questions=len(right),
+        right=float(right.mean()),
+        area=float(below.mean() / 2 / len(bad)),
+        error=expected_error(measure_reliability(probabilities, right)),
+    )
