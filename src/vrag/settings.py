@@ -122,6 +122,8 @@ class Settings(BaseSettings):
     """Model that reranks the best hits; empty for none."""
     rerank_depth: int = Field(default=30, ge=1, le=1000)
     """Number of hits that the reranker sees."""
+    reader: str = ""
+    """Extractive question-answering model that reads text beside the offline reader; empty for none."""
     dpi: float = Field(default=144.0, ge=36, le=600)
     """Resolution of rendered pages, in dots per inch."""
     ocr: bool = True

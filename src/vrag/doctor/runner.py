@@ -57,7 +57,8 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
     if not isinstance(report, SettingsError):
         settings = report.settings
         local = settings.model.startswith("local:") or settings.tier == "cuda"
-        needed = bool(local or settings.reranker or (settings.embedder and "://" not in settings.embedder))
+        embeds = bool(settings.embedder) and "://" not in settings.embedder
+        needed = bool(local or embeds or settings.reranker or settings.reader)
         accelerator = partial(environment.check_accelerator, settings, needed=needed)
         steps.append(CheckStep("accelerator", accelerator, slow=True, hint="Use the CPU: VRAG_DEVICE=cpu"))
         if settings.actions:

@@ -17,6 +17,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from vrag.chat import ChatOptions, OpenAIChat
     from vrag.chat.identity import ModelIdentity
     from vrag.model_profiles import ModelName, Profile
+    from vrag.reading.text_reader import TextReader
     from vrag.settings import Settings
 
 LOCAL = "local:"
@@ -120,6 +122,31 @@ def open_chat(settings: Settings) -> OpenAIChat:
             )
             _chats[identity] = chat
         return chat
+
+
+def open_text_reader(settings: Settings) -> TextReader:
+    """Return the reader of running text: ours, or ours with the pretrained model that the settings name.
+
+    A pretrained model is loaded once per process. Raises `ModelError` if it cannot be used and `MissingExtra`
+    if its libraries are not installed.
+    """
+    from vrag.reading.spans.reader import load_span_model
+    from vrag.reading.text_reader import CombinedReader, SpanReader
+
+    ours = SpanReader(load_span_model())
+    if not settings.reader:
+        return ours
+    with _opening:
+        pretrained = _pretrained_reader(settings.reader, settings.device, settings.dtype, settings.batch)
+    return CombinedReader(ours, pretrained)
+
+
+@lru_cache(maxsize=1)
+def _pretrained_reader(model: str, device: str, dtype: str, batch: int) -> TextReader:
+    from vrag.agent.policies.pretrained_reader import PretrainedReader
+    from vrag.embed.options import EmbedOptions
+
+    return PretrainedReader(model, EmbedOptions(device=device, dtype=dtype, batch=batch))
 
 
 def chat_options(
