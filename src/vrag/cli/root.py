@@ -33,6 +33,7 @@ COMMANDS = {
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
     "train": "Train a model to search, look and answer.",
+    "reader": "Train and measure the reader that answers without a model.",
     "config": "Show the settings in force; download instructions.",
 }
 """First lines of the help texts of commands and groups."""
