@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import pairwise
@@ -9,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.columns import find_columns, touched_columns
 from vrag.reading.tables.grid import Area, Grid, GridCell, connect, without_empty_places
 from vrag.reading.tables.heads import has_heads
+from vrag.reading.tables.page_text.captions import NUMBERED_TITLE
+from vrag.reading.tables.page_text.text_kinds import count_words, is_code, is_list_marker, is_number
+from vrag.reading.tables.page_text.text_pieces import split_pieces
 from vrag.reading.tables.rows import TableLine, group_lines
-from vrag.reading.tables.text_kinds import count_words, is_code, is_list_marker, is_number
-from vrag.reading.tables.text_pieces import split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vrag.reading.tables.columns import ColumnExtent
+    from vrag.reading.tables.page_text.text_pieces import PageText, Piece
     from vrag.reading.tables.ruling_lines import RulingLine, RulingLines
-    from vrag.reading.tables.text_pieces import PageText, Piece
 
 ROW_GAP = 2.6
 """Space between two rows of one table, in heights of the text."""
@@ -38,68 +39,9 @@ MIN_ALIGNED = 0.6
 """Share of the cells of a column whose left sides, right sides or centres stand below each other."""
 MIN_RULED_FILLED = 0.55
 """Share of the places between rules with a cell; words that fill fewer must look as without rules."""
+_NOTE = re.compile(r"(?:source|notes?|see)\b|[*†‡]|\(\w\)\s|\d\s|注|资料来源|数据来源|来源", re.IGNORECASE)
 MIN_FILLED = 0.42
 """Share of the places that hold words."""
-
-
-def ruled_areas(
-    rules: Sequence[RulingLine], rows: Sequence[Sequence[Piece]], prose: set[int], unit: float
-) -> list[Area]:
-    """Return the areas between horizontal rules of one extent that stand below each other around table rows.
-
-    Args:
-        rules: Horizontal rules.
-        rows: Rows of pieces of the page.
-        prose: `id` of each piece of running text.
-        unit: Height of the text.
-    """
-    groups: dict[tuple[int, int], list[RulingLine]] = {}
-    for rule in sorted(rules, key=lambda rule: rule.at):
-        if rule.length < 8 * unit:
-            continue
-        key = next((key for key, group in groups.items() if _same_extent(group[-1], rule, 1.2 * unit)), None)
-        if key is None:
-            groups[len(groups), 0] = [rule]
-        else:
-            groups[key].append(rule)
-    areas: list[Area] = []
-    for group in groups.values():
-        run = [group[0]]
-        for rule in group[1:]:
-            if _divides_prose(run[-1], rule, rows, prose):
-                areas += _area(run)
-                run = []
-            run.append(rule)
-        areas += _area(run)
-    return areas
-
-
-def _same_extent(a: RulingLine, b: RulingLine, tolerance: float) -> bool:
-    return abs(a.start - b.start) < tolerance and abs(a.end - b.end) < tolerance
-
-
-def _divides_prose(
-    upper: RulingLine, lower: RulingLine, rows: Sequence[Sequence[Piece]], prose: set[int]
-) -> bool:
-    """Return whether running text stands between two rules, or hardly anything."""
-    between = [
-        piece
-        for row in rows
-        if row and upper.at - 2 <= row[0].middle <= lower.at + 2
-        for piece in row
-        if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
-    ]
-    lines = [piece for piece in between if id(piece) in prose]
-    running = sum(len(piece.text) for piece in lines)
-    return (len(lines) > 1 and running > 0.4 * sum(len(piece.text) for piece in between)) or (
-        not between and lower.at - upper.at > 40
-    )
-
-
-def _area(run: Sequence[RulingLine]) -> list[Area]:
-    if len(run) < 2:
-        return []
-    return [Area(min(rule.start for rule in run), run[0].at, max(rule.end for rule in run), run[-1].at)]
 
 
 def connect_pieces(rows: Sequence[Sequence[Piece]], unit: float) -> list[list[Piece]]:
@@ -154,8 +96,7 @@ def build_aligned_grid(
     vertical = [(rule.at, rule.start, rule.end) for rule in rules.vertical if _inside(rule, bounds)]
     rows = split_pieces(page, words, vertical)
     rows = _between_titles(rows)
-    if area is None:
-        rows = _trim(rows)
+    rows = _trim(rows) if area is None else _without_notes(rows)
     long_rules = [at for at, start, end in vertical if end - start > 0.6 * (bounds.y2 - bounds.y1)]
     columns = find_columns([row for row in rows if len(row) > 1] or rows, long_rules)
     if len(rows) < (2 if area else 3) or len(columns) < 2:
@@ -191,44 +132,30 @@ def _between_titles(rows: list[list[Piece]]) -> list[list[Piece]]:
     return rows[first:last]
 
 
-def extend_area(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit: float) -> Area:
-    """Return an area between rules with the row of heads above it, and the rows that go on below it.
-
-    Args:
-        area: The area between horizontal rules.
-        rows: Rows of pieces of the page.
-        prose: `id` of each piece of running text.
-        unit: Height of the text.
-    """
-    top, bottom = area.y1, area.y2
-    for row in reversed(rows):
-        if row[0].middle < top and (edge := _table_row(row, area, prose)):
-            if top - edge[1] > 1.2 * unit or top < area.y1:
-                break
-            top = edge[0] - 2
-        elif row[0].middle < top:
-            break
-    for row in rows:
-        if row[0].middle > bottom:
-            edge = _table_row(row, area, prose)
-            if edge is None or edge[0] - bottom > 1.2 * unit:
-                break
-            bottom = edge[1] + 2
-    return Area(area.x1, top, area.x2, bottom)
-
-
-def _table_row(row: Sequence[Piece], area: Area, prose: set[int]) -> tuple[float, float] | None:
-    """Return top and bottom of the pieces of a row in an area; None if they are no row of a table."""
-    inside = [piece for piece in row if piece.x1 < area.x2 and area.x1 < piece.x2]
-    if len(inside) < 2 or any(id(piece) in prose or NUMBERED_TITLE.match(piece.text) for piece in inside):
-        return None
-    return min(piece.y1 for piece in inside), max(piece.y2 for piece in inside)
-
-
 def _trim(rows: list[list[Piece]]) -> list[list[Piece]]:
     """Return the rows from the first to the last with several pieces."""
     several = [number for number, row in enumerate(rows) if len(row) > 1]
     return rows[several[0] : several[-1] + 1] if several else []
+
+
+def _without_notes(rows: list[list[Piece]]) -> list[list[Piece]]:
+    """Return rows between rules without titles at the top, and without sources and page numbers below."""
+    several = [number for number, row in enumerate(rows) if len(row) > 1]
+    if not several:
+        return rows
+    first, last = 0, len(rows) - 1
+    left = min(piece.x1 for row in rows for piece in row)
+    while first < several[0] and rows[first][0].x1 < left + rows[first][0].height:
+        first += 1
+    note = next((number for number in range(several[-1] + 1, last + 1) if _is_note(rows, number)), last + 1)
+    return rows[first:note]
+
+
+def _is_note(rows: Sequence[Sequence[Piece]], number: int) -> bool:
+    """Return whether a line below a table is no part of its last row."""
+    piece, above = rows[number][0], rows[number - 1]
+    space = piece.y1 - max(other.y2 for other in above)
+    return space > 0.9 * piece.height or _NOTE.match(piece.text) is not None or is_number(piece.text)
 
 
 def _line(row: Sequence[Piece], columns: Sequence[ColumnExtent]) -> TableLine:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces, extend_area, ruled_areas
-from vrag.reading.tables.captions import find_caption
+from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
+from vrag.reading.tables.evidence import has_evidence, is_drawing
+from vrag.reading.tables.figures import PageGround
 from vrag.reading.tables.grid import Area
 from vrag.reading.tables.heads import has_heads, make_table
+from vrag.reading.tables.page_text.captions import find_caption
+from vrag.reading.tables.page_text.running_text import find_running_text
+from vrag.reading.tables.page_text.text_pieces import read_words, split_pieces
+from vrag.reading.tables.ruled_areas import extend_area, ruled_areas
 from vrag.reading.tables.ruled_tables import build_grid, connect_rules, has_hidden_cells
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
-from vrag.reading.tables.running_text import find_running_text
-from vrag.reading.tables.text_pieces import read_words, split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.reading.tables.grid import Grid
+    from vrag.reading.tables.page_text.text_pieces import PageText
     from vrag.reading.tables.table import DocumentTable
-    from vrag.reading.tables.text_pieces import PageText
     from vrag.types import Item
 
 MIN_WORDS = 6
@@ -48,8 +51,20 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
         return ()
     inside = {index for grid in grids for cell in grid.cells for index in cell.words}
     rows = split_pieces(page, [index for index in range(len(page.numbers)) if index not in inside])
-    captions = (find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids)
-    return tuple(make_table(page, grid, caption) for grid, caption in zip(grids, captions, strict=True))
+    captions = [find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids]
+    ground = None if picture is None else PageGround(picture, page)
+    return tuple(
+        make_table(page, grid, caption)
+        for grid, caption in zip(grids, captions, strict=True)
+        if _is_supported(page, grid, caption, ground)
+    )
+
+
+def _is_supported(page: PageText, grid: Grid, caption: str, ground: PageGround | None) -> bool:
+    """Return whether a grid is no part of a drawing and has evidence for a table."""
+    if ground is not None and is_drawing(grid, ground.measure_drawing(_area_of_words(page, grid))):
+        return False
+    return grid.ruled or has_evidence(grid, page, caption)
 
 
 def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
+from vrag.reading.tables.page_text.text_kinds import is_number
+from vrag.reading.tables.page_text.text_pieces import split_pieces
 from vrag.reading.tables.ruling_lines import RulingLines
-from vrag.reading.tables.text_kinds import is_number
-from vrag.reading.tables.text_pieces import split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from vrag.reading.tables.page_text.text_pieces import PageText
     from vrag.reading.tables.ruling_lines import RulingLine
-    from vrag.reading.tables.text_pieces import PageText
 
 MAX_RULES = 1500
 """Rules of one direction that are connected, the longest first."""

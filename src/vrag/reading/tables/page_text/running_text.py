@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.text_kinds import count_words, has_leaders, is_number
+from vrag.reading.tables.page_text.text_kinds import count_words, has_leaders, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.reading.tables.text_pieces import Piece
+    from vrag.reading.tables.page_text.text_pieces import Piece
 
 MIN_LINES = 3
 """Lines of a paragraph."""
@@ -21,6 +22,7 @@ WIDE = 28.0
 """Width of a line that is running text by itself, in heights."""
 LINE_WORDS = 3.5
 """Words in a line of running text."""
+_VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|will|does|did|includes?|shows?)\b")
 LOOK_AHEAD = 3
 """Rows below a line among which the next line of its paragraph stands."""
 
@@ -34,7 +36,8 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
     taken: set[int] = set()
     for number, row in enumerate(rows):
         for piece in row:
-            if has_leaders(piece.text) or _is_sentence(piece):
+            alone = len(row) == 1
+            if has_leaders(piece.text) or _is_sentence(piece) or (alone and _is_statement(piece.text)):
                 prose.add(id(piece))
             if id(piece) in taken:
                 continue
@@ -47,6 +50,13 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
 
 def _is_sentence(piece: Piece) -> bool:
     return piece.width > WIDE * piece.height and count_words(piece.text) >= 7
+
+
+def _is_statement(text: str) -> bool:
+    """Return whether a line that stands alone is a whole sentence, as those between two tables are."""
+    if text.endswith(("：", "。")):
+        return count_words(text) >= 6
+    return text.endswith((":", ".")) and count_words(text) >= 6 and _VERB.search(text) is not None
 
 
 def _chain(rows: Sequence[Sequence[Piece]], number: int, piece: Piece, taken: set[int]) -> list[Piece]:

@@ -1,0 +1,140 @@
+"""Evidence that aligned words without lines around them are a table, not panels, lists, forms or labels."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.reading.tables.page_text.captions import NUMBERED_TITLE
+from vrag.reading.tables.page_text.text_kinds import count_words, is_number, is_year
+from vrag.reading.tables.page_text.text_pieces import join_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.reading.tables.grid import Grid
+    from vrag.reading.tables.page_text.text_pieces import PageText
+
+MAX_DRAWN = 0.0153
+"""Share of the ground that a drawing may cover where no lines surround the cells."""
+MAX_DRAWN_RULED = 0.03
+"""The same of a small grid of ruling lines; a large one may have pictures in its cells."""
+MAX_DRAWN_GRID = 0.1, 0.2
+"""The same of a large grid of ruling lines, and of one without empty places."""
+LARGE_GRID = 12
+"""Cells with words of a large grid."""
+MIN_FIGURES = 0.6
+"""Share of the cells of a column of figures."""
+MAX_DRAWN_TEXTS = 0.15
+"""Share of the texts that may be drawn with signs: boxes of plain text."""
+MAX_ENTRY_WORDS = 4
+"""Median words of a cell of a table of names."""
+_DATE = re.compile(
+    r"(?:\d{1,4}[-/.年]\d{1,2}[-/.月](?:\d{1,4}日?)?|\d{1,2}:\d\d(?::\d\d)?|"
+    r"(?:\d{1,2}(?:st|nd|rd|th)?,?\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?,?\s"
+    r"(?:\d{1,2},?\s)?\d{2,4})\W{0,2}"
+)
+_DRAWN = re.compile(r"[|+=_/\\<>^v~-]{2,}|[|/\\]")
+_TOTAL_FIGURE = re.compile(r"\d[\d,.]*\s?[%=].{0,6}|\W?\d[\d,.]*(?:\s\w{1,12}){1,2}")
+
+
+def is_drawing(grid: Grid, drawn: float) -> bool:
+    """Return whether too much of the ground of a grid, given as a share, is a drawing."""
+    if not grid.ruled:
+        return drawn > MAX_DRAWN
+    if len(grid.cells) < LARGE_GRID:
+        return drawn > MAX_DRAWN_RULED
+    full = sum(cell.rows * cell.columns for cell in grid.cells) >= 0.9 * grid.height * grid.width
+    return drawn > MAX_DRAWN_GRID[full]
+
+
+def has_evidence(grid: Grid, page: PageText, caption: str) -> bool:
+    """Return whether aligned words are a table by their figures, their caption, their rules or their order.
+
+    Args:
+        grid: The cells.
+        page: The words of the page.
+        caption: The caption beside them.
+    """
+    texts = {
+        (cell.row, cell.column): join_words(page.item, [page.numbers[index] for index in cell.words])
+        for cell in grid.cells
+    }
+    if _is_drawn(list(texts.values())) or _is_page_list(texts, grid):
+        return False
+    if NUMBERED_TITLE.match(caption) and not caption.lower().startswith(("fig", "图", "圖")):
+        return True
+    return _has_figures(texts, grid) or _has_definitions(texts, grid) or _has_entries(texts, grid)
+
+
+def _is_drawn(texts: Sequence[str]) -> bool:
+    """Return whether many texts are lines of characters, or parts of a tuple."""
+    lines = sum(_DRAWN.fullmatch(text) is not None and text not in {"--", "-", "---"} for text in texts)
+    tuples = sum(text.endswith(",") for text in texts)
+    return lines > MAX_DRAWN_TEXTS * len(texts) or tuples > 0.4 * len(texts)
+
+
+def _is_page_list(texts: dict[tuple[int, int], str], grid: Grid) -> bool:
+    """Return whether all rows are titles with page numbers that never fall."""
+    if grid.width > 3:
+        return False
+    last = [texts.get((row, grid.width - 1), "") for row in range(grid.height)]
+    if not all(text.isdigit() and len(text) < 4 for text in last):
+        return False
+    pages = [int(text) for text in last]
+    return pages == sorted(pages) and len(set(pages)) > 1
+
+
+def is_figure(text: str) -> bool:
+    """Return whether a cell holds a number, a year, a date or a time.
+
+    >>> [is_figure(text) for text in ("1,204", "FY 2019", "3 May 2024", "06:40", "2.9 points", "May")]
+    [True, True, True, True, True, False]
+    """
+    text = text.strip()
+    return (
+        is_number(text)
+        or is_year(text)
+        or _DATE.fullmatch(text) is not None
+        or (len(text) < 24 and _TOTAL_FIGURE.fullmatch(text) is not None)
+    )
+
+
+def _has_figures(texts: dict[tuple[int, int], str], grid: Grid) -> bool:
+    """Return whether a column holds figures in several rows that have a text elsewhere."""
+    columns: dict[int, list[bool]] = defaultdict(list)
+    labelled = {row for (row, _), text in texts.items() if not is_figure(text)}
+    dated = {row for (row, column), text in texts.items() if column == 0 and is_figure(text)}
+    for (row, column), text in texts.items():
+        if row > 0 or (is_figure(text) and row in labelled):
+            columns[column].append(is_figure(text) and (row in labelled or (row in dated and column > 0)))
+    small = grid.ruled_below and grid.height < 4
+    wanted = max(1 if small else 2, 0.25 * grid.height)
+    return any(
+        sum(found) >= wanted and sum(found) >= MIN_FIGURES * len(found)
+        for column, found in columns.items()
+        if column > 0
+    )
+
+
+def _has_definitions(texts: dict[tuple[int, int], str], grid: Grid) -> bool:
+    """Return whether all entries at the right begin with the same sign, as those of a legend do."""
+    right = [text for (_, column), text in texts.items() if column == 1]
+    return grid.width == 2 and len(right) > 2 and all(text.startswith("=") for text in right)
+
+
+def _has_entries(texts: dict[tuple[int, int], str], grid: Grid) -> bool:
+    """Return whether rules divide the rows, or short texts fill nearly all places of several columns."""
+    full = len(texts) / max(grid.height * grid.width, 1)
+    words = float(np.median([count_words(text) for text in texts.values()]))
+    heads = [texts.get((0, column), "") for column in range(grid.width)]
+    headed = all(heads) and not any(text.endswith((".", ":", "?")) for text in heads)
+    divided = len([row for row in grid.ruled_below if row < grid.height - 1])
+    if divided >= max(2, 0.5 * (grid.height - 1)) and full > 0.6:
+        return True
+    if divided and 0 in grid.ruled_below and headed and full > 0.75 and words <= 2 * MAX_ENTRY_WORDS:
+        return True
+    return grid.width > 2 and grid.height > 3 and full > 0.85 and headed and words <= MAX_ENTRY_WORDS
