@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from tests.reading.tables.drawn_pages import HEIGHT, LINE, WIDTH, DrawnPage
-from vrag.reading.tables.evidence import is_figure
-from vrag.reading.tables.figures import PageGround
+from vrag.reading.tables.evidence import PageGround, is_figure
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.grid import Area
-from vrag.reading.tables.page_text.text_pieces import read_words
+from vrag.reading.tables.text_pieces import read_words
 
 YEARS = ("2019", "2020", "2021", "2022")
 VALUES = ("61.2", "62.4", "64.5", "63.8")

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.columns import find_columns, touched_columns
 from vrag.reading.tables.grid import Area, Grid, GridCell, connect, without_empty_places
 from vrag.reading.tables.heads import has_heads
-from vrag.reading.tables.page_text.captions import NUMBERED_TITLE
-from vrag.reading.tables.page_text.text_kinds import count_words, is_code, is_list_marker, is_number
-from vrag.reading.tables.page_text.text_pieces import split_pieces
 from vrag.reading.tables.rows import TableLine, group_lines
+from vrag.reading.tables.text_kinds import count_words, is_code, is_list_marker, is_number
+from vrag.reading.tables.text_pieces import split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vrag.reading.tables.columns import ColumnExtent
-    from vrag.reading.tables.page_text.text_pieces import PageText, Piece
     from vrag.reading.tables.ruling_lines import RulingLine, RulingLines
+    from vrag.reading.tables.text_pieces import PageText, Piece
 
 ROW_GAP = 2.6
 """Space between two rows of one table, in heights of the text."""

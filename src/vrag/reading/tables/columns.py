@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vrag.reading.tables.page_text.text_pieces import Piece
+    from vrag.reading.tables.text_pieces import Piece
 
 MAX_CROSSINGS = 0.3
 """Share of the rows at a boundary that may cross it."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
-from vrag.reading.tables.evidence import has_evidence, is_drawing
-from vrag.reading.tables.figures import PageGround
+from vrag.reading.tables.captions import find_caption
+from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
 from vrag.reading.tables.grid import Area
 from vrag.reading.tables.heads import has_heads, make_table
-from vrag.reading.tables.page_text.captions import find_caption
-from vrag.reading.tables.page_text.running_text import find_running_text
-from vrag.reading.tables.page_text.text_pieces import read_words, split_pieces
-from vrag.reading.tables.ruled_areas import extend_area, ruled_areas
-from vrag.reading.tables.ruled_tables import build_grid, connect_rules, has_hidden_cells
+from vrag.reading.tables.ruled_tables import (
+    build_grid,
+    connect_rules,
+    extend_area,
+    has_hidden_cells,
+    ruled_areas,
+)
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
+from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.page_text.text_pieces import PageText
     from vrag.reading.tables.table import DocumentTable
+    from vrag.reading.tables.text_pieces import PageText
     from vrag.types import Item
 
 MIN_WORDS = 6

@@ -10,7 +10,7 @@ import html
 import io
 from typing import TYPE_CHECKING, Any
 
-from vrag.reading.tables.page_text.text_kinds import is_number
+from vrag.reading.tables.text_kinds import is_number
 
 if TYPE_CHECKING:
     from vrag.reading.tables.table import Cell, DocumentTable

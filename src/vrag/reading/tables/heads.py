@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box
-from vrag.reading.tables.page_text.text_kinds import is_number, is_year
-from vrag.reading.tables.page_text.text_pieces import join_words
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.reading.tables.text_kinds import is_number, is_year
+from vrag.reading.tables.text_pieces import join_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.page_text.text_pieces import PageText
+    from vrag.reading.tables.text_pieces import PageText
 
 MAX_HEADER_ROWS = 6
 """Rows at the top that are looked at for heads."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.page_text.text_kinds import is_number, is_year
+from vrag.reading.tables.text_kinds import is_number, is_year
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.reading.tables.page_text.text_pieces import Piece
+    from vrag.reading.tables.text_pieces import Piece
 
 TIGHT = 1.16
 """Distance between lines of one cell, in distances of the closest lines."""

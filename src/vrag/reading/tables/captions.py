@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from vrag.reading.tables.page_text.text_kinds import count_words, is_number
+from vrag.reading.tables.text_kinds import count_words, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Area
-    from vrag.reading.tables.page_text.text_pieces import Piece
+    from vrag.reading.tables.text_pieces import Piece
 
 MAX_LINES = 6
 """Lines above or below a table that are looked at."""
