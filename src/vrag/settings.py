@@ -226,6 +226,8 @@ class Settings(BaseSettings):
     """Hits per search of the agent; 0 for its own: 10 (vrag, react), 3 (vimrag, rag)."""
     show: int = Field(default=1, ge=1, le=10)
     """Items that a search of vrag or react shows."""
+    tables: bool = False
+    """Show a model the tables of a page as text beside its picture."""
     padding: float = Field(default=0.0, ge=0, le=1000)
     """Pixels of the item added around a crop."""
     memory_tokens: int = Field(default=1280, ge=256)

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 app = create_app()
 
-FERRY = "# The Lantern Ferry\n\nThe ferry carried 48,200 passengers in 2024.\n\nIt carried 45,100 in 2023.\n"
+FERRY = (
+    "# The Lantern Ferry\n\nThe ferry carried 48,200 passengers in 2024.\n\n"
+    "In 2023 the ferry carried 45,100 passengers.\n"
+)
 TRAIN = "# The Lantern Train\n\nThe train carried 99,000 passengers in 2023.\n"
 FIRST = "How many passengers did the ferry carry in 2024?"
 

@@ -118,7 +118,7 @@ def test_the_sets_of_the_fixture_are_those_that_are_named(data: Path, tmp_path: 
     assert len(missing_sets(tmp_path, TABLES)) + len(missing_sets(tmp_path, SPANS)) == len(QUESTION_SETS)
 
 
-def test_both_parts_are_trained_measured_and_written(data: Path, tmp_path: Path) -> None:
+def test_all_parts_are_trained_measured_and_written(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "weights"
     done = run("train", data, "--out", out, "--seed", "3")
 
@@ -130,9 +130,11 @@ def test_both_parts_are_trained_measured_and_written(data: Path, tmp_path: Path)
         "cmrc-trial",
         "Learnt from",
         f"{out / 'span.npz'}",
+        "right of these",
+        f"{out / 'answer.npz'}",
     ):
         assert shown in done.stdout
-    assert sorted(path.name for path in out.iterdir()) == ["span.npz", "table.npz"]
+    assert sorted(path.name for path in out.iterdir()) == ["answer.npz", "span.npz", "table.npz"]
 
     measured = run("measure", data, "--weights", out, "--json", "--questions", "4")
     facts = json.loads(measured.stdout)

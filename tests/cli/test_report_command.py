@@ -67,7 +67,7 @@ def test_questions_become_one_page(home: Home) -> None:
     assert html.startswith("<!doctype html>")
     assert "Review" in html
     assert "48,200" in html
-    assert "Nothing to quote" in html
+    assert "No answer found" in html
     assert "--model" in html, "a model may well find in the documents what the offline policy cannot say"
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
-from vrag.reading import best_quote
-from vrag.reading.evidence_region import MOST, NEW, RankedRegion, ranked_regions
+from vrag.reading.evidence_region import MOST, NEW, RankedRegion, ranked_regions, region_around
 from vrag.reading.line_scoring import locate
 from vrag.reading.query_analysis import parse
 from vrag.reading.text_layout import layout
@@ -74,13 +73,10 @@ def test_the_same_place_of_another_page_is_offered_as_well() -> None:
     assert found[0].box == found[1].box
 
 
-def test_the_first_lies_where_the_offline_policy_looks() -> None:
-    question = "How many passengers did the ferry carry in 2024?"
-    quote = best_quote(question, [FERRY, PRICES])
-    assert quote is not None
-    assert quote.box is not None
-    first = ranked(question, FERRY, PRICES)[0]
-    assert (first.item, first.box) == (quote.item, quote.box)
+def test_the_region_around_a_line_is_the_one_that_is_ranked() -> None:
+    first = ranked("How many passengers did the ferry carry in 2024?", FERRY, PRICES)[0]
+    lines = layout(FERRY).lines
+    assert first.box in {region_around(layout(FERRY), line.rect.box()) for line in lines}
 
 
 def test_a_text_without_picture_is_one_region_and_a_page_without_words_is_none() -> None:

@@ -73,7 +73,8 @@ def test_gradients_are_those_of_the_loss(name: str) -> None:
     shapes = {"linear": 3, "hidden": (3, 5), "bias": 5, "output": 5}
     weights = {key: random.normal(size=shape) for key, shape in shapes.items()}
     stacked = np.concatenate([group.features for group in batch]), np.concatenate([g.gains for g in batch])
-    slopes = gradients(weights, *stacked, np.asarray([0, 4, 5]))[name]  # pyright: ignore[reportArgumentType]
+    found, _ = gradients(weights, *stacked, np.asarray([0, 4, 5]))  # pyright: ignore[reportArgumentType]
+    slopes = found[name]
 
     flat = weights[name].reshape(-1)
     for place in range(len(flat)):
@@ -98,3 +99,20 @@ def test_a_file_gives_the_same_scores(tmp_path: Path) -> None:
 def test_without_a_right_candidate_nothing_can_be_learnt() -> None:
     with pytest.raises(ValueError, match="no question"):
         train_scorer([Group(np.ones((2, 3), np.float32), np.zeros(2, np.float32))], NAMES, TrainingOptions())
+
+
+def test_it_learns_weights_of_codes(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    groups: list[Group] = []
+    for _ in range(200):
+        codes = random.integers(1, 50, (4, 3))
+        right = int(random.integers(4))
+        codes[right, 0] = 0
+        gains = np.eye(4, dtype=np.float32)[right]
+        groups.append(Group(np.zeros((4, 3), np.float32), gains, codes))
+    scorer = train_scorer(groups, NAMES, TrainingOptions(units=2, epochs=5, codes=50))
+    scorer.save(tmp_path / "scorer.npz")
+    again = CandidateScorer.load(tmp_path / "scorer.npz")
+    for each in (scorer, again):
+        assert all(each.scores(g.features, g.codes).argmax() == g.gains.argmax() for g in groups)
+    np.testing.assert_allclose(again.table, scorer.table, atol=float(np.abs(scorer.table).max()) / 127)

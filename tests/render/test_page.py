@@ -203,17 +203,17 @@ def test_what_the_offline_policy_cannot_say_is_not_said_to_be_missing(
     settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
     told.events[0] = told.events[0].model_copy(update={"settings": settings})
     html = page(told).html
-    assert ("Nothing to quote" in html, "--model" in html) == (told_of_models, told_of_models)
+    assert ("No answer found" in html, "--model" in html) == (told_of_models, told_of_models)
     assert ("No answer in the documents" in html) is not told_of_models
 
 
 def test_a_quoted_answer_says_that_no_model_read_it() -> None:
     told = vrag_run()
-    assert "not read by a model" not in page(told).html
+    assert "without a model" not in page(told).html
     told.events[0] = told.events[0].model_copy(
         update={"settings": RunSettings(agent="vrag", policy="extractive", profile="qwen2.5-vl")}
     )
-    assert "not read by a model" in page(told).html
+    assert "without a model" in page(told).html
 
 
 def test_wishes_that_memory_could_not_meet_are_told() -> None:

@@ -249,7 +249,7 @@ class TestWhatIsTold:
         settings = told.events[0].settings.model_copy(update={"policy": "extractive"})  # type: ignore[union-attr]
         told.events[0] = told.events[0].model_copy(update={"settings": settings})
         for text in (made(told).html, made(told).markdown().text):
-            assert "not read by a model" in text
+            assert "without a model" in text
             assert "none: the offline policy" in text.replace("\\", "")
 
     @pytest.mark.parametrize(("box", "told"), [

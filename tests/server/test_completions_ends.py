@@ -163,7 +163,7 @@ class TestReply:
         said = build_reply(
             "1", outline("12 crowns", (place(),), StopReason.ANSWERED, "extractive"), "/#/runs/1"
         )
-        assert "not read by a model" in said.content
+        assert "without a model" in said.content
         assert plain_answer(said.content) == "12 crowns"
 
     def test_what_others_said_is_left_alone(self) -> None:

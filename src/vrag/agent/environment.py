@@ -44,6 +44,7 @@ class EnvironmentOptions(BaseModel):
         default=1, ge=1, le=10, description="Items a search of VRAG shows: the best not shown yet."
     )
     padding: float = Field(default=0.0, ge=0.0, le=1000.0, description="Item pixels added around a crop.")
+    tables: bool = Field(default=False, description="Tables of a page are shown as text beside its picture.")
     documents: frozenset[str] | None = Field(
         default=None, description="Ids of the documents that may be searched; all when absent."
     )
@@ -82,6 +83,14 @@ class Environment:
     def item(self, id: str) -> Item:
         """Return an item of the collection; raise `SearchError` if there is none of that id."""
         return self.searcher.item(id)
+
+    def tables(self, item: Item) -> str:
+        """Return the tables of a page as text that may stand in a message; empty where none are shown."""
+        if not self.options.tables:
+            return ""
+        from vrag.agent.page_reading import describe_tables  # the reader takes time to load
+
+        return self.material(describe_tables(self.searcher, item))
 
     def unopened(self, error: VragError) -> str:
         """Return the message about an item that cannot be opened, after checking the collection.

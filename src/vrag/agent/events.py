@@ -320,6 +320,21 @@ class UsageReported(EventBase):
     """The cost in the currency of the prices; None where prices or counts are unknown."""
 
 
+class AnswerReading(BaseModel):
+    """Where a short answer stands, and how it was found."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    item: str
+    """Id of the item that holds it."""
+    context: str = ""
+    """Its sentence, or its row with the heads."""
+    arithmetic: str = ""
+    """The computation, such as `406,000 → 424,800: +4.6 %`; empty for an answer that stands on the page."""
+    probability: float
+    """The estimated probability that it is right, 0 to 1."""
+
+
 class AnswerGiven(EventBase):
     """The run ended without a failure (AG-UI: RUN_FINISHED)."""
 
@@ -328,6 +343,8 @@ class AnswerGiven(EventBase):
     """The answer; None when the agent abstained or never answered."""
     evidence: tuple[Evidence, ...]
     """The places where the answer was seen; of an abstention, where the agent looked."""
+    reading: AnswerReading | None = None
+    """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
     unsupported: tuple[str, ...] = ()
     """The reason pieces of evidence were left out: each no longer agrees with the collection."""
     stop_reason: StopReason

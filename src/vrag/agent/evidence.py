@@ -11,6 +11,7 @@ from vrag.agent.environment import Environment
 from vrag.agent.policy import Picture
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
+from vrag.reading.answer import MarkRole
 from vrag.types import Item, ItemKind
 
 BoxSides = tuple[float, float, float, float]
@@ -19,6 +20,16 @@ BoxSides = tuple[float, float, float, float]
 QUOTE_LENGTH = 600
 """Characters after which the words of a piece of evidence are cut."""
 _ROUNDING = 1e-9
+
+
+class EvidenceMark(BaseModel):
+    """A rectangle within a piece of evidence: words or a cell of the answer, or what it follows from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: MarkRole
+    box: BoxSides
+    """Fractions of the page, 0 to 1."""
 
 
 class Evidence(BaseModel):
@@ -37,6 +48,8 @@ class Evidence(BaseModel):
     """Fractions of the page, 0 to 1; None for a passage, which has no picture."""
     quote: str = ""
     """The words inside the box, where known."""
+    marks: tuple[EvidenceMark, ...] = ()
+    """The words or cells of the answer inside the box, with their heads; empty where they are not known."""
     crop_sha256: str | None = None
     """Hash of the picture shown, as stored with the run; None for a passage."""
     seconds: tuple[float, float] | None = None

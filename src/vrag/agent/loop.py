@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from vrag.agent.actions import Answer, Invalid, Turn
@@ -175,15 +176,27 @@ class Run:
             answer = episode.conclude(self.log).answer
 
         text = None if answer is None or answer.abstains else answer.text
+        reading = None
         try:
             evidence, faults = await self._in_thread(
                 lambda: check_evidence(episode.evidence(answer and answer.text), self.environment),
                 grace=GRACE_SECONDS,
             )
+            if text is not None:
+                from vrag.agent.answer_reading import locate_answer  # the reader takes time to load
+
+                found = partial(locate_answer, self.question, text, evidence, self.environment)
+                evidence, reading = await self._in_thread(found, grace=GRACE_SECONDS)
         except _OutOfTime:
             evidence, faults = (), ("There was no time left to check the evidence.",)
-        reason = _answer_reason(answer) or self.stop
-        self.log.add(AnswerGiven, text=text, evidence=evidence, unsupported=faults, stop_reason=reason)
+        self.log.add(
+            AnswerGiven,
+            text=text,
+            evidence=evidence,
+            reading=reading,
+            unsupported=faults,
+            stop_reason=_answer_reason(answer) or self.stop,
+        )
 
     async def _start(self) -> None:
         """Save the pictures of the question, and add the first event: also when the collection is gone."""

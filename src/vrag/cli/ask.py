@@ -197,6 +197,7 @@ def run_as_json(stored: StoredRun) -> dict[str, Any]:
         "question": run.question,
         "answer": run.answer,
         "stop_reason": run.stop_reason,
+        "reading": run.reading and run.reading.model_dump(mode="json"),
         "evidence": [_evidence(evidence, stored) for evidence in cited.rests],
         "looked_at": [_evidence(evidence, stored) for evidence in cited.besides],
         "unsupported": list(run.unsupported),
@@ -231,6 +232,7 @@ def _evidence(evidence: Evidence, run: StoredRun) -> dict[str, Any]:
         **_fields(evidence, ("item", "document", "page", "kind", "box", "seconds", "node")),
         "crop": str(run.file(crop)) if crop else None,
         "quote": evidence.quote,
+        "marks": [mark.model_dump(mode="json") for mark in evidence.marks],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import webbrowser
 from itertools import count
 from pathlib import Path
@@ -12,17 +11,19 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.ask import answer_question
 from vrag.cli.terminal.console import echo, print_add_report, warn
-from vrag.samples import corpus_dir, questions_path
+from vrag.samples import corpus_dir
 from vrag.settings import SettingsReport, load_settings
 
 EXAMPLES = (
-    "report-saltby-passengers",
-    "report-speed-limit",
-    "deck-first-crossing",
-    "board-kayak",
-    "zh-last-boat",
+    "How many passengers travelled on the line from Orla to Saltby in 2024?",
+    "What was the percentage change in passenger fares from 2023 to 2024?",
+    "When is the first crossing of the Guillemot from Orla to Saltby planned?",
+    "Which fund pays the difference if fewer than fifteen persons travel in the first winter?",
+    "What is the single fare for a kayak?",
+    "从赫塞尔港到奥拉岛的末班船几点开？",
+    "What is the top speed of the Guillemot?",
 )
-"""Ids of the questions that the page offers."""
+"""Questions that the page offers: a cell, a change, a date, a scan, a photograph, Chinese, no answer."""
 
 
 def demo(
@@ -63,11 +64,8 @@ def demo(
     added = add(opened, [corpus_dir()], options, embedder=embedder)
     print_add_report(added, report.settings, quiet_when_unchanged=True)
     settings = report.settings.model_copy(update={"collections": ()})
-    samples = json.loads(questions_path().read_text(encoding="utf-8"))["examples"]
-    queries = {sample["uid"]: sample["query"] for sample in samples}
-    examples = tuple(queries[uid] for uid in EXAMPLES)
     server = WebServer(
-        settings=settings, options=ServerOptions(), only=only, files="links", examples=examples
+        settings=settings, options=ServerOptions(), only=only, files="links", examples=EXAMPLES
     )
     open_page = webbrowser.open if browser and only is None else None
     server.run("127.0.0.1", port, level="warning", on_ready=open_page)

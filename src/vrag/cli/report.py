@@ -144,6 +144,7 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
                 "question": run.question,
                 "answer": run.answer,
                 "stop_reason": run.stop_reason,
+                "reading": run.reading and run.reading.model_dump(mode="json"),
             }
             for run in results
         ]

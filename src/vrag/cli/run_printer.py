@@ -15,7 +15,7 @@ from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
-from vrag.render.text_format import A_MODEL, OFFLINE, QUOTED, UNQUOTED, count
+from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, count
 from vrag.settings import Settings
 
 MAX_TEXT_CHARS, MAX_REPLY_CHARS = 400, 200
@@ -149,11 +149,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     if run.answer is None:
         _print_no_answer(run, started.settings, state, settings)
     else:
-        echo(("Answer: ", "bold green"), plain(run.answer))
-        if not (run.evidence or run.unsupported):
-            echo(("No evidence: the agent looked at nothing.", "yellow"))
-        if started.settings.policy == OFFLINE:
-            echo((QUOTED, "dim"))
+        _print_answer(run, run.answer, offline=started.settings.policy == OFFLINE)
     cited = citations(run.evidence, started.settings, answered=run.answer is not None)
     for number, evidence in enumerate(cited.rests, 1):
         _print_evidence(number, evidence, stored)
@@ -170,13 +166,25 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     echo((f"{_cost(stored)} · run {stored.id}{files}", "dim"))
 
 
+def _print_answer(run: RunResult, answer: str, *, offline: bool) -> None:
+    """Print an answer, with its computation and its sentence or row."""
+    echo(("Answer: ", "bold green"), plain(answer))
+    if run.reading is not None:
+        for line in filter(None, (run.reading.arithmetic, run.reading.context)):
+            echo("        ", (plain(line, MAX_TEXT_CHARS), "dim"))
+    if not (run.evidence or run.unsupported):
+        echo(("No evidence: the agent looked at nothing.", "yellow"))
+    if offline:
+        echo((BY_READER, "dim"))
+
+
 def _print_no_answer(
     run: RunResult, run_settings: RunSettings, state: RunState, settings: Settings | None
 ) -> None:
     """Print why there is no answer: nothing was found, the run failed, or it has not ended."""
     if run.stop_reason is StopReason.ABSTAINED:
         offline = run_settings.policy == OFFLINE
-        reason = f"{UNQUOTED} {A_MODEL}" if offline else "nothing that was found answers the question."
+        reason = f"{NOT_FOUND} {A_MODEL}" if offline else "nothing that was found answers the question."
         echo(("No answer: ", "bold yellow"), f"{reason}{' Closest matches:' if run.evidence else ''}")
     elif run.stop_reason is not None:
         echo(("Failed:", "bold red"))

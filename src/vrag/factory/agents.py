@@ -16,7 +16,14 @@ from vrag.agent.methods import METHODS, build_method
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
-from vrag.factory.models import LOCAL, chat_options, open_chat, open_family, open_local_model
+from vrag.factory.models import (
+    LOCAL,
+    chat_options,
+    open_chat,
+    open_family,
+    open_local_model,
+    open_text_reader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +73,7 @@ def open_environment(
     options = EnvironmentOptions(
         hits=settings.hits or METHODS[settings.agent].hits,
         show=settings.show,
+        tables=settings.tables,
         padding=settings.padding,
         documents=documents,
         collection=collection,
@@ -203,7 +211,8 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
 
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.tools))
     _check_model_named(settings)
-    return open_method(settings).offline_policy(environment)
+    text_reader = open_text_reader(settings) if settings.reader else None
+    return open_method(settings).offline_policy(environment, text_reader)
 
 
 def _wording(settings: Settings) -> Instruction | None:

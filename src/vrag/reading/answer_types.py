@@ -102,8 +102,10 @@ _PATTERNS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
         AnswerKind.MONEY,
         _compile(
             r"""\b how\ (?:much\ money | many\ (?:\w+\ )?(?:dollars|euros|pounds)) \b
-                | \b how\ much .* \b (?:cost|pay|paid|earn|spend|spent|worth|charge|sell) \w* \b
-                | \b what .* \b (?:price|salary|revenue|cost|budget) s? \b | 多少(?:钱|元|美元|欧元)
+                | \b how\ much .* \b (?:cost|pay|paid|earn|spend|spent|worth|charge|sell|fare|fee|toll
+                |rent) \w* \b
+                | \b what .* \b (?:price|salary|revenue|cost|budget|fare|fee|toll) s? \b
+                | 多少(?:钱|元|美元|欧元)
                 | いくら | 何(?:円|ドル) | wie\ ?viel\ geld | cuánto\ dinero | câți\ bani"""
         ),
     ),

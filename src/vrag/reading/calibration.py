@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize  # pyright: ignore[reportUnknownVariableType]
 
 BINS = 10
 
@@ -67,8 +67,8 @@ def fit_calibration(
         value = np.logaddexp(0, scores).sum() - targets @ scores + penalty * (weights[1:] ** 2).sum() / 2
         return float(value), gradient
 
-    optimize: Any = minimize  # pyright: ignore[reportUnknownVariableType]
-    found = optimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
+    optimize: Any = importlib.import_module("scipy.optimize")  # it ships no types
+    found = optimize.minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B")
     weights: NDArray[np.float64] = np.asarray(found.x, np.float64)
     return Calibration(
         names=tuple(names), mean=mean, scale=scale, slopes=weights[1:], intercept=float(weights[0])

@@ -1,13 +1,10 @@
-"""The part of a page to crop around quoted words, and the best parts of several pages.
+"""The part of a page to crop around an answer, and the best parts of several pages.
 
-Where the question's words come together around the quote, its block is the region, with neighbours
-while it is small. Where they do not, the block says little, and the region is the window in which
-most of them stand, with a prior for the middle of the page: margins hold headings and page numbers.
-Never more than a quarter of the page, unless the quote itself is larger.
+The block around a place is its region, with neighbours while it is small; never more than a quarter of the
+page, unless the place itself is larger.
 
-`ranked_regions` does for many places what `best_quote` does for the best one: every block of a page stands
-where its best line stands, and the region around that line is offered. A region that a better one mostly
-shows is not offered again.
+`ranked_regions` offers many places: every block of a page stands where its best line stands, and the region
+around that line is offered. A region that a better one mostly shows is not offered again.
 """
 
 from __future__ import annotations
@@ -29,26 +26,27 @@ ENOUGH = 0.2
 """Share of the page from which a block needs no context."""
 NEAR = 0.2
 """Blocks farther away than this are no context, in heights of the page."""
-FIRM = 0.6
-"""Support of a line from which its block is trusted."""
 MARGIN = 0.006
 """Space left around a block, as a share of the page's sides."""
-SHARPNESS = 5.0
-"""Factor on the support of a place in the exponent of its weight: more of the question's words weigh more."""
-SPREAD = 0.3
-"""Standard deviation of the places of answers around the middle of the page, as a share of its sides."""
-COLUMNS, ROWS = 20, 28
-"""Grid on which windows are compared."""
-MOST_WIDE, MOST_HIGH = 8.0, 3.0
-"""Greatest width over height of a window, and height over width, both as shares of the page."""
 
 
-def region(scored: ScoredPage, line: int, quoted: Rect, *, firm: bool) -> Rect:
-    """Return the part of the page to show for a quote at `quoted` in the given line."""
-    if quoted.area >= MOST:
-        return quoted
-    rect = _block(scored.page, line, quoted) if firm else _window(scored, quoted)
-    return around((rect, quoted)) or quoted
+def region_around(page: PageLayout, place: Box) -> Box:
+    """Return the part of the page to show for a place."""
+    rect = Rect(*place.as_tuple())
+    if rect.area >= MOST or not page.lines:
+        return place
+    x, y = place.center
+    lines = page.rects
+    away = np.hypot(
+        np.maximum(0, np.maximum(lines[:, 0] - x, x - lines[:, 2])) * page.aspect,
+        np.maximum(0, np.maximum(lines[:, 1] - y, y - lines[:, 3])),
+    )
+    return _region(page, int(away.argmin()), rect).box()
+
+
+def _region(page: PageLayout, line: int, place: Rect) -> Rect:
+    """Return the part of the page to show for a place in the given line."""
+    return place if place.area >= MOST else around((_block(page, line, place), place)) or place
 
 
 def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
@@ -64,16 +62,6 @@ def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
     x1, y1, x2, y2 = rect
     padded = Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
     return padded if padded.area <= MOST else rect
-
-
-def likeliest_line(scored: ScoredPage, line: int) -> int:
-    """Return the best line of the part of the page where most of the question's words stand.
-
-    Where there is no such part, the line given is returned.
-    """
-    window = _window(scored, None)
-    inside = [n for n, at in enumerate(scored.page.lines) if around((at.rect, window)) == window]
-    return max(inside, key=lambda number: scored.score[number], default=line)
 
 
 def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, enough: float) -> Rect:
@@ -93,44 +81,6 @@ def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, e
 def _apart(a: Rect, b: Rect, aspect: float) -> float:
     """Return the gap between two rectangles along both axes together, in heights of the page."""
     return max(0.0, a.x1 - b.x2, b.x1 - a.x2) * aspect + max(0.0, a.y1 - b.y2, b.y1 - a.y2)
-
-
-def _window(scored: ScoredPage, quoted: Rect | None) -> Rect:
-    """Return the window over the quote, or anywhere, in which the question's words weigh most.
-
-    Where no window covers the quote, the quote is returned.
-    """
-    sums = np.zeros((ROWS + 1, COLUMNS + 1))
-    off_centre = (((_CELLS[:, :2] - 0.5) / SPREAD) ** 2).sum(axis=1)
-    weights = np.exp(SHARPNESS * scored.support_at(_CELLS) - off_centre / 2).reshape(ROWS, COLUMNS)
-    sums[1:, 1:] = weights.cumsum(axis=0).cumsum(axis=1)
-    best = 0.0, quoted or Rect(0.0, 0.0, 0.0, 0.0)
-    for height, width in _SHAPES:
-        mass = (
-            sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
-        )
-        if quoted:
-            tops, lefts = np.arange(ROWS - height + 1) / ROWS, np.arange(COLUMNS - width + 1) / COLUMNS
-            rows = (tops <= quoted.y1) & (tops + height / ROWS >= quoted.y2)
-            columns = (lefts <= quoted.x1) & (lefts + width / COLUMNS >= quoted.x2)
-            mass = np.where(rows[:, None] & columns[None, :], mass, -1.0)
-        top, left = divmod(int(mass.argmax()), mass.shape[1])
-        if mass[top, left] > best[0]:
-            window = Rect(left / COLUMNS, top / ROWS, (left + width) / COLUMNS, (top + height) / ROWS)
-            best = float(mass[top, left]), window
-    return best[1]
-
-
-_WIDEST = [(height, min(COLUMNS, int(MOST * COLUMNS * ROWS / height))) for height in range(1, ROWS + 1)]
-_SHAPES = [
-    (height, width)
-    for height, width in _WIDEST
-    if 1 / MOST_HIGH <= (width / COLUMNS) / (height / ROWS) <= MOST_WIDE
-]
-"""Heights and widths in cells of the windows compared: the widest for each height."""
-_X, _Y = ((np.arange(count) + 0.5) / count for count in (COLUMNS, ROWS))
-_CELLS = np.stack([*np.meshgrid(_X, _Y)] * 2, axis=-1).reshape(-1, 4)
-"""Centres of the cells as rectangles without extent, row by row."""
 
 
 MAX_REGIONS = 10
@@ -177,7 +127,7 @@ def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_R
             rect = scored.page.lines[line].rect
             if _is_shown(rect.box(), before, 1.0):  # known before its surroundings, which take longer
                 continue
-            box = region(scored, line, rect, firm=True).box()
+            box = _region(scored.page, line, rect).box()
             if _is_shown(box, before, 1 - NEW):
                 continue
         chosen.append(RankedRegion(item, box, score))

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.query_analysis import AnswerType, QuestionAnalysis
+from vrag.reading.answer_types import AnswerKind
+from vrag.reading.query_analysis import QuestionAnalysis
 from vrag.reading.text_layout import PageLayout, one_edit_apart, tokens
 
 REACH = 0.05
@@ -56,13 +57,13 @@ _DIGIT = re.compile(r"\d")
 _PERCENT = re.compile(r"\d\s?(?:%|per ?cent)", re.IGNORECASE)
 _NAME = re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\. ?)?[A-Z][a-z]+|[\u4e00-\u9fff]{2,4}")
 
+_NUMERIC = (AnswerKind.NUMBER, AnswerKind.COMPUTE, AnswerKind.PERCENT, AnswerKind.MONEY, AnswerKind.DURATION)
 _FITS = {
-    AnswerType.DATE: _DATE,
-    AnswerType.NUMBER: _DIGIT,
-    AnswerType.COMPUTE: _DIGIT,
-    AnswerType.EMAIL: _MAIL,
-    AnswerType.LINK: _LINK,
-    AnswerType.NAME: _NAME,
+    **dict.fromkeys((AnswerKind.DATE, AnswerKind.YEAR, AnswerKind.TIME), _DATE),
+    **dict.fromkeys(_NUMERIC, _DIGIT),
+    AnswerKind.EMAIL: _MAIL,
+    AnswerKind.LINK: _LINK,
+    AnswerKind.PERSON: _NAME,
 }
 _KINDS = {
     "email": _MAIL,
@@ -101,17 +102,6 @@ class ScoredPage:
     def support_at(self, rects: NDArray[np.float64]) -> NDArray[np.float64]:
         """Support of any places of the page, given as rectangles of shape (n, 4)."""
         return _support(self.page, self.places, self.weights, rects)
-
-
-def says_kind(ask: AnswerType, text: str, asked: Collection[str]) -> bool:
-    """Return whether a text, besides the question's own words, holds the kind of thing asked for."""
-    if ask not in _FITS or ask is AnswerType.NAME:
-        return True
-    letters = list(text)
-    for token in tokens(text):
-        if token.term in asked:
-            letters[token.start : token.end] = " " * (token.end - token.start)
-    return _FITS[ask].search("".join(letters)) is not None
 
 
 def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[ScoredPage]:

@@ -1,4 +1,4 @@
-"""The analysis of a question: the words worth searching, the type of its answer, the things that it names.
+"""The analysis of a question: the words worth searching, the kind of its answer, the things that it names.
 
 `completed` rewrites follow-up questions into questions that stand alone. Two kinds of English questions lean
 on the one before: *And in 2023?* or *What about Saltby?*, which puts something else into it, and *Who built
@@ -10,74 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from vrag.reading.answer_types import AnswerKind, find_focus
 from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
-
-
-class AnswerType(StrEnum):
-    """The form of the answer, or what it would take to answer."""
-
-    COLOR = "color"
-    """Something about colours: to be seen, not read."""
-    COMPUTE = "compute"
-    """A sum, a difference, a ratio: to be computed from several numbers."""
-    COUNT = "count"
-    """The number of things on a page or in a document: to be counted, not quoted."""
-    EMAIL = "email"
-    """An e-mail address."""
-    LINK = "link"
-    """A web address."""
-    DATE = "date"
-    """A date, a year or a time."""
-    NUMBER = "number"
-    """An amount that stands on the page."""
-    NAME = "name"
-    """A person."""
-    TEXT = "text"
-    """Anything else that can be quoted."""
-
-
-def ask_of(question: str) -> AnswerType:
-    """Return the first answer type whose pattern matches the question.
-
-    >>> ask_of("How many pages contain tables?"), ask_of("How many stores were open in 2023?")
-    (<AnswerType.COUNT: 'count'>, <AnswerType.NUMBER: 'number'>)
-    """
-    return next((ask for ask, pattern in _PATTERNS.items() if pattern.search(question)), AnswerType.TEXT)
-
-
-def _compile(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE | re.VERBOSE)
-
-
-_PATTERNS: dict[AnswerType, re.Pattern[str]] = {
-    AnswerType.COLOR: _compile(r"\b colou?r (?:s|ed|ful)? \b | 颜色 | 何色"),
-    AnswerType.COMPUTE: _compile(
-        r"""\b (?:sum|difference|combined|ratio|average) \b
-        | \b how\ (?:much|many)\ (?:\w+\ )? (?:higher|lower|larger|more|less|fewer) \b
-        | \b how\ large\ is \b | \b decimal\ places? \b | \b round(?:ed)?\ (?:your|the|to) \b
-        | \b total\ (?:percentage|number) \b | 之和 | 相差 | 平均"""
-    ),
-    AnswerType.COUNT: _compile(
-        r"""\b how\ many\ (?:[\w-]+\ ){0,3}? (?:pages?|slides?|sections?|chapters?|figures?|subfigures?
-            |tables?|charts?|bars?|images?|pictures?|photos?|icons?|lines?|columns?|rows?|steps?|times) \b
-        | \b how\ many \b .* \b are\ (?:there|in|listed|mentioned|included|shown|contained) \b
-        | 几[个张页幅]"""
-    ),
-    AnswerType.EMAIL: _compile(r"\b e-?mail \b | 邮箱 | 邮件地址"),
-    AnswerType.LINK: _compile(r"\b (?:url|web\ ?site|web\ address|link) \b | 网址 | 网站"),
-    AnswerType.DATE: _compile(
-        r"""\b when\ (?:is|are|was|were|do|does|did|has|can|will) \b | \b (?:date|deadline) \b
-        | \b (?:what|which)\ (?:year|month|day|time) \b | 何时 | 日期 | 哪一?年 | いつ | 언제"""
-    ),
-    AnswerType.NUMBER: _compile(
-        r"""\b how\ (?:much|many|long|old|far|large|big|high) \b
-        | \b (?:percent(?:age)?|number|population|proportion) \b | 多少 | いくら | 얼마"""
-    ),
-    AnswerType.NAME: _compile(r"\b (?:who|whom|whose) \b | 谁 | 誰 | 누구"),
-}
-"""The patterns in order of precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +48,7 @@ class QuestionAnalysis:
     """The question without instructions for the form of the answer."""
     terms: tuple[Term, ...]
     """Distinct words worth finding, in their order."""
-    ask: AnswerType
+    ask: AnswerKind
     pointers: tuple[Pointer, ...] = ()
 
 
@@ -173,7 +108,7 @@ def parse(question: str) -> QuestionAnalysis:
         else:
             pointer = Pointer("table" if chinese == "表" else "figure", chinese_number)
         pointers[pointer] = None
-    return QuestionAnalysis(core, _terms(core), ask_of(question), tuple(pointers))
+    return QuestionAnalysis(core, _terms(core), find_focus(question).kind, tuple(pointers))
 
 
 def search_query(question: str) -> str:
@@ -298,10 +233,10 @@ def _complete_from(previous: str, question: str) -> str:
     if named or not _BACK_REFERENCE.search(rest):
         return question
 
-    # The question names nothing: add the words of the previous one that do not change the type of answer.
+    # The question names nothing: add the words of the previous one that do not change the kind of answer.
     own = {token.term for token in tokens(question)}
-    ask = ask_of(question)
-    words = [word for word in search_query(previous).split() if ask_of(f"{question} {word}") is ask]
+    ask = find_focus(question).kind
+    words = [word for word in search_query(previous).split() if find_focus(f"{question} {word}").kind is ask]
     new = [word for word in words if own.isdisjoint(token.term for token in tokens(word))]
     return " ".join([question, *new])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,16 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float32]
+Codes: TypeAlias = NDArray[np.integer[Any]]
 
 _MOMENTS = 0.9, 0.999
 """Decay of the running means of gradients and of their squares (Adam: Kingma and Ba 2015)."""
+_NEGLIGIBLE = 1e-9
+"""Smaller gradients of a score are dropped: arithmetic with subnormal numbers takes ten times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateScorer:
     """A network with one hidden layer of rectified units beside a linear part.
 
-    With `f` features and `h` hidden units; features are standardised first.
+    With `f` features and `h` hidden units; features are standardised first. Candidates may have codes too:
+    rows of a table of weights, which are added to the score.
     """
 
     names: tuple[str, ...]
@@ -37,23 +41,34 @@ class CandidateScorer:
     """Shape (h,)."""
     output: Floats
     """Shape (h,)."""
+    table: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    """Weights of the codes, of any length."""
 
-    def scores(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Score candidates, given as rows of features of shape (n, f); returns shape (n,)."""
+    def scores(self, features: NDArray[np.floating[Any]], codes: Codes | None = None) -> Floats:
+        """Score candidates, given as rows of features of shape (n, f) and of codes; returns shape (n,)."""
         standard = (np.asarray(features, np.float32) - self.mean) / self.scale
         active = np.maximum(standard @ self.hidden + self.bias, 0)
-        return (standard @ self.linear + active @ self.output).astype(np.float32)
+        scores = standard @ self.linear + active @ self.output
+        if codes is not None and len(self.table):
+            scores += self.table[codes].sum(axis=1)
+        return scores.astype(np.float32)
 
     def save(self, path: Path) -> None:
         """Write the weights as a NumPy archive."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
+        if len(self.table):
+            step = float(np.abs(self.table).max()) / 127 or 1.0
+            arrays |= {"table": np.round(self.table / step).astype(np.int8), "step": np.float32(step)}
         np.savez_compressed(path, names=np.asarray(self.names), **arrays)
 
     @classmethod
     def load(cls, path: Path) -> CandidateScorer:
         """Read the weights that `save` wrote."""
         with np.load(path) as archive:
-            return cls(names=tuple(archive["names"].tolist()), **{name: archive[name] for name in _ARRAYS})
+            arrays = {name: archive[name] for name in _ARRAYS}
+            if "table" in archive.files:
+                arrays["table"] = archive["table"].astype(np.float32) * archive["step"]
+            return cls(names=tuple(archive["names"].tolist()), **arrays)
 
 
 _ARRAYS = "mean", "scale", "linear", "hidden", "bias", "output"
@@ -66,6 +81,8 @@ class Group(NamedTuple):
     """Shape (n, f)."""
     gains: Floats
     """The worth of each candidate, 0 for wrong to 1 for right; shape (n,)."""
+    codes: Codes | None = None
+    """Rows of the table of weights, shape (n, c)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +99,12 @@ class TrainingOptions:
     decay: float = 1e-4
     """Weight decay, taken off beside the gradient's step."""
     seed: int = 0
+    codes: int = 0
+    """Rows of the table of weights of codes."""
+    code_rate: float = 0.2
+    """Learning rate of the table at the start."""
+    code_decay: float = 1e-4
+    """Weight decay of the table, taken off at each step."""
 
 
 def train_scorer(groups: Sequence[Group], names: Sequence[str], options: TrainingOptions) -> CandidateScorer:
@@ -103,7 +126,7 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
         "bias": np.zeros(units, np.float32),
         "output": random.normal(0, 0.1, units).astype(np.float32),
     }
-    adam = _Adam(weights, options.decay)
+    adam, table = _Adam(weights, options.decay), _Table(options)
     steps = options.epochs * -(-len(usable) // options.batch)
     for _ in range(options.epochs):
         order: list[int] = random.permutation(len(usable)).tolist()
@@ -112,8 +135,16 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
             features = (np.concatenate([group.features for group in batch]).astype(np.float32) - mean) / scale
             starts = np.cumsum([0, *(len(group.gains) for group in batch[:-1])])
             gains = np.concatenate([group.gains for group in batch])
-            adam.step(gradients(weights, features, gains, starts), options.rate * (1 - adam.steps / steps))
-    return CandidateScorer(names=tuple(names), mean=mean, scale=scale, **weights)
+            codes = _codes_of(batch) if options.codes else None
+            left = 1 - adam.steps / steps
+            found, slopes = gradients(weights, features, gains, starts, table.scores(codes))
+            adam.step(found, options.rate * left)
+            table.step(codes, slopes * len(batch), left)
+    return CandidateScorer(names=tuple(names), mean=mean, scale=scale, table=table.weights, **weights)
+
+
+def _codes_of(batch: Sequence[Group]) -> Codes:
+    return np.concatenate([group.codes for group in batch if group.codes is not None])
 
 
 def _moments(groups: Sequence[Group]) -> tuple[Floats, Floats]:
@@ -126,28 +157,56 @@ def _moments(groups: Sequence[Group]) -> tuple[Floats, Floats]:
 
 
 def gradients(
-    weights: dict[str, Floats], features: Floats, gains: Floats, starts: NDArray[np.int64]
-) -> dict[str, Floats]:
-    """Return the gradients of the mean loss of a batch of questions.
+    weights: dict[str, Floats],
+    features: Floats,
+    gains: Floats,
+    starts: NDArray[np.int64],
+    more: Floats | float = 0.0,
+) -> tuple[dict[str, Floats], Floats]:
+    """Return the gradients of the mean loss of a batch of questions, for the weights and for the scores.
 
     `features` are standardised, of shape (n, f); the candidates of question k are the rows from `starts[k]`
-    on.
+    on. `more` is added to the scores.
     """
     before = features @ weights["hidden"] + weights["bias"]
     active = np.maximum(before, 0)
-    scores = features @ weights["linear"] + active @ weights["output"]
+    scores = features @ weights["linear"] + active @ weights["output"] + more
     lengths = np.diff([*starts, len(scores)])
     raised = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), lengths))
     shares = raised / np.repeat(np.add.reduceat(raised, starts), lengths)
     right = np.maximum(np.repeat(np.add.reduceat(shares * gains, starts), lengths), 1e-12)
     slopes = (shares * (1 - gains / right) / len(starts)).astype(np.float32)
+    slopes[np.abs(slopes) < _NEGLIGIBLE] = 0
     into_hidden = slopes[:, None] * weights["output"] * (before > 0)
-    return {
+    found = {
         "linear": features.T @ slopes,
         "hidden": features.T @ into_hidden,
         "bias": into_hidden.sum(axis=0),
         "output": active.T @ slopes,
     }
+    return found, slopes
+
+
+class _Table:
+    """Weights of codes, learnt by AdaGrad (Duchi, Hazan and Singer 2011), since most codes are rare."""
+
+    def __init__(self, options: TrainingOptions) -> None:
+        self.weights = np.zeros(options.codes, np.float32)
+        self._squares = np.ones(options.codes, np.float32)
+        self._rate, self._decay = options.code_rate, options.code_decay
+
+    def scores(self, codes: Codes | None) -> Floats | float:
+        return 0.0 if codes is None else self.weights[codes].sum(axis=1)
+
+    def step(self, codes: Codes | None, slopes: Floats, left: float) -> None:
+        """Learn from the gradients of the scores; `left` is the part of the rate that is left."""
+        if codes is None:
+            return
+        repeated = np.repeat(slopes, codes.shape[1])
+        found = np.bincount(codes.ravel(), repeated, len(self.weights)).astype(np.float32)
+        self._squares += found * found
+        self.weights *= 1 - left * self._decay
+        self.weights -= left * self._rate * found / np.sqrt(self._squares)
 
 
 class _Adam:

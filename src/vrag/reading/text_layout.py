@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -231,6 +232,40 @@ def layout(item: Item) -> PageLayout:
             lines[line].block = number
     rects = np.asarray([line.rect for line in lines], dtype=np.float64).reshape(-1, 4)
     return PageLayout(item, words, lines, rects, blocks, aspect)
+
+
+def list_segments(page: PageLayout) -> list[tuple[int, int]]:
+    """Return the ranges of the text that stand together, in order.
+
+    They are runs of lines of one block, and the pieces of lines with wide gaps, such as cells and columns.
+    """
+    segments: list[tuple[int, int]] = []
+    for block in page.blocks:
+        begun = False  # a run of lines without gaps
+        for number in block:
+            pieces = _pieces(page, page.lines[number])
+            if begun and len(pieces) == 1:
+                segments[-1] = segments[-1][0], max(segments[-1][1], pieces[0][1])
+            else:
+                segments += pieces
+            begun = len(pieces) == 1
+    return sorted(segments)
+
+
+def _pieces(page: PageLayout, line: TextLine) -> list[tuple[int, int]]:
+    """Return the ranges of a line between gaps that are wider than those of words."""
+    first = bisect_left(page.words, line.start, key=lambda word: word[0])
+    last = bisect_left(page.words, line.end, key=lambda word: word[0])
+    pieces: list[tuple[int, int]] = []
+    right = 0.0
+    for start, end, rect in page.words[first:last]:
+        gap = (rect.x1 - right) * page.aspect
+        if pieces and -CELL_GAP * rect.height <= gap <= CELL_GAP * rect.height:
+            pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
+        else:
+            pieces.append((start, end))
+        right = rect.x2
+    return pieces or [(line.start, line.end)]
 
 
 def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:

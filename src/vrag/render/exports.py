@@ -63,6 +63,7 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download
                 "question": run.question,
                 "answer": run.answer,
                 "stop_reason": run.stop_reason,
+                "reading": run.reading and run.reading.model_dump(mode="json"),
                 "failure": run.failure,
                 "evidence": [evidence.model_dump(mode="json") for evidence in run.evidence],
                 "unsupported": run.unsupported,

@@ -179,12 +179,14 @@ class Figures:
     def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[PageFigure]:
         """Return the page with the rectangle on it, and the part enlarged, if the model saw it so."""
         page, closer = self.run.images_of(evidence)
-        boxes = [evidence.box] if evidence.box else []
+        marks = [mark.box for mark in evidence.marks]
+        boxes = [evidence.box, *marks] if evidence.box else []
         figures: list[PageFigure] = []
         if page is not None:
             figures += [self.figure(page, name, boxes, caption=where, class_="page")]
         if closer is not None:
-            figures += [self.figure(closer, f"{name}-closer", caption=f"{where}, closer", class_="closer")]
+            caption = f"{where}, closer"
+            figures += [self.figure(closer, f"{name}-closer", marks, caption=caption, class_="closer")]
         if not figures and evidence.crop_sha256:
             figures += [self.plain(evidence.crop_sha256, f"{evidence.document}, {where}", name, where)]
         return figures

@@ -31,7 +31,7 @@ INTERRUPTED = ("Interrupted", "fair")
 """Name and mood of a run without an end."""
 RUNNING = ("Running", "fair")
 """Name and mood of a running run."""
-NOTHING_QUOTED = ("Nothing to quote", "calm")
+NOTHING_FOUND = ("No answer found", "calm")
 """Name and mood of a run in which the offline policy abstained."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
@@ -43,8 +43,10 @@ _MAX_LINE_CHARACTERS = 300
 OFFLINE = "extractive"
 """Name of the policy that quotes without a model, and must say so."""
 ATTACHED = "A picture that came with the question"
-QUOTED = "Quoted from the documents by the offline policy, not read by a model."
-UNQUOTED = "The offline policy found no words to quote as the answer: it cannot look, count or calculate."
+BY_READER = "Found by the offline reader, without a model."
+NOT_FOUND = (
+    "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures."
+)
 """Its abstentions: the answer may still be in the documents."""
 A_MODEL = "A model could: name one with --model."
 
@@ -240,6 +242,8 @@ class OutcomeText(NamedTuple):
     """The answer, or a sentence that says why there is none."""
     note: str = ""
     """A remark about it."""
+    reading: tuple[str, ...] = ()
+    """The computation of a short answer, and its sentence or row."""
 
 
 def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
@@ -253,14 +257,16 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
         state = "is still running" if under_way else "was interrupted when its process ended"
         text = f"This run {state}."
     elif result.answer is not None:
-        text, note = result.answer, QUOTED if offline else ""
+        text, note = result.answer, BY_READER if offline else ""
     elif reason is StopReason.ABSTAINED and offline:
-        (name, mood), text, note = NOTHING_QUOTED, UNQUOTED, A_MODEL
+        (name, mood), text, note = NOTHING_FOUND, NOT_FOUND, A_MODEL
     elif reason is StopReason.ABSTAINED:
         text = "The agent found no answer in the documents that it can support."
     else:
         text = "The run ended before the agent answered."
-    return OutcomeText(name, mood, text, note)
+    reading = result.reading
+    read = () if reading is None else tuple(filter(None, (reading.arithmetic, reading.context)))
+    return OutcomeText(name, mood, text, note, read)
 
 
 def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event

@@ -18,7 +18,7 @@ from vrag.agent.events import AnswerGiven, Event, RunFailed
 from vrag.agent.runs.run_result import RunResult, citations
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import OFFLINE, QUOTED, step_line
+from vrag.render.text_format import BY_READER, OFFLINE, step_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
 from vrag.server.http.background import ItemThreadPool
@@ -292,8 +292,9 @@ class McpTools:
         offline = end.text is not None and settings.policy == OFFLINE
         data = {
             "answer": end.text,
-            **({"note": QUOTED} if offline else {}),
+            **({"note": BY_READER} if offline else {}),
             "stop_reason": end.stop_reason,
+            **({"reading": end.reading.model_dump(mode="json", exclude={"item"})} if end.reading else {}),
             "evidence": places[: len(cited.rests)],
             "looked_at": places[len(cited.rests) :],
             "run": run,

@@ -226,6 +226,8 @@ class Results:
             else:
                 parts.append(Text(prompt("results_picture.md", label=result.label), label=result.label))
                 parts += frame_parts(self.shown[result.label])
+                if result.region is None and (tables := self.environment.tables(self.opened[result.item])):
+                    parts.append(Text(prompt("tables.md", text=tables)))
         return [*parts, Text(prompt("results_request.md", labels=", ".join(self.labels)))]
 
     def add_events(self, log: EventLog) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from vrag.agent.actions import Action, ActionRejected, Answer, Crop, Search, Turn, UseTool, parse
 from vrag.agent.environment import Environment
@@ -22,6 +22,9 @@ from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.types import Hit, Item
+
+if TYPE_CHECKING:
+    from vrag.reading.text_reader import TextReader
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
@@ -45,11 +48,11 @@ class VragMethod(Method):
     follows_checkpoints: ClassVar[bool] = True
     memory: None = field(default=None, init=False)
 
-    def offline_policy(self, environment: Environment) -> Policy:
+    def offline_policy(self, environment: Environment, text_reader: TextReader | None = None) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractivePolicy
 
-        return ExtractivePolicy(environment.searcher, environment.profile)
+        return ExtractivePolicy(environment.searcher, environment.profile, text_reader=text_reader)
 
     def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
         """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`."""
@@ -315,6 +318,9 @@ class VragEpisode(Episode):
             else:
                 log.add_passage(item)
             parts.append(part)
+            is_page = isinstance(part, Picture) and not part.crop
+            if is_page and (tables := self.environment.tables(item)):
+                parts.append(Text(prompt("tables.md", text=tables)))
             if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
                 self.seen.append(item.id)
         return parts

@@ -11,19 +11,24 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.memory.memory_graph import ROOT
+from vrag.agent.page_reading import open_page
 from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
-from vrag.reading import best_quote, completed, search_query
+from vrag.reading import completed, search_query
+from vrag.reading.answer import Reading
+from vrag.reading.evidence_region import region_around
+from vrag.reading.reader import THRESHOLD, read
+from vrag.reading.text_layout import layout
+from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
-from vrag.types import Item
 
 _WORD = re.compile(r"\w+")
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
@@ -37,6 +42,8 @@ class OfflinePolicy(ABC):
     """The source of the words of the pages shown."""
     profile: Profile
     """The profile of the environment, which says how boxes are written."""
+    text_reader: TextReader | None = field(default=None, kw_only=True)
+    """The reader of running text; None for the reader of the package."""
 
     @property
     def name(self) -> str:
@@ -45,8 +52,8 @@ class OfflinePolicy(ABC):
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
-        """Nothing: it does not sample."""
-        return {}
+        """The reader of running text, unless it is that of the package. It does not sample."""
+        return {"reader": self.text_reader.name} if self.text_reader else {}
 
     async def reply(
         self,
@@ -59,6 +66,17 @@ class OfflinePolicy(ABC):
         text = f"<think>{without_tags(thought)}</think>\n{written}"
         yield Delta(text)
         yield Reply(text)
+
+    def _read(self, question: str, items: Iterable[str]) -> Reading | None:
+        """Return the likeliest answer on some items, given best first."""
+        pages = [open_page(self.searcher, self.searcher.item(id)) for id in dict.fromkeys(items)]
+        readings = read(question, pages, text_reader=self.text_reader)
+        return next(iter(readings), None)
+
+    def _region(self, reading: Reading, frame: Box, picture: Picture) -> tuple[float, float, float, float]:
+        """Return the region around a reading, as a model would write it for a picture."""
+        around = region_around(layout(self.searcher.item(reading.item)), frame)
+        return written_box(around, picture, self.profile)
 
     @abstractmethod
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action | Call]:
@@ -110,13 +128,12 @@ class ExtractivePolicy(OfflinePolicy):
         may_look = not summary.crops and not summary.must_answer
         if may_look and summary.last_turn_showed_something and summary.searches < self.looks:
             return "One page may not be enough: the next hits of the search.", Search(query)
-        items = [self.searcher.item(item) for item in summary.items]
-        nearest = best_quote(summary.question, items, threshold=0) if self.crops and may_look else None
-        if nearest is None or nearest.box is None:
-            return _quoted(summary.question, items)
+        nearest = self._read(summary.question, summary.items)
+        if nearest is None or nearest.frame is None or not (self.crops and may_look):
+            return _answer(nearest)
         picture = next(p for p in summary.pictures if p.item == nearest.item and not p.crop)
-        thought = f"Image {picture.number} comes nearest here: {nearest.text[:200]}"
-        return thought, Crop(written_box(nearest.box, picture, self.profile), picture.number)
+        thought = f"Image {picture.number} comes nearest here: {nearest.context[:200]}"
+        return thought, Crop(self._region(nearest, nearest.frame, picture), picture.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +143,16 @@ class ExtractiveReader(OfflinePolicy):
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
-        thought, answer = _quoted(resolved.text, [self.searcher.item(item) for item in shown])
+        thought, answer = _answer(self._read(resolved.text, shown))
         return resolved.remark + thought, answer
 
 
-def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
-    """Quote the words of some items that answer best, or abstain; returns a thought and the answer."""
-    quote = best_quote(question, items)
-    if quote is None:
-        return "No text on the pages shown answers the question well enough to quote.", Answer(ABSTENTION)
-    if not quote.literal:
-        thought = "The question needs counting, looking or calculating; a quotation cannot answer it."
-        return thought, Answer(ABSTENTION)
-    return "These words answer it best.", Answer(without_tags(quote.text) or ABSTENTION)
+def _answer(reading: Reading | None) -> tuple[str, Answer]:
+    """Return a thought and the answer of the reader, or an abstention where it is too unlikely."""
+    if reading is None or reading.probability < THRESHOLD:
+        return "Nothing on the pages shown answers the question well enough.", Answer(ABSTENTION)
+    thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
+    return without_tags(thought), Answer(without_tags(reading.text) or ABSTENTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +215,11 @@ class ExtractiveGraphPolicy(OfflinePolicy):
     def _summarise(self, question: str, results: Mapping[str, Sequence[Shown]]) -> tuple[str, Call]:
         """Memorise the result that answers; of a video all frames, as words do not tell the moment."""
         items = {label: parts[0].item for label, parts in results.items() if parts}
-        quote = best_quote(question, [self.searcher.item(item) for item in items.values() if item])
-        words = without_tags(quote.text) if quote and quote.literal else ""
-        found = next((label for label, item in items.items() if words and quote and item == quote.item), None)
+        reading = self._read(question, filter(None, items.values()))
+        likely = reading if reading is not None and reading.probability >= THRESHOLD else None
+        words = without_tags(likely.text) if likely else ""
+        answering = likely.item if likely and words else None
+        found = next((label for label, item in items.items() if item == answering), None)
         notes: list[Note] = []
         for label, parts in results.items():
             moments = (part.seconds for part in parts if isinstance(part, Picture))
@@ -222,9 +238,9 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         crops = [other["id"] for other in summary.nodes if other["kind"] == "crop"]
         picture = summary.memory.get((node["id"], quote["label"]))
         if self.crops and not summary.must_answer and not crops and picture is not None:
-            nearest = best_quote(summary.question, [self.searcher.item(picture.item)])
-            if nearest is not None and nearest.box is not None:
-                box = written_box(nearest.box, picture, self.profile)
+            nearest = self._read(summary.question, [picture.item])
+            if nearest is not None and nearest.frame is not None:
+                box = self._region(nearest, nearest.frame, picture)
                 crop = CropNode("closer", (node["id"],), quote["label"], box)
                 return "A closer look at where it stands.", crop
         return "These words answer it best.", AnswerNode((node["id"], *crops), quote["words"])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
+    AnswerReading,
     CropRequested,
     Event,
     GraphChanged,
@@ -114,6 +115,8 @@ class RunResult:
     answer: str | None = None
     """The answer; None when the agent abstained, failed or never answered."""
     evidence: tuple[Evidence, ...] = ()
+    reading: AnswerReading | None = None
+    """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
     unsupported: tuple[str, ...] = ()
     """The reason pieces of evidence were left out."""
     stop_reason: StopReason | None = None
@@ -167,7 +170,7 @@ class RunResult:
                 return {"start": event, "run_id": event.run_id, "question": event.question}
             case AnswerGiven(text=text, evidence=evidence, unsupported=unsupported, stop_reason=reason):
                 changes = {"answer": text, "evidence": evidence, "unsupported": unsupported}
-                return changes | {"end": event, "stop_reason": reason}
+                return changes | {"end": event, "stop_reason": reason, "reading": event.reading}
             case RunFailed():
                 return {"end": event, "failure": event.message, "stop_reason": event.stop_reason}
             case UsageReported():

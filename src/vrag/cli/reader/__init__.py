@@ -10,16 +10,22 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
-from zipfile import BadZipFile, is_zipfile
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from vrag.atomic_io import write_whole
 from vrag.cli import options as opt
+from vrag.cli.reader.weights import (
+    ANSWER_FILE,
+    SPAN_FILE,
+    TABLE_FILE,
+    load_span_weights,
+    load_table_weights,
+)
 from vrag.cli.terminal.console import duration, echo, err, plain, print_result, print_table, warn
 from vrag.cli.terminal.progress import note_on_interrupt
-from vrag.errors import CaseError, ModelError, TrainingError
+from vrag.errors import CaseError, TrainingError
 
 if TYPE_CHECKING:
     from vrag.reading.scorer import CandidateScorer
@@ -33,15 +39,21 @@ class ReaderPart(StrEnum):
 
     TABLES = "tables"
     SPANS = "spans"
-    BOTH = "both"
+    ANSWERS = "answers"
+    ALL = "all"
 
 
-FILES = {ReaderPart.TABLES: "table.npz", ReaderPart.SPANS: "span.npz"}
+FILES = {ReaderPart.TABLES: TABLE_FILE, ReaderPart.SPANS: SPAN_FILE, ReaderPart.ANSWERS: ANSWER_FILE}
 """Names of the files of weights."""
 QUICK_SHARE, QUICK_CASES = 0.1, 1000
 """Share of the questions on running text, and questions over tables of a set, that a quick training uses."""
 PartOption = Annotated[
-    ReaderPart, typer.Option("--part", help="Part of the reader: `tables`, `spans` (running text) or `both`.")
+    ReaderPart,
+    typer.Option(
+        "--part",
+        help="Part of the reader: `tables`, `spans` (running text), `answers` (the choice among both, and "
+        "whether to answer) or `all`.",
+    ),
 ]
 DataArgument = Annotated[
     Path,
@@ -73,7 +85,7 @@ app = typer.Typer(help="Train and measure the reader that answers without a mode
 @app.command()
 def train(
     data: DataArgument,
-    part: PartOption = ReaderPart.BOTH,
+    part: PartOption = ReaderPart.ALL,
     out: OutOption = Path("reader-weights"),
     seed: Annotated[int, typer.Option(min=0, help="Random seed; equal seeds make equal weights.")] = 0,
     quick: QuickOption = False,
@@ -85,7 +97,11 @@ def train(
     the command for a missing one is printed. Tables need WikiTableQuestions and TAT-QA. Running text takes
     those that it finds of squadshifts, COVID-QA, cmrc2018, DRCD, JaQuAD and xquad.
 
-    All takes about half an hour on one core, in up to 4 GB of memory. The output is table.npz and span.npz.
+    For the answers, tables and text are read with the weights in the output folder, or else with those of the
+    package.
+
+    All takes about an hour on one core, in up to 12 GB of memory. The output is table.npz, span.npz and
+    answer.npz.
 
     Examples:
 
@@ -101,6 +117,7 @@ def train(
     trainers: Mapping[ReaderPart, Callable[..., dict[str, Any]]] = {
         ReaderPart.TABLES: _train_tables,
         ReaderPart.SPANS: _train_spans,
+        ReaderPart.ANSWERS: _train_answers,
     }
     facts: dict[str, Any] = {"out": str(out), "seed": seed}
     with note_on_interrupt("The weights of the part in training are not written."):
@@ -119,7 +136,7 @@ def train(
 @app.command()
 def measure(
     data: DataArgument,
-    part: PartOption = ReaderPart.BOTH,
+    part: PartOption = ReaderPart.ALL,
     weights: WeightsOption = None,
     reader: ModelOption = None,
     questions: QuestionsOption = None,
@@ -143,9 +160,11 @@ def measure(
     facts: dict[str, Any] = {}
     with _readable(data):
         if ReaderPart.TABLES in parts:
-            facts |= _measure_tables(data, _load_scorer(weights), questions)
+            facts |= _measure_tables(data, load_table_weights(weights), questions)
         if ReaderPart.SPANS in parts:
-            facts |= _measure_spans(data, _load_model(weights), settings.reader, settings.device, questions)
+            facts |= _measure_spans(
+                data, load_span_weights(weights), settings.reader, settings.device, questions
+            )
     if not facts:
         from vrag.reading.training.question_sets import QUESTION_SETS
 
@@ -164,14 +183,14 @@ def measure(
     print_result(facts, show, as_json=as_json)
 
 
-NAMES = {ReaderPart.TABLES: "tables", ReaderPart.SPANS: "running text"}
+NAMES = {ReaderPart.TABLES: "tables", ReaderPart.SPANS: "running text", ReaderPart.ANSWERS: "answers"}
 """Names of the parts in sentences."""
 _LEARNT = "xquad"
 """Begins the names of test sets that the weights of the package have learnt from."""
 
 
 def _parts(part: ReaderPart) -> tuple[ReaderPart, ...]:
-    return (ReaderPart.TABLES, ReaderPart.SPANS) if part is ReaderPart.BOTH else (part,)
+    return tuple(FILES) if part is ReaderPart.ALL else (part,)
 
 
 def _check_sets(data: Path, part: ReaderPart) -> None:
@@ -181,6 +200,8 @@ def _check_sets(data: Path, part: ReaderPart) -> None:
     """
     from vrag.reading.training.question_sets import QUESTION_SETS, missing_sets
 
+    if part is ReaderPart.ANSWERS:  # from whatever sets of the others are there
+        return
     missing = missing_sets(data, part)
     if not missing:
         return
@@ -243,6 +264,30 @@ def _train_spans(data: Path, path: Path, *, seed: int, quick: bool) -> dict[str,
     }
 
 
+def _train_answers(data: Path, path: Path, *, seed: int, quick: bool) -> dict[str, Any]:
+    from vrag.reading.text_reader import SpanReader
+    from vrag.reading.training.train_answers import AnswerTrainingOptions, train_answer_scorer
+
+    options = AnswerTrainingOptions(cases=QUICK_CASES // 20) if quick else AnswerTrainingOptions()
+    options = replace(options, network=replace(options.network, seed=seed))
+    tables, spans = (
+        path.parent if (path.parent / FILES[part]).is_file() else None
+        for part in (ReaderPart.TABLES, ReaderPart.SPANS)
+    )
+    training = train_answer_scorer(
+        data, options, SpanReader(load_span_weights(spans)), load_table_weights(tables)
+    )
+    _save(training.scorer.save, path)
+    figures = training.figures
+    return {
+        "questions": figures.questions,
+        "possible": figures.possible,
+        "right": figures.right,
+        "reliability": [one._asdict() for one in figures.reliability],
+        "coverage": [one._asdict() for one in figures.coverage],
+    }
+
+
 def _save(save: Callable[[Path], None], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="vrag-") as folder:
@@ -261,6 +306,9 @@ def _tat_facts(figures: TatFigures) -> dict[str, Any]:
 
 
 def _print_training(facts: Mapping[str, Any], part: ReaderPart) -> None:
+    if part is ReaderPart.ANSWERS:
+        _print_answers(facts)
+        return
     rows: list[list[str]] = []
     for name, figures in facts["sets"].items():
         measures = (_percent(figures.get(key)) for key in ("f1", "exact", "oracle"))
@@ -274,54 +322,24 @@ def _print_training(facts: Mapping[str, Any], part: ReaderPart) -> None:
         echo(f"Learnt from {facts['learnt']:,} questions in {duration(facts['seconds'])}.")
 
 
+def _print_answers(facts: Mapping[str, Any]) -> None:
+    """Print what comes of answering from a probability on."""
+    rows = [
+        [f"{one['threshold']:.2f}", *(_percent(one[key]) for key in ("answered", "right", "abstained"))]
+        for one in facts["coverage"]
+    ]
+    head = ["answered from", "of all questions", "right of these", "abstained where no page answers"]
+    print_table(head, rows)
+    possible = _percent(facts["possible"])
+    echo(f"{facts['questions']:,} held-out questions; {possible} have a right answer among the candidates.")
+
+
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
 def _milliseconds(figures: Mapping[str, Any]) -> str:
     return f"{figures['milliseconds']:.1f} ms" if "milliseconds" in figures else ""
-
-
-def _load_scorer(folder: Path | None) -> CandidateScorer:
-    from vrag.reading.scorer import CandidateScorer
-    from vrag.reading.table_answers.features import TABLE_FEATURES
-    from vrag.reading.table_answers.ranking import load_table_scorer
-
-    if folder is None:
-        return load_table_scorer()
-    scorer = _load(CandidateScorer.load, folder / FILES[ReaderPart.TABLES])
-    return _with_features(scorer, scorer, TABLE_FEATURES, folder)
-
-
-def _load_model(folder: Path | None) -> SpanModel:
-    from vrag.reading.spans.features import SPAN_FEATURES
-    from vrag.reading.spans.reader import SpanModel, load_span_model
-
-    if folder is None:
-        return load_span_model()
-    model = _load(SpanModel.load, folder / FILES[ReaderPart.SPANS])
-    return _with_features(model, model.scorer, SPAN_FEATURES, folder)
-
-
-def _load(load: Callable[[Path], Any], path: Path) -> Any:  # noqa: ANN401 - weights of either part
-    fault = "it is not there" if not path.is_file() else "it is not a NumPy archive"
-    if is_zipfile(path):
-        try:
-            return load(path)
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            fault = str(error)
-    raise ModelError(
-        f"{path} holds no weights of the reader: {fault}.", "Name the output folder of `vrag reader train`."
-    )
-
-
-def _with_features(model: Any, scorer: CandidateScorer, names: tuple[str, ...], folder: Path) -> Any:  # noqa: ANN401
-    """Return a model. Raises `ModelError` if it was trained for other features."""
-    if scorer.names != tuple(names):
-        raise ModelError(
-            f"The weights in {folder} were trained by another version of vrag.", "Train them again."
-        )
-    return model
 
 
 def _measure_tables(data: Path, scorer: CandidateScorer, limit: int | None) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.spans.features import SPAN_FEATURES, Floats
+from vrag.reading.spans.features import SPAN_FEATURES
+from vrag.reading.spans.span_context import Floats
 
 _COLUMNS = "sentence_cover", "outside", "agrees", "proximity", "inside_share", "head_sentence"
 CONFIDENCE_FEATURES: tuple[str, ...] = ("score", "above_mean", "margin", "share", *_COLUMNS)

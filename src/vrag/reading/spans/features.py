@@ -5,20 +5,23 @@ No feature names a word, apart from closed classes (words that ask, prepositions
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.spans.candidates import SpanList, TextShape
-from vrag.reading.spans.matching import QuestionMatch
+from vrag.reading.spans.sentence_features import local_weights, sentence_features
+from vrag.reading.spans.span_context import Columns, Floats, SpanContext, edges_of_spans, match_strength
 from vrag.reading.spans.span_types import AGREES, GROUPS, SpanType, group_of, type_of_span
-from vrag.reading.spans.tokens import TokenizedText, TokenKind
+from vrag.reading.spans.tokens import TokenKind
 
-Floats: TypeAlias = NDArray[np.float32]
-Columns: TypeAlias = list[NDArray[Any]]
 _WINDOWS = 1, 2, 3, 5, 8, 14
-_WINDOW_NAMES = tuple(f"{side}_{width}" for width in _WINDOWS for side in ("left", "right", "near"))
+_WINDOW_NAMES = tuple(
+    f"{side}_{width}{weight}"
+    for width in _WINDOWS
+    for side in ("left", "right", "near")
+    for weight in ("", "_local")
+)
 _CUES: dict[str, frozenset[str]] = {
     "in": frozenset("in at on en im am auf в на la în trong ở tại στο στην στη 于 於 在 で に".split()),
     "by": frozenset("by von por de от через tarafından bởi de 由 被 に より".split()),
@@ -47,13 +50,16 @@ _MARK_NAMES = tuple(f"{side}_{name}" for side in ("before", "after") for name in
 
 SPAN_FEATURES: tuple[str, ...] = (
     *_WINDOW_NAMES,
-    *("left_all", "right_all", "outside", "inside", "inside_share", "inside_only"),
+    *("left_all", "left_all_local", "right_all", "right_all_local", "outside", "outside_local"),
+    *("inside", "inside_local", "inside_share", "inside_only"),
     *("decay_left", "decay_right", "distance_left", "distance_right", "distance_min"),
     *("weight_left", "weight_right", "rarest_left", "rarest_right"),
     *("run_left", "run_right", "asks_left", "asks_right", "asks_both"),
     *("head_left", "head_right", "head_inside", "head_last", "head_sentence", "head_distance"),
     *("sentence_cover", "sentence_best", "sentence_rank", "sentence_gap", "before_cover", "after_cover"),
     *("pair_cover", "first_sentence", "sentence_position", "sentence_length", "text_cover", "position"),
+    *("local_cover", "local_best", "local_rank", "local_gap", "names", "names_elsewhere", "others"),
+    *("run_sentence", "runs_sentence"),
     *("tokens", "tokens_log", "characters_log", "content", "functions", "begins_function", "ends_function"),
     *("rarity_mean", "rarity_max", "frequency", "capitals", "digits", "new_share", "commas", "hard"),
     *(
@@ -78,34 +84,16 @@ SPAN_FEATURES: tuple[str, ...] = (
 """Names of the columns of the features."""
 
 
-class SpanContext(NamedTuple):
-    """All that the features of spans are made of."""
-
-    text: TokenizedText
-    shape: TextShape
-    match: QuestionMatch
-    cover: Floats
-    """Share of the question's weight that each sentence holds."""
-    ranking: NDArray[np.int64]
-    """Sentences from the best on."""
-    rarity: Floats
-    """Of each token."""
-    spans: SpanList
-    agreement: Floats
-    """Log ratio of how often a type of span (column) answers a group of questions (row) to chance."""
-
-
-def compute_features(context: SpanContext) -> Floats:
-    """Compute the features of all spans; shape (spans, features)."""
+def compute_features(context: SpanContext, kinds: NDArray[np.int64]) -> Floats:
+    """Compute the features of all spans, given their types; shape (spans, features)."""
     if not len(context.spans.first):
         return np.zeros((0, len(SPAN_FEATURES)), np.float32)
-    kinds = _types_of(context)
     columns = [
         *_overlap(context),
         *_distances(context),
         *_alignment(context),
         *_head(context),
-        *_sentences(context),
+        *sentence_features(context),
         *_form(context),
         *_borders(context, kinds),
         *_cues(context),
@@ -113,53 +101,34 @@ def compute_features(context: SpanContext) -> Floats:
     return np.column_stack([*columns, *_agreement(context, kinds)]).astype(np.float32)
 
 
-def _edges(context: SpanContext) -> tuple[NDArray[np.int64], ...]:
-    """Return first and last token of the spans, and the range of their sentences."""
-    first = context.spans.first.astype(np.int64)
-    sentence = context.text.sentence[first]
-    return first, context.spans.last.astype(np.int64), *_range(context, sentence)
-
-
-def _range(context: SpanContext, sentence: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    bounds = context.text.bounds.astype(np.int64)
-    return bounds[sentence], bounds[sentence + 1]
-
-
 def _overlap(context: SpanContext) -> Columns:
     """Compute shares of the question's weight in windows around the spans, in and outside of them."""
-    first, last, begin, end = _edges(context)
-    weights = context.match.weights
+    first, last, begin, end = edges_of_spans(context)
+    weights = np.column_stack([context.match.weights, local_weights(context)])
     sums = np.zeros((len(context.text) + 1, len(weights)), np.float32)
     np.cumsum(context.match.degree, axis=0, out=sums[1:])
     up_to_first, behind_last = sums[first], sums[last + 1]
 
-    def share(found: NDArray[Any]) -> NDArray[Any]:
-        return np.minimum(found, 1) @ weights
+    def share(found: NDArray[Any]) -> list[NDArray[Any]]:
+        return list((np.minimum(found, 1) @ weights).T)
 
     columns: Columns = []
     for width in _WINDOWS:
         left = up_to_first - sums[np.maximum(first - width, begin)]
         right = sums[np.minimum(last + 1 + width, end)] - behind_last
-        columns += [share(left), share(right), share(left + right)]
+        columns += [*share(left), *share(right), *share(left + right)]
     left, right, inside = up_to_first - sums[begin], sums[end] - behind_last, behind_last - up_to_first
-    strength = np.concatenate([[0], np.cumsum(_strength(context) > 0)])
+    strength = np.concatenate([[0], np.cumsum(match_strength(context) > 0)])
     matched = (strength[last + 1] - strength[first]) / (last + 1 - first)
-    within = share(inside)
-    return [*columns, share(left), share(right), share(left + right), within, matched, (matched == 1) * 1.0]
-
-
-def _strength(context: SpanContext) -> Floats:
-    """Return the weight of the best match of each token."""
-    if not context.match.degree.shape[1]:
-        return np.zeros(len(context.text), np.float32)
-    return (context.match.degree * context.match.weights).max(axis=1)
+    shares = [*share(left), *share(right), *share(left + right), *share(inside)]
+    return [*columns, *shares, matched, (matched == 1) * 1.0]
 
 
 def _distances(context: SpanContext) -> Columns:
     """Compute distances to the matches beside the spans, and their weights."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     size = len(context.text)
-    strength = _strength(context)
+    strength = match_strength(context)
     at = np.arange(size)
     previous = np.maximum.accumulate(np.where(strength > 0, at, -1))
     following = np.minimum.accumulate(np.where(strength > 0, at, size)[::-1])[::-1]
@@ -180,8 +149,8 @@ def _distances(context: SpanContext) -> Columns:
 
 def _rarest(context: SpanContext) -> Columns:
     """Compute nearness of the rarest matched word of the question in the sentence."""
-    first, last, *_ = _edges(context)
-    strength = _strength(context)
+    first, last, *_ = edges_of_spans(context)
+    strength = match_strength(context)
     bounds = context.text.bounds
     best = np.zeros(len(bounds) - 1, np.int64)
     for number in np.unique(context.text.sentence[first]):
@@ -196,7 +165,7 @@ def _rarest(context: SpanContext) -> Columns:
 
 def _alignment(context: SpanContext) -> Columns:
     """Compute lengths of the runs of words beside the spans that the question has too."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     match = context.match
     left = np.where(first > begin, np.append(match.before, 0)[first - 1], 0)
     right = np.where(last + 1 < end, np.append(match.after, 0)[last + 1], 0)
@@ -208,7 +177,7 @@ def _alignment(context: SpanContext) -> Columns:
 
 def _head(context: SpanContext) -> Columns:
     """Compute where the noun that is asked for stands."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     heads = context.match.degree[:, context.match.heads]
     found: NDArray[Any] = heads.max(axis=1) > 0 if heads.shape[1] else np.zeros(len(context.text), np.bool_)
     sums = np.concatenate([[0], np.cumsum(found)])
@@ -231,28 +200,9 @@ def _head(context: SpanContext) -> Columns:
     ]
 
 
-def _sentences(context: SpanContext) -> Columns:
-    """Compute how well the sentences of the spans and their neighbours fit the question."""
-    first, _, begin, end = _edges(context)
-    number = context.text.sentence[first]
-    cover = context.cover
-    ranks = np.empty(len(cover), np.int64)
-    ranks[context.ranking] = np.arange(len(cover))
-    best = cover.max()
-    second = np.where(ranks == 0, np.sort(cover)[-2] if len(cover) > 1 else 0, best)
-    padded = np.concatenate([[0], cover, [0]])
-    mine, before, after = cover[number], padded[number], padded[number + 2]
-    size = end - begin
-    return [
-        *(mine, mine / max(best, 1e-6), 1 / (1 + ranks[number]), mine - second[number], before, after),
-        *(mine + 0.5 * before, (number == 0) * 1.0, (first - begin) / size, np.log(size)),
-        *(np.full(len(first), best), first / len(context.text)),
-    ]
-
-
 def _form(context: SpanContext) -> Columns:
     """Compute length, rarity and make of the spans."""
-    first, last, *_ = _edges(context)
+    first, last, *_ = edges_of_spans(context)
     text, shape = context.text, context.shape
 
     def mean(values: NDArray[Any]) -> NDArray[Any]:
@@ -266,7 +216,7 @@ def _form(context: SpanContext) -> Columns:
         frequency[word] = frequency.get(word, 0) + 1
     often = np.fromiter((frequency[word] for word in text.stems), np.float32, len(text))
     characters = text.ends[last] - text.starts[first]
-    new = content & (_strength(context) == 0)
+    new = content & (match_strength(context) == 0)
     highest = [context.rarity[a : b + 1].max() for a, b in zip(first.tolist(), last.tolist(), strict=True)]
     return [
         *(np.minimum(count, 40) / 10, np.log(count), np.log(characters), mean(content) * count / 5),
@@ -283,7 +233,7 @@ def _form(context: SpanContext) -> Columns:
 
 def _borders(context: SpanContext, kinds: NDArray[np.int64]) -> Columns:
     """Compute what the borders of the spans are like."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     text, shape = context.text, context.shape
     inner_left, inner_right = first > begin, last + 1 < end
     before, after = np.maximum(first - 1, 0), np.minimum(last + 1, len(text) - 1)
@@ -291,7 +241,7 @@ def _borders(context: SpanContext, kinds: NDArray[np.int64]) -> Columns:
     agrees = np.isin(kinds, [int(kind) for kind in AGREES.get(asked, ())])
     elsewhere = agrees.any() & ~agrees
     opened = np.cumsum(np.fromiter(((w in "（([") - (w in "）)]") for w in text.words), np.int64, len(text)))
-    strength = np.append(_strength(context), 0)
+    strength = np.append(match_strength(context), 0)
     return [
         *(shape.phrase[first] * 1.0, shape.phrase[last + 1] * 1.0),
         *(inner_left & (text.kinds[before] == text.kinds[first]) & ~shape.function[before],),
@@ -306,7 +256,7 @@ def _borders(context: SpanContext, kinds: NDArray[np.int64]) -> Columns:
 
 def _nearest(context: SpanContext) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the distance of each span to each word of the question, left and right in its sentence."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     size, units = len(context.text), len(context.match.weights)
     at: NDArray[Any] = np.arange(size).reshape(-1, 1)
     hit = context.match.degree > 0
@@ -321,7 +271,7 @@ def _nearest(context: SpanContext) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _proximity(context: SpanContext, agrees: NDArray[np.bool_]) -> Columns:
     """Compute how near all words of the question stand, and compare spans that agree in type."""
-    first, *_ = _edges(context)
+    first, *_ = edges_of_spans(context)
     weights = context.match.weights
     if not len(weights):
         return [np.zeros(len(first), np.float32)] * 15
@@ -366,7 +316,7 @@ def _rivals(
 
 def _clause_cover(context: SpanContext) -> NDArray[Any]:
     """Return the share of the question's weight between the punctuation marks around the spans."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     size = len(context.text)
     stops = np.flatnonzero(context.shape.soft | context.shape.hard)
     bounded = np.concatenate([[-1], stops, [size]])
@@ -387,7 +337,7 @@ def _quoted(context: SpanContext) -> NDArray[np.bool_]:
 
 def _cues(context: SpanContext) -> Columns:
     """Compute which closed words and marks stand before and after the spans."""
-    first, last, begin, end = _edges(context)
+    first, last, begin, end = edges_of_spans(context)
     words = context.text.words
     columns: Columns = []
     for table in (_CUES, _MARKS):
@@ -399,7 +349,7 @@ def _cues(context: SpanContext) -> Columns:
     return columns
 
 
-def _types_of(context: SpanContext) -> NDArray[np.int64]:
+def types_of_spans(context: SpanContext) -> NDArray[np.int64]:
     """Return the types of the spans."""
     text = context.text
     quoted = _quoted(context).tolist()

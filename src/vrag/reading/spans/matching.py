@@ -42,6 +42,8 @@ class QuestionMatch:
     """The degree, 0 to 1, to which token i matches word j of the question; shape (n, units)."""
     weights: NDArray[np.float32]
     """Weight of each word of the question; they sum to 1."""
+    places: NDArray[np.int32]
+    """The token of the question where each word stands."""
     heads: NDArray[np.bool_]
     """Words of the question that belong to the noun asked for."""
     before: NDArray[np.int32]
@@ -97,6 +99,7 @@ def match_question(question: QuestionText, text: TokenizedText, weights: WordWei
         question,
         _degrees(units, text),
         rarity / total if total else rarity,
+        np.fromiter((place[0] for place in positions), np.int32, len(positions)),
         heads,
         before,
         after,

@@ -16,10 +16,13 @@ from vrag.reading.calibration import Calibration
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.candidates import TextShape, list_spans, shape_text
 from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
-from vrag.reading.spans.features import SPAN_FEATURES, Floats, SpanContext, compute_features
-from vrag.reading.spans.matching import QuestionMatch, QuestionText, match_question, read_question
+from vrag.reading.spans.features import SPAN_FEATURES, compute_features, types_of_spans
+from vrag.reading.spans.matching import QuestionText, match_question, read_question
+from vrag.reading.spans.span_context import Floats, SpanContext
 from vrag.reading.spans.span_types import GROUPS, SpanType
 from vrag.reading.spans.tokens import TokenizedText, tokenize
+from vrag.reading.spans.word_classes import WordClasses, no_classes
+from vrag.reading.spans.word_patterns import PATTERNS, Codes, word_patterns
 from vrag.reading.spans.word_weights import WordWeights, default_weights
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "span.npz"
@@ -46,6 +49,8 @@ class SpanCandidates:
     ends: NDArray[np.int32]
     features: Floats
     """Shape (n, f), columns as `SPAN_FEATURES`."""
+    codes: Codes
+    """Codes of the patterns of words, shape (n, p)."""
     sentences: NDArray[np.int32]
     """Range of characters of the sentence of each span, shape (n, 2)."""
 
@@ -73,12 +78,13 @@ class SpanStatistics:
     words: WordWeights
     agreement: Floats
     """Log ratio of how often a type of span answers a group of questions to chance; shape (groups, types)."""
+    classes: WordClasses
 
 
 @lru_cache(maxsize=1)
 def empty_statistics() -> SpanStatistics:
     """Return statistics without any count."""
-    return SpanStatistics(default_weights(), np.zeros((GROUPS, len(SpanType)), np.float32))
+    return SpanStatistics(default_weights(), np.zeros((GROUPS, len(SpanType)), np.float32), no_classes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +103,16 @@ class SpanModel:
         statistics = self.statistics
         if self.calibration is not None:
             arrays |= _calibration_arrays(self.calibration)
-        np.savez_compressed(path, words=statistics.words.table, agreement=statistics.agreement, **arrays)
+        arrays |= {"words": statistics.words.table, "classes": statistics.classes.table}
+        np.savez_compressed(path, agreement=statistics.agreement, **arrays)
 
     @classmethod
     def load(cls, path: Path = WEIGHTS) -> SpanModel:
         """Read what `save` wrote."""
         with np.load(path) as archive:
-            statistics = SpanStatistics(WordWeights(archive["words"]), archive["agreement"])
+            statistics = SpanStatistics(
+                WordWeights(archive["words"]), archive["agreement"], WordClasses(archive["classes"])
+            )
             calibration = _read_calibration(dict(archive)) if "calibration_slopes" in archive.files else None
         return cls(CandidateScorer.load(path), statistics, calibration)
 
@@ -133,6 +142,7 @@ def load_span_model() -> SpanModel:
     return SpanModel.load()
 
 
+@np.errstate(invalid="ignore")  # some builds of OpenBLAS warn of values in unused parts of their registers
 def span_candidates(
     question: str,
     text: str,
@@ -146,18 +156,32 @@ def span_candidates(
     """
     tokens = tokenize(text[:MAX_TEXT], segments)
     asked = read_question(question)
-    context = _context(asked, tokens, statistics or empty_statistics())
+    statistics = statistics or empty_statistics()
+    context = _context(asked, tokens, statistics)
     if context is None:
         none = np.zeros(0, np.int32)
         return SpanCandidates(
-            text, none, none, np.zeros((0, len(SPAN_FEATURES)), np.float32), none.reshape(0, 2)
+            text,
+            none,
+            none,
+            np.zeros((0, len(SPAN_FEATURES)), np.float32),
+            np.zeros((0, PATTERNS), np.uint32),
+            none.reshape(0, 2),
         )
     first, last = context.spans
     sentence = tokens.sentence[first]
     ranges = np.stack(
         [tokens.starts[tokens.bounds[sentence]], tokens.ends[tokens.bounds[sentence + 1] - 1]], 1
     )
-    return SpanCandidates(text, tokens.starts[first], tokens.ends[last], compute_features(context), ranges)
+    kinds = types_of_spans(context)
+    return SpanCandidates(
+        text,
+        tokens.starts[first],
+        tokens.ends[last],
+        compute_features(context, kinds),
+        word_patterns(context, kinds, statistics.classes),
+        ranges,
+    )
 
 
 def best_spans(
@@ -172,7 +196,7 @@ def best_spans(
     found = span_candidates(question, text, segments=segments, statistics=model.statistics)
     if not len(found):
         return []
-    scores = model.scorer.scores(found.features)
+    scores = model.scorer.scores(found.features, found.codes)
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     right = 0.0
@@ -216,15 +240,7 @@ def _context(asked: QuestionText, tokens: TokenizedText, statistics: SpanStatist
     rarity = statistics.words.rarity(tokens.stems)
     matched = match.degree.max(axis=1) > 0 if match.degree.shape[1] else np.zeros(len(tokens), np.bool_)
     shape: TextShape = shape_text(tokens, rarity < COMMON, matched)
-    cover = _cover(match, tokens)
-    ranking = np.argsort(-cover, kind="stable")
-    spans = list_spans(tokens, shape, ranking)
-    return SpanContext(tokens, shape, match, cover, ranking, rarity, spans, statistics.agreement)
-
-
-def _cover(match: QuestionMatch, tokens: TokenizedText) -> Floats:
-    """Return the share of the question's weight that each sentence has."""
-    if not match.degree.shape[1]:
-        return np.zeros(len(tokens.bounds) - 1, np.float32)
-    best = np.maximum.reduceat(match.degree, tokens.bounds[:-1], axis=0)
-    return (best @ match.weights).astype(np.float32)
+    held = np.maximum.reduceat(match.degree, tokens.bounds[:-1], axis=0)
+    cover = (held @ match.weights).astype(np.float32)
+    spans = list_spans(tokens, shape, np.argsort(-cover, kind="stable"))
+    return SpanContext(tokens, shape, match, held, cover, rarity, spans, statistics.agreement)

@@ -16,7 +16,7 @@ from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
 from vrag.reading.table_answers.scales import scale_of_cells
-from vrag.reading.table_answers.values import format_number
+from vrag.reading.table_answers.values import format_number, parse_cell, strip_deviation
 from vrag.reading.tables.table import Cell, DocumentTable
 
 _COUNTS = {TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE}
@@ -100,7 +100,7 @@ def _candidate(
 ) -> TableCandidate:
     rows = sets[program.rows]
     operands = _operands(program, rows, grid)
-    text = ", ".join(program.values)
+    text = ", ".join(map(strip_deviation, program.values))
     if not program.values:
         text = _format(program, operands)
     return TableCandidate(
@@ -162,6 +162,9 @@ def _format(program: Program, operands: Sequence[Cell]) -> str:
 
 def _arithmetic(program: Program, operands: Sequence[Cell], text: str) -> str:
     texts = [cell.text for cell in operands]
+    if program.operation is TableOperation.RANGE and len(texts) == 2:
+        first, second = sorted(operands, key=lambda cell: -(parse_cell(cell.text).number or 0))
+        return f"{first.text} − {second.text} = {text}"
     if program.operation in _COUNTS:
         return f"{len(program.records)} rows: {text}"
     if program.operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:

@@ -23,14 +23,14 @@ _ROW_NAMES = (
     *(f"rows {selection.name}" for selection in Selection),
     *(f"parent {selection.name}" for selection in Selection),
     "rows log", "rows share", "rows one", "rows weight", "rows coverage", "rows exact", "rows depth",
-    "rows head cells", "key none", "key weight", "key coverage", "key near extreme", "key near asked",
-    "key dated", "key numeric", "key index", "rows mask head",
+    "rows head cells", "rows phrase", "key none", "key weight", "key coverage", "key near extreme",
+    "key near asked", "key dated", "key numeric", "key index", "rows mask head",
     *(f"key {name}" for name in HEAD_CLASSES),
 )  # fmt: skip
 _COLUMN_NAMES = (
     "column none", "column weight", "column share", "column coverage", "asked 0", "asked 1", "asked 2",
     "asked 3", "extreme 0", "extreme 1", "extreme 2", "numeric", "dated", "leads", "distinct", "filled",
-    "first", "second", "last", "index", "head", "constrained",
+    "first", "second", "last", "index", "head", "constrained", "column phrase",
     *(f"column {name}" for name in HEAD_CLASSES),
 )  # fmt: skip
 _PROGRAM_NAMES = (
@@ -40,7 +40,7 @@ _PROGRAM_NAMES = (
     "integer", "repeated", "across", "grid log", "grid columns", "column order", "other column order",
     "small", "unit percent", "pair", "later first", "mentioned first", "pair positive", "after from",
     "second total", "unmatched in table", "unmatched in heads", "unmatched in cells", "rows weight behind",
-    "count agrees", "plural and many", "plural and one",
+    "count agrees", "plural and many", "plural and one", "triggers held", "triggers free",
 )  # fmt: skip
 TABLE_FEATURES: tuple[str, ...] = (
     *(f"trigger {name}" for name in TRIGGERS),
@@ -51,6 +51,10 @@ TABLE_FEATURES: tuple[str, ...] = (
 )
 """Names of the features of a program."""
 
+_OPERATION_TRIGGERS = (
+    *("total", "average", "difference", "change", "percent", "ratio", "most", "least", "highest", "lowest"),
+    *("how many", "first", "last"),
+)
 _PLURAL = re.compile(
     r"\b(?:which|what|name|list)(?: \w+){0,2} (?!is\b|was\b|has\b|does\b|years ago)\w{2,}[^s\W]s\b",
     re.IGNORECASE,
@@ -129,6 +133,7 @@ def _describe_column(
         number / max(last, 1),
         float(column.is_head),
         float(weight > 0.4),
+        _phrase(question, column.terms),
         *_classes(column.name),
     ]
 
@@ -158,10 +163,25 @@ def _describe_rows(
         float(rows.coverage > 0.99),
         float(rows.depth),
         float(any(heads)),
+        max((_phrase(question, cell_terms(text)) for text in _matched_texts(grid, rows)), default=0.0),
         *key,
         max((matches.weight(mask) for mask in named), default=0.0),
         *classes,
     ]
+
+
+def _matched_texts(grid: RecordGrid, rows: RowSet) -> list[str]:
+    return [grid.columns[column].texts[record] for record, column in rows.heads[:8]]
+
+
+def _phrase(question: TableQuestion, terms: Sequence[str]) -> float:
+    """Return the number of terms of a text, up to 5, if they follow each other in the question; 0 if not."""
+    count = len(terms)
+    if not 0 < count <= len(question.terms):
+        return 0.0
+    asked = [token.term for token in question.terms]
+    begins = (place for place in range(len(asked) - count + 1) if asked[place] == terms[0])
+    return float(min(count, 5)) if any(asked[at : at + count] == list(terms) for at in begins) else 0.0
 
 
 def _describe_key(
@@ -226,6 +246,7 @@ def _describe_programs(
             _describe_unmatched(matches, column_masks, bits),
             behind,
             _describe_number_of_answers(question, programs),
+            _describe_triggers(question, bits),
         ],
         axis=1,
     ).astype(np.float32)
@@ -255,6 +276,14 @@ def _describe_unmatched(
     weights = np.asarray(matches.weights or [0.0], np.float32)
     table = as_bits([known, heads, known & ~heads], bits.shape[1]) * weights * (weights > 0.2)
     return (~bits @ table.T).astype(np.float32)
+
+
+def _describe_triggers(question: TableQuestion, bits: NDArray[np.bool_]) -> Floats:
+    """Return how many words that name operations are parts of matched heads or cells, and how many not."""
+    places = {place for name in _OPERATION_TRIGGERS for place in question.triggers.get(name, ())}
+    names = [any(token.start <= place < token.end for place in places) for token in question.terms] or [False]
+    held = bits[:, np.asarray(names)].sum(axis=1)
+    return np.stack([held, sum(names) - held], axis=1).astype(np.float32)
 
 
 def _describe_number_of_answers(question: TableQuestion, programs: Sequence[Program]) -> Floats:

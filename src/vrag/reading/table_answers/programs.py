@@ -35,7 +35,7 @@ def write_programs(
     if not lookups:
         streams += [
             _counts(question, grid, sets),
-            _aggregates(question, sets, columns),
+            _aggregates(question, grid, sets, columns),
             combine_pairs(question, grid, sets, columns),
             _frequencies(question, grid, sets, columns),
             _yes_or_no(question, sets, columns),
@@ -146,14 +146,17 @@ def _of_first_kind(column: GridColumn, records: Sequence[int]) -> tuple[int, ...
 
 
 def _aggregates(
-    question: TableQuestion, sets: Sequence[RowSet], columns: Sequence[GridColumn]
+    question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet], columns: Sequence[GridColumn]
 ) -> Iterator[Program]:
+    """Yield sums and the like; never over records that sum up others."""
     if not question.has(*(_AGGREGATE_CJK if question.cjk else _AGGREGATE)):
         return
-    wanted = [n for n, rows in enumerate(sets) if len(rows.records) >= 2 and rows.selection not in _EXTREME][
-        :24
+    wanted = [
+        number
+        for number, rows in enumerate(sets)
+        if len(rows.records) >= 2 and rows.selection not in _EXTREME and grid.totals.isdisjoint(rows.records)
     ]
-    for number in wanted:
+    for number in wanted[:24]:
         rows = sets[number]
         for column in numeric_columns(columns)[:8]:
             records = _of_first_kind(column, rows.records)

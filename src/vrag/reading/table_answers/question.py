@@ -28,6 +28,7 @@ _EXTREME = re.compile(
     ),
     re.IGNORECASE,
 )
+_FISCAL_YEAR = re.compile(r"\b(?:FY|CY)\s?'?((?:19|20)\d\d)\b")
 _EXTRA_STOP_WORDS = frozenset("have name list tell number total than was did do who".split())
 
 
@@ -65,8 +66,8 @@ class TableQuestion:
 
 @lru_cache(maxsize=256)
 def analyse_question(text: str) -> TableQuestion:
-    """Analyse a question over a table."""
-    text = text[:2000]
+    """Analyse a question over a table; FY2023 is taken as 2023."""
+    text = _FISCAL_YEAR.sub(r"\1", text[:2000])
     terms = tuple(tokens(text)[:MAX_TERMS])
     triggers = {
         name: places

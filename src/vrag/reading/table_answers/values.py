@@ -33,11 +33,14 @@ _DATE_PATTERNS = tuple(
 _NUMBER = re.compile(
     r"""(?P<open>\()? (?P<sign>[-+−–](?=[\s$€£¥]?[\d.]))? \s* (?P<money>US\$|[$€£¥]|CHF\s|EUR\s)? \s*
     (?P<inner>\()? (?P<minus>[-−](?=\d))?
-    (?P<digits>\d{1,3}(?:[,\u2009\u202f'’]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
+    (?P<digits>\d{1,2}(?:,\d\d)+,\d{3}(?!\d)(?:\.\d+)?|\d{1,3}(?:[,\u2009\u202f'’]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
     (?P<close>\s*\))? \s* (?P<percent>%|％|per\ ?cent\b|个百分点)?
     (?:[\s-]*(?P<scale>thousand|million|billion|trillion|bn|mn|m(?=\s|$)|k(?=\s|$)|千|百万|万|亿))?
     (?P<ordinal>st\b|nd\b|rd\b|th\b)?""",
     re.VERBOSE | re.IGNORECASE,
+)
+_DEVIATION = re.compile(
+    r"(?P<value>[-+−]?[$€£¥]?\d[\d.,]*\s?%?)\s*(?:\(\s?\d[\d.,]*\s?%?\s?\)|(?:±|\+/-)\s?\d[\d.,]*\s?%?)"
 )
 _CLOCK = re.compile(r"(?<![\d:.])(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d+)?)(?![\d:])")
 _SCALES = {
@@ -128,7 +131,7 @@ def parse_cell(text: str) -> CellValue:
     >>> parse_cell("$ (1,452.4)").number, parse_cell("3 May 2027").day, parse_cell("五十米").number
     (-1452.4, Day(year=2027, month=5, day=3), 50.0)
     """
-    text = text[:MAX_TEXT].strip()
+    text = strip_deviation(text[:MAX_TEXT].strip())
     day = find_day(text)
     clock = _find_clock(text)
     found = find_quantities(text, words=False)
@@ -146,6 +149,16 @@ def parse_cell(text: str) -> CellValue:
         clock=clock,
         unit=first.unit,
     )
+
+
+def strip_deviation(text: str) -> str:
+    """Return a number without the deviation behind it; any other text as it is.
+
+    >>> strip_deviation("73.2% (1.9%)"), strip_deviation("0.81 ± 0.02"), strip_deviation("(1,234)")
+    ('73.2%', '0.81', '(1,234)')
+    """
+    match = _DEVIATION.fullmatch(text)
+    return match["value"] if match else text
 
 
 def find_day(text: str) -> Day | None:

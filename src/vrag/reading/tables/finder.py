@@ -8,7 +8,7 @@ from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_piece
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
 from vrag.reading.tables.grid import Area
-from vrag.reading.tables.heads import has_heads, make_table
+from vrag.reading.tables.heads import add_head_rows, has_heads, is_head_of, make_table
 from vrag.reading.tables.ruled_tables import (
     build_grid,
     connect_rules,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.table import DocumentTable
-    from vrag.reading.tables.text_pieces import PageText
+    from vrag.reading.tables.text_pieces import PageText, Piece
     from vrag.types import Item
 
 MIN_WORDS = 6
@@ -52,8 +52,10 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
     grids = [grid for grid in _find_grids(page, rules) if grid.cells]
     if not grids:
         return ()
-    inside = {index for grid in grids for cell in grid.cells for index in cell.words}
-    rows = split_pieces(page, [index for index in range(len(page.numbers)) if index not in inside])
+    below = [*grids[1:], None]
+    grids = [grid for grid, next_one in zip(grids, below, strict=True) if not _is_head(page, grid, next_one)]
+    grids = [add_head_rows(page, grid, _free_rows(page, grids)) for grid in grids]
+    rows = _free_rows(page, grids)
     captions = [find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids]
     ground = None if picture is None else PageGround(picture, page)
     return tuple(
@@ -61,6 +63,16 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
         for grid, caption in zip(grids, captions, strict=True)
         if _is_supported(page, grid, caption, ground)
     )
+
+
+def _is_head(page: PageText, grid: Grid, below: Grid | None) -> bool:
+    return below is not None and is_head_of(page, grid, below)
+
+
+def _free_rows(page: PageText, grids: Iterable[Grid]) -> list[list[Piece]]:
+    """Return the rows of the words that no table has."""
+    inside = {index for grid in grids for cell in grid.cells for index in cell.words}
+    return split_pieces(page, [index for index in range(len(page.numbers)) if index not in inside])
 
 
 def _is_supported(page: PageText, grid: Grid, caption: str, ground: PageGround | None) -> bool:

@@ -1,23 +1,30 @@
-"""The heads, texts and boxes of a found table."""
+"""The heads, texts and boxes of a found table; heads of columns that stand apart above it."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box
+from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.tables.text_kinds import is_number, is_year
+from vrag.reading.tables.text_kinds import count_words, is_number, is_year
 from vrag.reading.tables.text_pieces import join_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.text_pieces import PageText
+    from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_HEADER_ROWS = 6
 """Rows at the top that are looked at for heads."""
+MAX_LOOSE_ROWS = 3
+"""Rows above a table that may be its heads."""
+LOOSE_GAP = 1.8
+"""Space between a table and its heads, in heights of the text."""
+MAX_HEAD_WORDS = 8
 _RAISED = re.compile(r"[\d,*†‡§]{1,3}|[a-z]|\([\da-z]\)|\[[\da-z]\]")
 _MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§]+|\*{1,3}|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
 
@@ -89,7 +96,8 @@ def count_header_rows(cells: Sequence[Cell], grid: Grid) -> int:
     They end above the first row with figures, or at the first rule where no row has figures.
     """
     height = grid.height
-    first_data = next((row for row in range(height) if _is_data_row(cells, row)), None)
+    texts = [(cell, cell.text) for cell in cells]
+    first_data = next((row for row in range(height) if is_data_row(texts, row)), None)
     last = min(height - 1, MAX_HEADER_ROWS) if first_data is None else min(first_data, MAX_HEADER_ROWS)
     count = last if first_data is not None else min(1, last)
     rules = sorted(row + 1 for row in grid.ruled_below if row + 1 <= last)
@@ -106,9 +114,12 @@ def count_header_rows(cells: Sequence[Cell], grid: Grid) -> int:
     return min(count, height - 1) if count else 0
 
 
-def _is_data_row(cells: Sequence[Cell], row: int) -> bool:
-    """Return whether at least half of a row's cells right of the first column are numbers, not years."""
-    values = [cell.text for cell in cells if cell.row == row and cell.column > 0 and cell.text]
+def is_data_row(cells: Sequence[tuple[Cell | GridCell, str]], row: int) -> bool:
+    """Return whether at least half of a row's cells right of the first column are numbers, not years.
+
+    Each cell stands with its text.
+    """
+    values = [text for cell, text in cells if cell.row == row and cell.column > 0 and text]
     figures = sum(is_number(text) and not is_year(text) for text in values)
     return bool(values) and figures * 2 >= len(values)
 
@@ -170,3 +181,106 @@ def has_heads(grid: Grid, page: PageText) -> bool:
     edges = [cell for cell in grid.cells if cell.row == 0 or cell.column == 0]
     texts = [join_words(page.item, [page.numbers[index] for index in cell.words]) for cell in edges]
     return sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts)
+
+
+def add_head_rows(page: PageText, grid: Grid, rows: Sequence[Sequence[Piece]]) -> Grid:
+    """Return a table whose first row has figures with the rows of heads above it; any other as it is.
+
+    Args:
+        page: The words of the page.
+        grid: The table.
+        rows: Rows of the pieces that belong to no table, from the top of the page down.
+    """
+    columns = _column_ranges(page, grid)
+    if len(columns) < 2 or not has_figures_first(page, grid):
+        return grid
+    heads: list[tuple[GridCell, ...]] = []
+    first = [index for cell in grid.cells if cell.row == 0 for index in cell.words]
+    edge = float(page.straight[first, 1].min())
+    for row in reversed([row for row in rows if row[0].middle < edge]):
+        inside = [piece for piece in row if piece.x1 < columns[-1][1] and columns[0][0] < piece.x2]
+        if not inside:
+            continue
+        near = edge - max(piece.y2 for piece in inside) <= LOOSE_GAP * page.line_height
+        cells = _place_heads(inside, columns) if near and len(heads) < MAX_LOOSE_ROWS else ()
+        if not cells:
+            break
+        heads.append(cells)
+        edge = min(piece.y1 for piece in inside)
+    while heads and all(cell.column == 0 for cell in heads[-1]):  # a title rather than a head
+        heads.pop()
+    return _prepend(grid, heads[::-1])
+
+
+def has_figures_first(page: PageText, grid: Grid) -> bool:
+    """Return whether the first row of a table holds figures rather than heads."""
+    return is_data_row([(cell, _text(page, cell)) for cell in grid.cells], 0)
+
+
+def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:
+    """Return whether a found table is but the heads of the one below it."""
+    if upper.height > MAX_LOOSE_ROWS or not has_figures_first(page, lower):
+        return False
+    texts = [(cell, _text(page, cell)) for cell in upper.cells]
+    space = lower.area.y1 - upper.area.y2
+    shared = min(upper.area.x2, lower.area.x2) - max(upper.area.x1, lower.area.x1)
+    return (
+        -page.line_height < space <= 2 * LOOSE_GAP * page.line_height
+        and shared > 0.5 * (lower.area.x2 - lower.area.x1)
+        and not any(is_data_row(texts, row) for row in range(upper.height))
+    )
+
+
+def _text(page: PageText, cell: GridCell) -> str:
+    return join_words(page.item, [page.numbers[index] for index in cell.words])
+
+
+def _column_ranges(page: PageText, grid: Grid) -> list[tuple[float, float]]:
+    """Return the range of x that the words of each column take, from left to right."""
+    words: dict[int, list[int]] = {}
+    for cell in grid.cells:
+        if cell.columns == 1:
+            words.setdefault(cell.column, []).extend(cell.words)
+    if sorted(words) != list(range(grid.width)) or not all(words.values()):
+        return []
+    boxes = [page.straight[words[column]] for column in range(grid.width)]
+    return [(float(box[:, 0].min()), float(box[:, 2].max())) for box in boxes]
+
+
+def _place_heads(pieces: Sequence[Piece], columns: Sequence[tuple[float, float]]) -> tuple[GridCell, ...]:
+    """Return the pieces of a row as heads, each over its columns; nothing if the row is none of heads."""
+    if any(count_words(piece.text) > MAX_HEAD_WORDS or _is_figure(piece.text) for piece in pieces):
+        return ()
+    middles = [(left + right) / 2 for left, right in columns]
+    left = [piece for piece in pieces if piece.x1 < columns[0][1] and piece.x2 < columns[1][0]]
+    over = [piece for piece in pieces if piece not in left]
+    if len(left) > 1 or len(over) == 1:
+        return ()
+    if not over:
+        return tuple(GridCell(row=0, column=0, words=piece.words) for piece in left)
+    centres = [(piece.x1 + piece.x2) / 2 for piece in over]
+    nearest = [
+        min(range(len(over)), key=lambda number: abs(centres[number] - middle)) for middle in middles[1:]
+    ]
+    if sorted(nearest) != nearest or set(nearest) != set(range(len(over))):
+        return ()
+    cells = [GridCell(row=0, column=0, words=piece.words) for piece in left]
+    for number, piece in enumerate(over):
+        first = 1 + nearest.index(number)
+        cells.append(GridCell(row=0, column=first, columns=nearest.count(number), words=piece.words))
+    return tuple(cells)
+
+
+def _is_figure(text: str) -> bool:
+    return is_number(text) and not is_year(text)
+
+
+def _prepend(grid: Grid, heads: Sequence[tuple[GridCell, ...]]) -> Grid:
+    """Return the table with rows above it; a rule separates them."""
+    count = len(heads)
+    if not count:
+        return grid
+    cells = [replace(cell, row=row) for row, cells in enumerate(heads) for cell in cells]
+    cells += [replace(cell, row=cell.row + count) for cell in grid.cells]
+    below = frozenset({count - 1, *(row + count for row in grid.ruled_below)})
+    return replace(grid, cells=tuple(cells), ruled_below=below)

@@ -103,14 +103,14 @@ _SCALE = re.compile(
 def read_tat_cases(path: Path) -> list[TableCase]:
     """Read the questions of a file of TAT-QA, those about running text included."""
     cases: list[TableCase] = []
-    for record in _read_records(path.read_text(encoding="utf-8")):
+    for record in read_tat_records(path.read_text(encoding="utf-8")):
         texts = [paragraph["text"] for paragraph in record["paragraphs"]]
         table = read_tat_table(record["table"]["table"], texts)
-        cases += (_read_tat_question(question, table) for question in record["questions"])
+        cases += (read_tat_question(question, table) for question in record["questions"])
     return cases
 
 
-def _read_records(text: str) -> Iterator[dict[str, Any]]:
+def read_tat_records(text: str) -> Iterator[dict[str, Any]]:
     """Yield the records of a JSON list, as many as are whole: a stored copy may be cut off."""
     decoder = json.JSONDecoder()
     at = text.find("[") + 1
@@ -122,7 +122,8 @@ def _read_records(text: str) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _read_tat_question(question: dict[str, Any], table: DocumentTable) -> TableCase:
+def read_tat_question(question: dict[str, Any], table: DocumentTable) -> TableCase:
+    """Read a question of a record of TAT-QA."""
     answer = question["answer"]
     answers: list[Any] = list(answer) if isinstance(answer, list) else [answer]  # pyright: ignore[reportUnknownArgumentType]
     return TableCase(

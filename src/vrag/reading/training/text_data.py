@@ -63,8 +63,12 @@ def read_drcd(folder: Path, split: str) -> list[TextQuestion]:
 
 def read_covid(folder: Path) -> list[TextQuestion]:
     """Read COVID-QA, each question with the piece of the document around its answer."""
-    path = folder / "data" / "question-answering" / "200423_covidQA.json"
-    return [cut_around_answer(question) for question in _read_squad(path, "covid")]
+    return [cut_around_answer(question) for question in read_covid_documents(folder)]
+
+
+def read_covid_documents(folder: Path) -> Iterator[TextQuestion]:
+    """Yield the questions of COVID-QA with the whole document, which has some 6,000 words."""
+    return _read_squad(folder / "data" / "question-answering" / "200423_covidQA.json", "covid")
 
 
 def _read_squad(path: Path, source: str, first: int = 0) -> Iterator[TextQuestion]:

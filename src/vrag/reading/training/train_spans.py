@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vrag.reading.calibration import expected_error, fit_calibration, measure_reliability
 from vrag.reading.scorer import Group, TrainingOptions, train_scorer
 from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
-from vrag.reading.spans.features import SPAN_FEATURES, Floats
+from vrag.reading.spans.features import SPAN_FEATURES
 from vrag.reading.spans.reader import (
     SpanModel,
     SpanStatistics,
@@ -24,11 +24,14 @@ from vrag.reading.spans.reader import (
     empty_statistics,
     span_candidates,
 )
+from vrag.reading.spans.span_context import Floats
 from vrag.reading.spans.span_types import GROUPS, SpanType
 from vrag.reading.spans.tokens import tokenize
-from vrag.reading.spans.word_weights import WordWeights, count_words
+from vrag.reading.spans.word_patterns import CODES, Codes
+from vrag.reading.spans.word_weights import count_words
 from vrag.reading.training.span_sets import HELD_OUT, pair_with_wrong_paragraphs, read_span_sets
 from vrag.reading.training.text_data import TextQuestion, answer_f1, answer_words
+from vrag.reading.training.word_clusters import group_words
 
 _TYPES = slice(-1 - GROUPS - len(SpanType), -1 - GROUPS)
 _GROUPS = slice(-1 - GROUPS, -1)
@@ -36,7 +39,7 @@ _MEASURED = frozenset({"xquad-en", "xquad-zh"})
 """Languages of XQuAD whose paragraphs do not count for the weights of words: other sets have them."""
 
 
-_NETWORK = TrainingOptions(units=64, epochs=8)
+_NETWORK = TrainingOptions(units=128, epochs=8, codes=CODES, code_rate=0.5, code_decay=1e-3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +58,28 @@ class PreparedQuestion(NamedTuple):
 
     question: TextQuestion
     features: Floats
+    codes: Codes
     f1: Floats
+    """With the nearest of the right answers."""
+    gains: Floats
+    """What is learnt: a mean over the right answers, sharpened, and less where the place is another one."""
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
 
 
-def count_statistics(questions: Iterable[TextQuestion]) -> WordWeights:
-    """Count the words of all paragraphs, by data set and language."""
+def count_statistics(questions: Iterable[TextQuestion]) -> SpanStatistics:
+    """Weigh the words of all paragraphs by data set, and class them and those of the questions."""
     texts: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    asked: dict[str, None] = {}
     for question in questions:
         texts[question.source][question.text] = None
-    return count_words([_words_of(text) for text in paragraphs] for paragraphs in texts.values())
+        asked[question.question] = None
+    paragraphs = {source: list(found) for source, found in texts.items()}
+    words = count_words([_words_of(text) for text in found] for found in paragraphs.values())
+    classes = group_words(
+        tokenize(text).words for text in (*(text for found in paragraphs.values() for text in found), *asked)
+    )
+    return SpanStatistics(words, empty_statistics().agreement, classes)
 
 
 def _words_of(text: str) -> list[str]:
@@ -74,24 +88,40 @@ def _words_of(text: str) -> list[str]:
     return [*stems, *(a + b for a, b in pairwise(stems) if len(a) == len(b) == 1)]
 
 
-def prepare_question(question: TextQuestion, words: WordWeights) -> PreparedQuestion:
-    """Compute the candidates of a question, their features and their F1 with the best right answer."""
-    statistics = SpanStatistics(words, empty_statistics().agreement)
+def prepare_question(question: TextQuestion, statistics: SpanStatistics) -> PreparedQuestion:
+    """Compute the candidates of a question, their features and how right they are."""
+    statistics = replace(statistics, agreement=empty_statistics().agreement)
     found = span_candidates(question.question, question.text, statistics=statistics)
-    right = [answer_words(answer) for _, answer in question.answers]
     spans = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
     words_of = [answer_words(question.text[start:end]) for start, end in spans]
-    f1 = [max((answer_f1(words, answer) for answer in right), default=0.0) for words in words_of]
-    return PreparedQuestion(question, found.features, np.asarray(f1, np.float32), found.starts, found.ends)
+    answers = Counter(question.answers)
+    f1, gains = np.zeros(len(found), np.float32), np.zeros(len(found), np.float32)
+    for (start, answer), votes in answers.items():
+        right = answer_words(answer)
+        same = np.asarray([answer_f1(words, right) for words in words_of], np.float32)
+        place = (found.starts < start + len(answer)) & (found.ends > start)
+        f1 = np.maximum(f1, same)
+        gains += votes / answers.total() * same**3 * np.where(place, 1.0, 0.2).astype(np.float32)
+    return PreparedQuestion(question, found.features, found.codes, f1, gains, found.starts, found.ends)
 
 
-def gains_of(prepared: PreparedQuestion) -> Floats:
-    """Return how right each candidate is: its F1, sharpened, and less where the place is another one."""
-    place = np.zeros(len(prepared.f1), np.float32)
-    for start, answer in prepared.question.answers:
-        touches = (prepared.starts < start + len(answer)) & (prepared.ends > start)
-        place = np.maximum(place, np.where(touches, 1.0, 0.2)).astype(np.float32)
-    return (prepared.f1**3 * place).astype(np.float32)
+def thin_question(prepared: PreparedQuestion, kept: int, random: np.random.Generator) -> PreparedQuestion:
+    """Keep some candidates of a question for training, in half precision: the best and a random choice."""
+    if len(prepared.f1) > kept:
+        order = np.argsort(-prepared.gains, kind="stable")
+        best = order[: kept // 3]
+        chosen = np.concatenate([best, random.permutation(order[kept // 3 :])[: kept - len(best)]])
+    else:
+        chosen = np.arange(len(prepared.f1))
+    half: Any = prepared.features[chosen].astype(np.float16)
+    return prepared._replace(
+        features=half,
+        codes=prepared.codes[chosen],
+        f1=prepared.f1[chosen],
+        gains=prepared.gains[chosen],
+        starts=prepared.starts[chosen],
+        ends=prepared.ends[chosen],
+    )
 
 
 def count_agreement(questions: Sequence[PreparedQuestion]) -> Floats:
@@ -99,7 +129,7 @@ def count_agreement(questions: Sequence[PreparedQuestion]) -> Floats:
     right = np.zeros((GROUPS, len(SpanType)))
     chance = np.zeros((GROUPS, len(SpanType)))
     for prepared in questions:
-        gains = gains_of(prepared)
+        gains = prepared.gains
         if not len(gains) or gains.max() < 0.3:
             continue
         group = int(prepared.features[0, _GROUPS].argmax())
@@ -119,29 +149,18 @@ def add_agreement(features: Floats, agreement: Floats) -> Floats:
     return filled
 
 
-def sample_group(
-    prepared: PreparedQuestion, agreement: Floats, kept: int, random: np.random.Generator
-) -> Group:
-    """Choose candidates of a question for training: the best third by F1 and a random choice."""
-    gains = gains_of(prepared)
-    chosen = np.arange(len(gains))
-    if len(gains) > kept:
-        order = np.argsort(-gains, kind="stable")
-        best = order[: kept // 3]
-        chosen = np.concatenate([best, random.permutation(order[kept // 3 :])[: kept - len(best)]])
-    return Group(add_agreement(prepared.features[chosen], agreement), gains[chosen])
-
-
 def fit_spans(
-    questions: Sequence[PreparedQuestion], words: WordWeights, options: SpanTrainingOptions
+    questions: Sequence[PreparedQuestion], statistics: SpanStatistics, options: SpanTrainingOptions
 ) -> SpanModel:
     """Train the model on prepared questions."""
-    random = np.random.default_rng(options.network.seed)
     agreement = count_agreement(questions)
-    usable = [prepared for prepared in questions if prepared.f1.max(initial=0) > 0.5]
-    groups = [sample_group(prepared, agreement, options.kept, random) for prepared in usable]
+    groups = [
+        Group(add_agreement(prepared.features, agreement), prepared.gains, prepared.codes)
+        for prepared in questions
+        if prepared.f1.max(initial=0) > 0.5
+    ]
     scorer = train_scorer(groups, SPAN_FEATURES, options.network)
-    return SpanModel(scorer, SpanStatistics(words, agreement))
+    return SpanModel(scorer, replace(statistics, agreement=agreement))
 
 
 class SpanFigures(NamedTuple):
@@ -158,7 +177,7 @@ def measure_spans(questions: Sequence[PreparedQuestion], model: SpanModel) -> Sp
     scores: list[float] = []
     for prepared in questions:
         features = add_agreement(prepared.features, model.statistics.agreement)
-        found = model.scorer.scores(features)
+        found = model.scorer.scores(features, prepared.codes)
         choice = choice_scores(prepared.question.text, prepared.starts, prepared.ends, found)
         scores.append(float(prepared.f1[int(choice.argmax())]) if len(features) else 0.0)
     oracle = float(np.mean([prepared.f1.max(initial=0) for prepared in questions]))
@@ -212,16 +231,23 @@ def train_span_reader(folder: Path, options: SpanTrainingOptions | None = None) 
     begin = time.perf_counter()
     options = options or SpanTrainingOptions()
     sets = read_span_sets(folder, share=options.share)
-    words = count_statistics([*sets.training, *(q for q in sets.translated if q.source not in _MEASURED)])
-    training = [prepare_question(question, words) for question in sets.training]
-    model = fit_spans(training, words, options)
+    statistics = count_statistics(
+        [*sets.training, *(q for q in sets.translated if q.source not in _MEASURED)]
+    )
+    random = np.random.default_rng(options.network.seed)
+
+    def prepare(questions: Sequence[TextQuestion]) -> list[PreparedQuestion]:
+        return [thin_question(prepare_question(q, statistics), options.kept, random) for q in questions]
+
+    training = prepare(sets.training)
+    model = fit_spans(training, statistics, options)
     figures = {
-        name: measure_spans([prepare_question(question, words) for question in questions], model)
+        name: measure_spans([prepare_question(question, statistics) for question in questions], model)
         for name, questions in sets.tests.items()
     }
     if sets.translated:
-        training += [prepare_question(question, words) for question in sets.translated]
-        model = fit_spans(training, words, options)
+        training += prepare(sets.translated)
+        model = fit_spans(training, statistics, options)
     model, calibration = calibrate_spans(model, sets.calibration)
     seconds = time.perf_counter() - begin
     report = SpanReport(figures=figures, calibration=calibration, questions=len(training), seconds=seconds)
@@ -238,10 +264,10 @@ def calibrate_spans(
     cases = [*questions, *pair_with_wrong_paragraphs(questions)]
     rows, right, odd = list[NDArray[np.float64]](), list[float](), list[bool]()
     for case in cases:
-        prepared = prepare_question(case, model.statistics.words)
+        prepared = prepare_question(case, model.statistics)
         if len(prepared.f1):
             features = add_agreement(prepared.features, model.statistics.agreement)
-            scores = model.scorer.scores(features)
+            scores = model.scorer.scores(features, prepared.codes)
             rows.append(confidence_features(features, scores, prepared.starts, prepared.ends))
             right.append(float(prepared.f1[int(scores.argmax())] >= 0.5))
             odd.append(case.article // HELD_OUT % 2 == 1)

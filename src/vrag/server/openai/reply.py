@@ -15,6 +15,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from vrag.agent.events import (
     AnswerGiven,
+    AnswerReading,
     Event,
     ModelRetried,
     RunFailed,
@@ -25,7 +26,7 @@ from vrag.agent.events import (
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, citations, is_whole
 from vrag.render.markup import inline
-from vrag.render.text_format import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line, where
+from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, step_line, where
 from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.runs.run_manager import broken_off
 
@@ -41,8 +42,8 @@ _NO_ANSWER = {
     StopReason.OUT_OF_BUDGET: "I used up what this question may cost before I had an answer.",
     StopReason.CANCELLED: "I was stopped before I had an answer.",
 }
-_UNQUOTED = f"{UNQUOTED} {A_MODEL}"
-_QUOTED = f"\n\n*{QUOTED}*"
+_NOT_FOUND = f"{NOT_FOUND} {A_MODEL}"
+_BY_READER = f"\n\n*{BY_READER}*"
 _MARKERS = re.compile(r"(\[\d\])+\Z")
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
@@ -82,6 +83,10 @@ class VragPart(FrozenModel):
     )
     looked_at: tuple[AnswerSource, ...] = Field(
         default=(), description="What else was looked at, with further numbers and without markers."
+    )
+    reading: AnswerReading | None = Field(
+        default=None,
+        description="The sentence or row of a short answer, its computation and its probability.",
     )
 
 
@@ -231,14 +236,20 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         for number, item in enumerate(cited.rests + cited.besides, 1)
     )
     evidence, looked_at = sources[: len(cited.rests)], sources[len(cited.rests) :]
-    part = VragPart(run_id=run, stop_reason=end.stop_reason, evidence=evidence, looked_at=looked_at)
+    part = VragPart(
+        run_id=run,
+        stop_reason=end.stop_reason,
+        evidence=evidence,
+        looked_at=looked_at,
+        reading=end.reading if answered else None,
+    )
     offline = settings.policy == OFFLINE
     if text is None:
-        unquoted = offline and end.stop_reason is StopReason.ABSTAINED
-        message = _UNQUOTED if unquoted else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
+        not_found = offline and end.stop_reason is StopReason.ABSTAINED
+        message = _NOT_FOUND if not_found else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
         return CompletionReply(message, _source_list(_LOOKED, evidence), (), part, is_cut)
     marked, annotations = _with_markers(text, evidence[:_MAX_SOURCES])
-    note = _QUOTED if offline else ""
+    note = _BY_READER if offline else ""
     return CompletionReply(marked, note + _source_list(_SOURCES, evidence), annotations, part, is_cut)
 
 
@@ -250,10 +261,10 @@ def plain_answer(content: str) -> str | None:
     for heading in (_SOURCES, _LOOKED):
         answer, found, _ = content.rpartition(heading)
         if found:
-            content = answer.removesuffix(_QUOTED)
+            content = answer.removesuffix(_BY_READER)
             if markers := _MARKERS.search(content[-3 * _MAX_SOURCES :]):
                 content = content[: -len(markers[0])].rstrip()
-    return None if content in {_UNQUOTED, *_NO_ANSWER.values()} else content
+    return None if content in {_NOT_FOUND, *_NO_ANSWER.values()} else content
 
 
 def usage_of(outline: RunResult) -> CompletionUsage:

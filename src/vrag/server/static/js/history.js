@@ -3,7 +3,7 @@
 import { counted } from "./run-options.js";
 import { h, icon, redraw } from "./dom.js";
 import { runHash } from "./router.js";
-import { OFFLINE, UNQUOTED } from "./run/wording.js";
+import { OFFLINE, NOT_FOUND } from "./run/wording.js";
 
 /**
  * @typedef {{id: string, session: string, question: string, state: string, stop_reason: string | null, started: number,
@@ -94,7 +94,7 @@ const ENDS = {
 export function outcome(run) {
   if (run.state === "running") return ["running", "Running"];
   if (run.state === "interrupted") return ["failed", "Interrupted"];
-  if (run.stop_reason === "abstained" && run.model === OFFLINE) return ["abstained", UNQUOTED.name];
+  if (run.stop_reason === "abstained" && run.model === OFFLINE) return ["abstained", NOT_FOUND.name];
   return ENDS[run.stop_reason ?? ""] ?? ["", "Answered"];
 }
 

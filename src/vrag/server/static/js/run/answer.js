@@ -4,7 +4,7 @@ import { announce, h, icon, replace, toast } from "../dom.js";
 import { prose } from "./prose.js";
 import { cited, placeOf, placesOf } from "./citations.js";
 import { stopReason } from "./run-state.js";
-import { CUT_OFF, ENDINGS, OFFLINE, UNQUOTED } from "./wording.js";
+import { CUT_OFF, ENDINGS, OFFLINE, NOT_FOUND } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */
@@ -52,13 +52,23 @@ export class AnswerView {
     return h("header", h("h2", { id: "answer-title", text: state.answer?.text ? "Answer" : ending.name }), state.answer?.text && ending.mood !== "ok" && h("span", { class: "chip", text: ending.name }));
   }
 
+  /** The row or sentence of a short answer, and how it was computed. @param {any} reading */
+  #reading(reading) {
+    if (!reading) return [];
+    return [
+      reading.arithmetic && h("p", { class: "answer-arithmetic", dir: "auto", text: reading.arithmetic }),
+      reading.context && h("p", { class: "answer-context soft", dir: "auto", text: reading.context }),
+    ];
+  }
+
   /** @param {State} state @param {import("./wording.js").Ending} ending */
   #said(state, ending) {
     if (state.answer?.text) {
       const offline = state.started.settings.policy === OFFLINE;
       return [
         h("div", { class: `answer-text${sizeOf(state.answer.text)}`, id: "answer-text", dir: "auto" }, prose(state.answer.text)),
-        offline && h("p", { class: "answer-note" }, icon("report"), "Quoted from the documents by the offline policy, not read by a model."),
+        ...this.#reading(state.answer.reading),
+        offline && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
       ];
     }
     const message = state.failure?.message;
@@ -102,7 +112,7 @@ function sizeOf(text) {
 /** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
-  if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return UNQUOTED;
+  if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return NOT_FOUND;
   return ENDINGS[reason] ?? CUT_OFF;
 }
 

@@ -55,6 +55,17 @@ export function placeOf(evidence) {
   return evidence.kind === "page" && !isWhole(evidence.box) ? `part of ${place}` : place;
 }
 
+const MARK_LABELS = { answer: "The answer", operand: "Used in the calculation", head: "Head of its row or column" };
+
+/**
+ * The words and cells of the answer within a piece of evidence, as rectangles of its page.
+ * @param {any} evidence
+ * @returns {{box: import("./figures.js").Sides, label: string, kind: string}[]}
+ */
+export function marksOf(evidence) {
+  return (evidence.marks ?? []).map((/** @type {any} */ mark) => ({ box: mark.box, kind: mark.role, label: MARK_LABELS[/** @type {keyof typeof MARK_LABELS} */ (mark.role)] ?? "" }));
+}
+
 /**
  * Pieces of evidence as the places that the viewer goes through.
  * @param {Cited[]} all
@@ -63,7 +74,7 @@ export function placesOf(all) {
   return all.map(({ number, evidence }) => ({
     item: evidence.item,
     document: evidence.document,
-    boxes: evidence.box ? [{ box: evidence.box, label: `Evidence ${number}`, kind: "mark" }] : [],
+    boxes: evidence.box ? [{ box: evidence.box, label: `Evidence ${number}`, kind: "mark" }, ...marksOf(evidence)] : [],
     flash: 0,
     seconds: evidence.seconds?.[0],
     quote: evidence.quote,

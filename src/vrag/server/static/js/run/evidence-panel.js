@@ -1,7 +1,7 @@
 /** The right side of a run: while it goes on what the agent looks at; when it has ended, the evidence. */
 
 import { h, replace } from "../dom.js";
-import { cited, placeOf, placesOf } from "./citations.js";
+import { cited, marksOf, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
 import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
 import { sourceOf } from "./reducer.js";
@@ -90,9 +90,15 @@ export class EvidencePanel {
   #picture(evidence, state) {
     const shown = state.pictures.find((one) => one.sha256 === evidence.crop_sha256);
     if (evidence.box === null && !shown) return null;
-    if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, figure({ src: fileUrl(this.#context.run, shown.sha256), alt: "", width: shown.width, height: shown.height }))];
+    if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, this.#closer(evidence, shown))];
     const src = shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
     return h("span", { class: "picture-frame top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
+  }
+
+  /** The part as it was enlarged, with the words of the answer. @param {any} evidence @param {Shown} shown */
+  #closer(evidence, shown) {
+    const marks = marksOf(evidence).map((mark) => ({ ...mark, box: placed(mark.box, evidence.box) }));
+    return figure({ src: fileUrl(this.#context.run, shown.sha256), alt: "", width: shown.width, height: shown.height, marks });
   }
 
   /** The page around the part that is meant. @param {any} evidence @param {State} state */
@@ -101,7 +107,7 @@ export class EvidencePanel {
     const then = (/** @type {Shown} */ one) => (seconds ? one.seconds !== null && seconds[0] <= one.seconds && one.seconds <= seconds[1] : one.seconds === null);
     const whole = state.pictures.find((one) => one.item === item && then(one) && isWhole(one.box) && !padded(one));
     if (seconds && !whole) return null;
-    return band({ src: whole ? fileUrl(this.#context.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null });
+    return band({ src: whole ? fileUrl(this.#context.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null, marks: marksOf(evidence) });
   }
 
   /** @param {import("./citations.js").Cited} one */

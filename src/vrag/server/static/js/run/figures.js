@@ -60,12 +60,13 @@ export function rectangle(box, { label = "", kind = "mark", index = 0, content =
 
 /**
  * A picture, with rectangles. It keeps its shape while it loads, so that nothing jumps.
- * @param {{src: string, alt: string, width: number, height: number, boxes?: Sides[], content?: [number, number], lazy?: boolean}} shown
+ * @param {{src: string, alt: string, width: number, height: number, boxes?: Sides[], marks?: {box: Sides | null, label: string, kind: string}[],
+ *   content?: [number, number], lazy?: boolean}} shown `marks`: further rectangles, which have a kind.
  */
-export function figure({ src, alt, width, height, boxes = [], content = [1, 1], lazy = true }) {
+export function figure({ src, alt, width, height, boxes = [], marks = [], content = [1, 1], lazy = true }) {
   const ratio = width > 0 && height > 0 ? width / height : 1;
   const image = h("img", { src, alt, loading: lazy ? "lazy" : null, decoding: "async", draggable: "false" });
-  const element = h("span", { class: "picture-frame", style: { "aspect-ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
+  const element = h("span", { class: "picture-frame", style: { "aspect-ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })), marks.map((mark) => mark.box && rectangle(mark.box, { ...mark, content })));
   image.addEventListener("error", () => element.classList.add("absent"), { once: true });
   return element;
 }
@@ -76,11 +77,12 @@ const BAND = 1.5;
 /**
  * The part of a page around a box, as wide as the page, with the box on it. Where the shape of the page is not
  * known yet, its picture tells it.
- * @param {{src: string, box: Sides, ratio: number | null}} shown `ratio`: width by height of the page.
+ * @param {{src: string, box: Sides, ratio: number | null, marks?: {box: Sides, label: string, kind: string}[]}} shown
+ *   `ratio`: width by height of the page; `marks`: further rectangles.
  */
-export function band({ src, box, ratio }) {
+export function band({ src, box, ratio, marks = [] }) {
   const image = /** @type {HTMLImageElement} */ (h("img", { src, alt: "", loading: "lazy", decoding: "async", draggable: "false" }));
-  const page = h("span", { class: "band-page" }, image, rectangle(box));
+  const page = h("span", { class: "band-page" }, image, rectangle(box), marks.map((mark) => rectangle(mark.box, mark)));
   const element = h("span", { class: "picture-frame band" }, page);
   const shape = (/** @type {number} */ wide) => {
     const high = 1 / wide; // of the page, in widths of it

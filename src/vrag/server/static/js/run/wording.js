@@ -141,10 +141,10 @@ export const ENDINGS = {
 };
 
 /** A run in which the offline policy abstained: the answer may still be in the documents. @type {Ending} */
-export const UNQUOTED = {
-  name: "Nothing to quote",
+export const NOT_FOUND = {
+  name: "No answer found",
   mood: "calm",
-  said: "The offline policy found no words to quote as the answer: it cannot look, count or calculate.",
+  said: "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures.",
   hint: "A model could: choose one beside the question, or start the server with --model. The closest places are shown here.",
 };
 

@@ -14,7 +14,7 @@ from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import profile_named
-from vrag.render.text_format import A_MODEL, INTERRUPTED, NOTHING_QUOTED, OFFLINE, STOPS, UNQUOTED, outcome
+from vrag.render.text_format import A_MODEL, INTERRUPTED, NOT_FOUND, NOTHING_FOUND, OFFLINE, STOPS, outcome
 from vrag.server.openai.reply import build_reply, plain_answer
 from vrag.testing import tiny_corpus
 
@@ -31,7 +31,7 @@ def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
 
 def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
     said = build_reply("1", RunResult.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
-    assert said == f"{UNQUOTED} {A_MODEL}"
+    assert said == f"{NOT_FOUND} {A_MODEL}"
     assert "--model" in said
     assert plain_answer(said) is None, "sent back by a client it is no answer"
 
@@ -39,8 +39,8 @@ def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_s
 def test_only_abstentions_of_the_offline_policy_say_so() -> None:
     for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
         events = ended(policy, reason)
-        assert UNQUOTED not in build_reply("1", RunResult.of(events), "/#/runs/1").content
-        assert UNQUOTED not in outcome(RunResult.of(events)).text
+        assert NOT_FOUND not in build_reply("1", RunResult.of(events), "/#/runs/1").content
+        assert NOT_FOUND not in outcome(RunResult.of(events)).text
 
 
 def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states() -> None:
@@ -52,15 +52,15 @@ def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states(
 def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) -> None:
     (tmp_path / "wording.mjs").write_text((STATIC / "js" / "run" / "wording.js").read_text("utf-8"), "utf-8")
     code = (
-        "import { CUT_OFF, ENDINGS, UNQUOTED } from './wording.mjs';"
+        "import { CUT_OFF, ENDINGS, NOT_FOUND } from './wording.mjs';"
         "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
-        "console.log(JSON.stringify([names, CUT_OFF.name, UNQUOTED.name, UNQUOTED.said]))"
+        "console.log(JSON.stringify([names, CUT_OFF.name, NOT_FOUND.name, NOT_FOUND.said]))"
     )
     line = [*NODE, "--input-type=module", "-e", code]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
-    names, interrupted, unquoted, said = json.loads(done.stdout)
+    names, interrupted, not_found, said = json.loads(done.stdout)
     assert names == {reason.value: name for reason, (name, _) in STOPS.items()}
-    assert (interrupted, unquoted, said) == (INTERRUPTED[0], NOTHING_QUOTED[0], UNQUOTED)
+    assert (interrupted, not_found, said) == (INTERRUPTED[0], NOTHING_FOUND[0], NOT_FOUND)
 
 
 def test_the_page_knows_the_offline_policy_by_its_name() -> None:

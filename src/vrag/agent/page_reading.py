@@ -1,0 +1,42 @@
+"""Pages of a collection for the offline reader: with their picture, and their tables as text for models."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vrag.errors import CollectionError, SearchError
+from vrag.reading.answer import ReadPage
+from vrag.reading.reader import TABLES
+from vrag.reading.tables.formats import format_markdown
+from vrag.search.searcher import Searcher
+from vrag.types import Item
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_TABLE_CHARS = 6000
+"""Characters of the tables of a page that are shown to a model; further tables are left out."""
+
+
+def open_page(searcher: Searcher, item: Item) -> ReadPage:
+    """Open an item of a collection for the reader; a damaged picture counts as none."""
+    return ReadPage(item, partial(_open_picture, searcher, item.id))
+
+
+def describe_tables(searcher: Searcher, item: Item) -> str:
+    """Return the tables of a page in Markdown with their captions; empty where there are none."""
+    written: list[str] = []
+    for table in TABLES.tables(open_page(searcher, item)):
+        text = f"{table.caption}\n\n{format_markdown(table)}".strip()
+        if sum(map(len, written)) + len(text) > MAX_TABLE_CHARS:
+            break
+        written.append(text)
+    return "\n\n".join(written)
+
+
+def _open_picture(searcher: Searcher, id: str) -> Image | None:
+    try:
+        return searcher.image(id)
+    except (SearchError, CollectionError):
+        return None

@@ -1,0 +1,62 @@
+"""Short answers with the places that they rest on, and the pages that they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from vrag.geometry import Box
+from vrag.types import Item
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class MarkRole(StrEnum):
+    """The role of a place that an answer rests on."""
+
+    ANSWER = "answer"
+    """The words or the cell of the answer."""
+    OPERAND = "operand"
+    """A cell that the answer was computed from."""
+    HEAD = "head"
+    """The head of a row or column that the question names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place on a page that an answer rests on."""
+
+    role: MarkRole
+    box: Box
+    """In `Space.UNIT`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A short answer with the place where it stands."""
+
+    item: str
+    """Id of the item."""
+    text: str
+    """The answer, as the document writes it."""
+    context: str
+    """Its sentence, or its row with the heads."""
+    arithmetic: str = ""
+    """The computation; empty for an answer that stands on the page."""
+    probability: float = 0.0
+    """The estimated probability that it is right, 0 to 1."""
+    frame: Box | None = None
+    """The row or sentence around it, in `Space.UNIT`; None for an item without word boxes."""
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """An item to read, with its picture."""
+
+    item: Item
+    picture: Callable[[], Image | None] = lambda: None
+    """Opens the stored picture, whose lines show where tables are; None where there is none."""

@@ -1,0 +1,247 @@
+"""Features by which the candidates of all sources are compared with each other, and with having no answer.
+
+The first row of a question stands for having no answer. What is the same for all its candidates, such as
+words of the question that stand nowhere, is said there alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrag.reading.answer_types import AnswerKind, find_focus
+from vrag.reading.labelled_values import LabelSide, MatchedValue
+from vrag.reading.line_scoring import ScoredPage
+from vrag.reading.page_candidates import PageCandidate
+from vrag.reading.query_analysis import QuestionAnalysis
+from vrag.reading.spans.span_types import AGREES, type_of_span
+from vrag.reading.table_answers.features import TABLE_FEATURES
+from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.ranking import RankedAnswer
+from vrag.reading.text_layout import Rect, is_number, tokens
+from vrag.reading.whole_values import find_units
+
+Floats: TypeAlias = NDArray[np.float32]
+
+_MATCHED = (
+    *("matched", "unmatched", "unmatched names", "unmatched numbers", "unmatched in table"),
+    *("rows weight", "rows coverage", "rows exact", "rows phrase", "rows ALL", "rows MATCH"),
+    *("column weight", "column coverage", "column phrase", "value in question", "grid log"),
+)
+"""Features of the best program of a table that say how much of the question it accounts for."""
+_MATCHED_COLUMNS = [TABLE_FEATURES.index(name) for name in _MATCHED]
+_TABLE = tuple(
+    f"table_{name}"
+    for name in ("candidate", "probability", "below", "margin", "lookup", "computed", "list", "caption")
+) + tuple(f"table {name}" for name in _MATCHED)
+_VALUE = tuple(
+    f"value_{name}" for name in ("candidate", "cover", "precision", "margin", "size", "gap", *LabelSide)
+)
+_SPAN = tuple(f"span_{name}" for name in ("candidate", "probability", "below", "margin", "share", "in_table"))
+_KINDS_ASKED = (
+    AnswerKind.COLOR,
+    AnswerKind.COMPUTE,
+    AnswerKind.COUNT,
+    AnswerKind.NUMBER,
+    AnswerKind.YES_NO,
+    AnswerKind.LIST,
+    AnswerKind.REASON,
+    AnswerKind.PERSON,
+)
+_NUMERIC = frozenset(
+    {
+        AnswerKind.COMPUTE,
+        AnswerKind.COUNT,
+        AnswerKind.PERCENT,
+        AnswerKind.MONEY,
+        AnswerKind.DURATION,
+        AnswerKind.TIME,
+        AnswerKind.YEAR,
+        AnswerKind.DATE,
+        AnswerKind.NUMBER,
+    }
+)
+_NO_ANSWER = (
+    "none",
+    "none_missing_names",
+    "none_missing_numbers",
+    "none_missing_words",
+    "none_not_pointed",
+    "none_support",
+    "none_support_first",
+    "none_pages",
+    *(f"none_asks_{kind}" for kind in _KINDS_ASKED),
+)
+ANSWER_FEATURES: tuple[str, ...] = (
+    *_NO_ANSWER,
+    *_TABLE,
+    *_VALUE,
+    *_SPAN,
+    *("support", "support_page", "support_below_best", "near_names", "near_numbers", "near_words"),
+    *("rank", "first", "pointed", "missing_names", "missing_numbers", "missing_words"),
+    *("agrees", "disagrees", "repeats_question", "length", "words", "votes", "table_yes_no"),
+    *("unit_agrees", "unit_around", "unit_missing"),
+)
+"""Names of the columns."""
+_LARGEST = 8.0
+"""Bound of log odds."""
+_SPACE = re.compile(r"\s+")
+_DIGIT = re.compile(r"\d")
+
+
+def fold_answer(text: str) -> str:
+    """Return an answer without differences of case, width, spaces and final stops.
+
+    >>> fold_answer("Six  Knots.")
+    'six knots'
+    """
+    folded = _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+    return folded.rstrip(".。")
+
+
+def compute_answer_features(
+    question: QuestionAnalysis, pages: Sequence[ScoredPage], candidates: Sequence[PageCandidate]
+) -> Floats:
+    """Return a row for having no answer, then one for each candidate; shape (1 + n, `ANSWER_FEATURES`)."""
+    rows = np.zeros((1 + len(candidates), len(ANSWER_FEATURES)), np.float32)
+    rows[0, : len(_NO_ANSWER)] = _describe_absence(question, pages)
+    best = max((float(page.support.max(initial=0)) for page in pages), default=0.0)
+    votes = Counter(fold_answer(candidate.reading.text) for candidate in candidates)
+    tops: dict[type, float] = {}
+    for candidate in candidates:
+        kind = type(candidate.source)
+        tops[kind] = max(tops.get(kind, -math.inf), candidate.source.score)
+    for number, candidate in enumerate(candidates, start=1):
+        below = tops[type(candidate.source)] - candidate.source.score
+        count = votes[fold_answer(candidate.reading.text)]
+        rows[number, len(_NO_ANSWER) :] = [
+            *_describe_source(candidate, below),
+            *_describe_place(question, pages[candidate.page], candidate, best),
+            *_describe_text(question, candidate, count),
+        ]
+    return rows
+
+
+def _describe_absence(question: QuestionAnalysis, pages: Sequence[ScoredPage]) -> list[float]:
+    kind = find_focus(question.core).kind
+    missing = _missing(question, lambda term: any(page.holds(term) for page in pages))
+    supports = [float(page.support.max(initial=0)) for page in pages] or [0.0]
+    return [
+        1.0,
+        *missing,
+        float(bool(question.pointers) and not any(page.pointed for page in pages)),
+        max(supports),
+        supports[0],
+        math.log1p(len(pages)),
+        *(float(kind is asked) for asked in _KINDS_ASKED),
+    ]
+
+
+def _describe_source(candidate: PageCandidate, below: float) -> list[float]:
+    """Return what the reader of the source found: columns of tables, of labelled values, and of spans.
+
+    `below` is the distance to the best score of that kind of source on all pages: scores of one question
+    only can be compared.
+    """
+    source = candidate.source
+    table, value, span = ([0.0] * len(names) for names in (_TABLE, _VALUE, _SPAN))
+    in_table = float(candidate.table is not None)
+    if isinstance(source, RankedAnswer):
+        operation = source.candidate.operation
+        is_read = operation in (TableOperation.LOOKUP, TableOperation.SPAN, TableOperation.NUMBER)
+        caption = bool(candidate.table and candidate.table.caption)
+        facts = [is_read, bool(source.candidate.arithmetic), len(source.candidate.values) > 1, caption]
+        matched = source.candidate.features[_MATCHED_COLUMNS].tolist()
+        table = [1.0, _log_odds(source.probability), below, candidate.margin, *map(float, facts), *matched]
+    elif isinstance(source, MatchedValue):
+        found = source.value
+        sides = [float(found.side is side) for side in LabelSide]
+        measures = [
+            source.cover,
+            source.precision,
+            candidate.margin,
+            math.log(max(found.size, 0.1)),
+            found.gap,
+        ]
+        value = [1.0, *measures, *sides]
+    else:
+        share = math.log(max(source.share, 1e-4))
+        span = [1.0, _log_odds(source.probability), below, candidate.margin, share, in_table]
+    return [*table, *value, *span]
+
+
+def _log_odds(probability: float) -> float:
+    odds = max(probability, 1e-6) / max(1 - probability, 1e-6)
+    return min(max(math.log(odds), -_LARGEST), _LARGEST)
+
+
+def _describe_place(
+    question: QuestionAnalysis, page: ScoredPage, candidate: PageCandidate, best: float
+) -> list[float]:
+    """Return how much of the question stands at and around the candidate."""
+    frame = candidate.reading.frame
+    whole = float(page.support.max(initial=0))
+    support = whole
+    if frame is not None:
+        support = float(page.support_at(np.asarray([Rect(*frame.as_tuple())]))[0])
+    around = {token.term for token in tokens(_surroundings(candidate, page))}
+    near = _missing(question, lambda term: term in around)
+    standing = [math.log1p(candidate.page), float(candidate.page == 0), float(page.pointed)]
+    return [support, whole, best - support, *near, *standing, *_missing(question, page.holds)]
+
+
+def _surroundings(candidate: PageCandidate, page: ScoredPage) -> str:
+    caption = candidate.table.caption if candidate.table else ""
+    item = page.page.item
+    return f"{candidate.reading.context} {caption} {item.heading} {item.document_name}"
+
+
+def _missing(question: QuestionAnalysis, holds: Callable[[str], bool]) -> tuple[float, float, float]:
+    """Return the shares of the question's names, numbers and other words that are not held."""
+    kinds: dict[str, list[bool]] = {"names": [], "numbers": [], "words": []}
+    for term in question.terms:
+        kind = "numbers" if is_number(term.text) else "names" if term.key else "words"
+        kinds[kind].append(not holds(term.text))
+    names, numbers, words = (sum(absent) / max(len(absent), 1) for absent in kinds.values())
+    return names, numbers, words
+
+
+def _describe_text(question: QuestionAnalysis, candidate: PageCandidate, votes: int) -> list[float]:
+    """Return what the words of the answer tell."""
+    text = candidate.reading.text
+    kind = find_focus(question.core).kind
+    wanted = AGREES.get(kind)
+    agrees = wanted is not None and type_of_span(text) in wanted
+    is_number_asked = kind in _NUMERIC
+    disagrees = not _DIGIT.search(text) if is_number_asked else wanted is not None and not agrees
+    asked = {term.text for term in question.terms}
+    own = [token.term for token in tokens(text)]
+    repeated = sum(term in asked for term in own) / max(len(own), 1)
+    is_verdict = text.casefold() in {"yes", "no", "是", "否"}
+    return [
+        float(agrees),
+        float(disagrees),
+        repeated,
+        math.log1p(len(text)),
+        math.log1p(len(own)),
+        math.log(votes),
+        float(is_verdict and kind is not AnswerKind.YES_NO),
+        *_describe_unit(question.core, candidate),
+    ]
+
+
+def _describe_unit(question: str, candidate: PageCandidate) -> list[float]:
+    """Return whether the unit that the question asks for stands in the answer, only around it, or nowhere."""
+    units = find_units(question)
+    if not units:
+        return [0.0] * 3
+    inside = any(unit.search(candidate.reading.text) for unit in units)
+    around = not inside and any(unit.search(candidate.reading.context) for unit in units)
+    return [float(inside), float(around), float(not inside and not around)]

@@ -1,0 +1,180 @@
+"""The candidates for an answer on one page: from tables, labelled values and running text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vrag.geometry import Box
+from vrag.reading.answer import Mark, MarkRole, Reading
+from vrag.reading.answer_types import AnswerKind, find_focus
+from vrag.reading.labelled_values import LabelledValue, MatchedValue, find_labelled_values, match_values
+from vrag.reading.line_scoring import ScoredPage
+from vrag.reading.scorer import CandidateScorer
+from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
+from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.reading.text_layout import PageLayout, Rect, around
+from vrag.reading.whole_values import complete_value, is_of_kind
+
+MAX_CONTEXT_CHARS = 300
+"""Characters of the sentence or row around an answer."""
+PER_TABLE = 5
+"""Candidates of each table that are ranked with those of others."""
+MAX_VALUES = 5
+"""Labelled values of each page that are ranked with others."""
+_SPACE = re.compile(r"\s+")
+_NUMBERED = re.compile(
+    r"(?:\b(?:table|figure|fig|chart|page|section|chapter|exhibit|annex|appendix|slide)s?\.?|[表图圖第])\s*$",
+    re.IGNORECASE,
+)
+"""The name of a numbered thing: what follows is its number and no answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageCandidate:
+    """A possible answer, and what was found by the reader of its source."""
+
+    reading: Reading
+    """Without a probability yet."""
+    page: int
+    """Number of the page among those read, from 0."""
+    source: RankedAnswer | MatchedValue | ScoredSpan
+    margin: float
+    """Score less that of the best other candidate of the same source."""
+    table: DocumentTable | None = None
+    """The table that it is from; of a span, the table that it stands in."""
+
+
+def list_candidates(
+    question: str,
+    number: int,
+    scored: ScoredPage,
+    tables: Sequence[DocumentTable],
+    spans: Sequence[ScoredSpan],
+    table_scorer: CandidateScorer | None = None,
+) -> Iterator[PageCandidate]:
+    """Yield the candidates of a page, the `number`-th of those read.
+
+    `spans` are those of its text; `table_scorer` is None for that of the package.
+    """
+    page, kind = scored.page, find_focus(question).kind
+    for table in tables:
+        ranked = rank_answers(question, table, scorer=table_scorer, limit=2 * PER_TABLE)
+        ranked = [answer for answer in ranked if is_of_kind(answer.candidate.text, kind)][:PER_TABLE]
+        readings = [_read_table(page.item.id, table, answer) for answer in ranked]
+        yield from _with_margins(number, readings, ranked, table)
+    values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
+    yield from _with_margins(number, [_read_value(page.item.id, match.value) for match in values], values)
+    kept = _complete_spans(page.item.text, spans, kind)
+    readings = [read_span(page, place, span.sentence) for place, span in kept]
+    for candidate in _with_margins(number, readings, [span for _, span in kept]):
+        yield replace(candidate, table=_find_table(candidate.reading, tables))
+
+
+def _complete_spans(
+    text: str, spans: Sequence[ScoredSpan], kind: AnswerKind
+) -> list[tuple[tuple[int, int], ScoredSpan]]:
+    """Return the spans that can answer, best first, with the ranges of their whole values."""
+    whole: dict[tuple[int, int], ScoredSpan] = {}
+    for span in spans:
+        place = complete_value(text, span.start, span.end, kind)
+        is_number_of_thing = _NUMBERED.search(text, max(span.start - 20, 0), span.start)
+        if is_of_kind(text[slice(*place)], kind) and not is_number_of_thing:
+            whole.setdefault(place, span)
+    return list(whole.items())
+
+
+def _with_margins(
+    page: int,
+    readings: Sequence[Reading],
+    sources: Sequence[RankedAnswer] | Sequence[MatchedValue] | Sequence[ScoredSpan],
+    table: DocumentTable | None = None,
+) -> Iterator[PageCandidate]:
+    """Yield candidates of one source, best first."""
+    scores = [source.score for source in sources]
+    for place, (reading, source) in enumerate(zip(readings, sources, strict=True)):
+        others = scores[:place] + scores[place + 1 :]
+        margin = scores[place] - max(others, default=scores[place])
+        yield PageCandidate(reading=reading, page=page, source=source, margin=margin, table=table)
+
+
+def _find_table(reading: Reading, tables: Sequence[DocumentTable]) -> DocumentTable | None:
+    """Return the table that the words of an answer stand in."""
+    for mark in reading.marks:
+        x, y = mark.box.center
+        for table in tables:
+            if table.box is not None and table.box.covers(x, y):
+                return table
+    return None
+
+
+def _read_table(item: str, table: DocumentTable, ranked: RankedAnswer) -> Reading:
+    candidate = ranked.candidate
+    cells = (*candidate.cells, *candidate.operands)
+    roles = (
+        (MarkRole.ANSWER, candidate.cells),
+        (MarkRole.OPERAND, candidate.operands),
+        (MarkRole.HEAD, candidate.heads),
+    )
+    marks = (Mark(role, cell.box) for role, marked in roles for cell in marked if cell.box is not None)
+    return Reading(
+        item=item,
+        text=candidate.text,
+        context=_describe_rows(table, cells),
+        arithmetic=candidate.arithmetic,
+        frame=_frame_rows(table, cells),
+        marks=tuple(dict.fromkeys(marks)),
+    )
+
+
+def _read_value(item: str, value: LabelledValue) -> Reading:
+    return Reading(
+        item=item,
+        text=value.text,
+        context=_shorten(f"{value.text} · {value.label}"),
+        frame=Box.around([mark.box for mark in value.marks]),
+        marks=value.marks,
+    )
+
+
+def _describe_rows(table: DocumentTable, cells: Sequence[Cell]) -> str:
+    """Return the rows of some cells, as many as there is room for; each cell stands behind its head."""
+    rows: list[str] = []
+    for row in sorted({cell.row for cell in cells}):
+        found = dict.fromkeys(filter(None, (table.cell_at(row, column) for column in range(table.width))))
+        rows.append(" · ".join(_describe_cell(table, cell) for cell in found if cell.text))
+    return _shorten("; ".join(rows))
+
+
+def _describe_cell(table: DocumentTable, cell: Cell) -> str:
+    if cell.column < table.header_columns or cell.row < table.header_rows:
+        return cell.text
+    heads = " ".join(head.text for head in table.column_heads(cell.column))
+    return f"{heads}: {cell.text}" if heads else cell.text
+
+
+def _frame_rows(table: DocumentTable, cells: Sequence[Cell]) -> Box | None:
+    """Return the rectangle around the rows of some cells."""
+    rows = {cell.row for cell in cells}
+    boxes = [cell.box for cell in table.cells if cell.row in rows and cell.box is not None]
+    rect = around(Rect(*box.as_tuple()) for box in boxes)
+    return rect.box() if rect else None
+
+
+def read_span(layout: PageLayout, span: tuple[int, int], sentence: tuple[int, int]) -> Reading:
+    """Return a range of a page's text as an answer, with the sentence around it."""
+    words, around_it = layout.rect_of(*span), layout.rect_of(*sentence)
+    text = layout.item.text
+    return Reading(
+        item=layout.item.id,
+        text=_SPACE.sub(" ", text[slice(*span)]).strip(),
+        context=_shorten(_SPACE.sub(" ", text[slice(*sentence)]).strip()),
+        frame=around_it.box() if around_it else None,
+        marks=(Mark(MarkRole.ANSWER, words.box()),) if words else (),
+    )
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_CONTEXT_CHARS else f"{text[: MAX_CONTEXT_CHARS - 1]}…"

@@ -1,0 +1,146 @@
+"""Short answers from pages, without a model: the best of all candidates of tables and of running text.
+
+`read` ranks the candidates of all pages by the estimated probability that they are right. `find_answer` finds
+the place of an answer that something else has given, such as a model, by the same ranking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from cachetools import LRUCache
+
+from vrag.reading.answer import Reading, ReadPage
+from vrag.reading.answer_features import ANSWER_FEATURES, Floats, compute_answer_features, fold_answer
+from vrag.reading.line_scoring import locate
+from vrag.reading.page_candidates import PageCandidate, list_candidates, read_span
+from vrag.reading.query_analysis import parse
+from vrag.reading.scorer import CandidateScorer
+from vrag.reading.spans.reader import load_span_model
+from vrag.reading.tables.finder import find_tables
+from vrag.reading.tables.table import DocumentTable
+from vrag.reading.text_layout import PageLayout, layout, list_segments
+from vrag.reading.text_reader import SpanReader, TextReader
+
+WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
+"""The trained scorer of the package."""
+THRESHOLD = 0.12
+"""The probability from which an answer is given: two of five are right on held-out training questions."""
+
+
+class TableCache:
+    """The tables of the pages read last, which are found once. May be shared by threads."""
+
+    def __init__(self, pages: int = 256) -> None:
+        self._tables: LRUCache[tuple[str, str], tuple[DocumentTable, ...]] = LRUCache(pages)
+
+    def tables(self, page: ReadPage) -> tuple[DocumentTable, ...]:
+        """Return the tables of a page."""
+        key = page.item.id, page.item.text
+        tables = self._tables.get(key)
+        if tables is None:
+            tables = find_tables(page.item, page.picture())
+            self._tables[key] = tables
+        return tables
+
+
+TABLES = TableCache()
+"""The tables of the pages that this process has read."""
+
+
+@lru_cache(maxsize=1)
+def load_answer_scorer() -> CandidateScorer:
+    """Load the scorer of the package. Raises `ValueError` if it was trained for other features."""
+    scorer = CandidateScorer.load(WEIGHTS)
+    if scorer.names != ANSWER_FEATURES:
+        raise ValueError(f"{WEIGHTS.name} was trained for other features")
+    return scorer
+
+
+@lru_cache(maxsize=1)
+def load_text_reader() -> TextReader:
+    """Return the reader of running text of the package."""
+    return SpanReader(load_span_model())
+
+
+def read(
+    question: str,
+    pages: Sequence[ReadPage],
+    *,
+    text_reader: TextReader | None = None,
+    cache: TableCache = TABLES,
+) -> list[Reading]:
+    """Return the candidates for the answer on some pages, given best first; the likeliest comes first.
+
+    `text_reader` reads the running text; None for the reader of the package.
+    """
+    placed = [(layout(page.item), cache.tables(page)) for page in pages]
+    candidates, features = weigh_candidates(question, placed, text_reader or load_text_reader())
+    scores = load_answer_scorer().scores(features)
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    readings = [
+        replace(candidate.reading, probability=float(share))
+        for candidate, share in zip(candidates, shares[1:], strict=True)
+    ]
+    return sorted(readings, key=lambda reading: -reading.probability)
+
+
+def weigh_candidates(
+    question: str,
+    pages: Sequence[tuple[PageLayout, Sequence[DocumentTable]]],
+    text_reader: TextReader,
+    table_scorer: CandidateScorer | None = None,
+) -> tuple[list[PageCandidate], Floats]:
+    """Return the candidates of some pages, and their features as `compute_answer_features` gives them.
+
+    `table_scorer` ranks answers of tables; None for that of the package.
+    """
+    analysis = parse(question)
+    layouts = [placed for placed, _ in pages]
+    segments = [list_segments(placed) for placed in layouts]
+    spans = text_reader.read(question, [placed.item.text for placed in layouts], segments)
+    scored = locate(analysis, layouts)
+    candidates = [
+        candidate
+        for number, (page, (_, tables), found) in enumerate(zip(scored, pages, spans, strict=True))
+        for candidate in list_candidates(question, number, page, tables, found, table_scorer)
+    ]
+    return candidates, compute_answer_features(analysis, scored, candidates)
+
+
+def find_answer(
+    question: str, answer: str, pages: Sequence[ReadPage], *, cache: TableCache = TABLES
+) -> Reading | None:
+    """Return the likeliest place of an answer on some pages; None where they do not hold it.
+
+    It is a candidate of the reader, or else the place with the same words around which most of the question
+    stands; the probability of the latter is 0.
+    """
+    wanted = fold_answer(answer)
+    readings = read(question, pages, cache=cache)
+    found = next((reading for reading in readings if fold_answer(reading.text) == wanted), None)
+    return found or _find_words(question, answer, [layout(page.item) for page in pages])
+
+
+def _find_words(question: str, answer: str, layouts: Sequence[PageLayout]) -> Reading | None:
+    words = answer.strip().rstrip(".。").split()
+    if not words:
+        return None
+    pattern = re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)", re.IGNORECASE)
+    found: list[tuple[float, PageLayout, int, tuple[int, int]]] = []
+    for page in locate(parse(question), layouts):
+        for number, line in enumerate(page.page.lines):
+            match = pattern.search(page.page.item.text, line.start)
+            if match is not None and match.start() < line.end:
+                found.append((float(page.score[number]), page.page, number, match.span()))
+    if not found:
+        return None
+    _, placed, number, span = max(found, key=lambda place: place[0])
+    line = placed.lines[number]
+    return read_span(placed, span, (line.start, max(line.end, span[1])))

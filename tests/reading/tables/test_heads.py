@@ -1,0 +1,70 @@
+"""Heads that stand above the rules of a table are its heads."""
+
+from __future__ import annotations
+
+from tests.reading.tables.drawn_pages import DrawnPage
+from vrag.reading.tables.finder import find_tables
+
+ROWS = [("PrOntoQA", "47.40", "67.80", "61.00", "51.80"), ("FOLIO", "45.09", "57.35", "62.74", "54.60")]
+EDGES = (100, 300, 420, 540, 660, 780)
+
+
+def ruled_body(page: DrawnPage, top: float = 300, rows: int = 4) -> None:
+    """Write rows of figures between rules at all sides."""
+    for row in range(rows):
+        label, *values = ROWS[row % 2]
+        y = top + 30 * row
+        page.write(110, y + 6, label)
+        for column, value in enumerate(values, 1):
+            page.write(EDGES[column + 1] - 10, y + 6, value, end=True)
+    for row in range(rows + 1):
+        page.rule(EDGES[0], top + 30 * row, EDGES[-1], top + 30 * row)
+    for edge in EDGES:
+        page.rule(edge, top, edge, top + 30 * rows)
+
+
+def test_a_row_of_heads_above_the_rules_belongs_to_the_table() -> None:
+    page = DrawnPage()
+    ruled_body(page)
+    page.write(110, 276, "Dataset")
+    for column, head in enumerate(("Standard", "CoT", "Logic", "Best"), 1):
+        page.write(EDGES[column + 1] - 10, 276, head, end=True)
+    (table,) = find_tables(page.item(), page.picture)
+    assert table.header_rows == 1
+    assert [cell.text for cell in table.cells if cell.row == 0] == [
+        "Dataset",
+        "Standard",
+        "CoT",
+        "Logic",
+        "Best",
+    ]
+    assert table.height == 5
+
+
+def test_heads_over_several_columns_span_them() -> None:
+    page = DrawnPage()
+    ruled_body(page)
+    for column, head in enumerate(("Standard", "CoT", "Standard", "CoT"), 1):
+        page.write(EDGES[column + 1] - 10, 276, head, end=True)
+    page.write(370, 250, "Small model")
+    page.write(610, 250, "Large model")
+    (table,) = find_tables(page.item(), page.picture)
+    assert [head.text for head in table.column_heads(2)] == ["Small model", "CoT"]
+    assert [head.text for head in table.column_heads(3)] == ["Large model", "Standard"]
+
+
+def test_a_title_and_a_sentence_above_are_no_heads() -> None:
+    page = DrawnPage()
+    page.write(110, 246, "It was better in the north than in any year before that one and cheaper too")
+    page.write(110, 276, "Accuracy")
+    ruled_body(page)
+    (table,) = find_tables(page.item(), page.picture)
+    assert table.height == 4
+
+
+def test_figures_above_are_no_heads() -> None:
+    page = DrawnPage()
+    for column in range(1, 5):
+        page.write(EDGES[column + 1] - 10, 276, "12.50", end=True)
+    ruled_body(page)
+    assert all(table.header_rows == 0 for table in find_tables(page.item(), page.picture))

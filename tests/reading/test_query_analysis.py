@@ -1,0 +1,44 @@
+"""The words of a question that are searched for, and the numbered things that it names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.reading import search_query
+from vrag.reading.query_analysis import Pointer, parse
+
+
+@pytest.mark.parametrize(
+    ("question", "query"),
+    [
+        ("What is the USCA case number? Answer in int format.", "USCA case number"),
+        ('Who signed it? Please write the answer in list format, e.g., ["3","2"]', "signed"),
+        ("How high was the tax in 2023?Answer in percentage term, round to one decimal.", "high tax 2023"),
+        ("2023年的营业收入是多少?", "2023年 营业收入"),
+        ('What does "to be or not to be" mean?', "mean"),
+        ("What is it?", "What is it?"),
+        ("", ""),
+    ],
+)
+def test_instructions_and_words_of_asking_are_not_searched_for(question: str, query: str) -> None:
+    assert search_query(question) == query
+
+
+@given(st.text(max_size=80))
+def test_any_question_has_a_query_unless_it_is_blank(question: str) -> None:
+    assert bool(search_query(question)) == bool(question.strip())
+
+
+@pytest.mark.parametrize(
+    ("question", "pointers"),
+    [
+        ("What do Figure 5 and Fig. 6 show?", (Pointer("figure", "5"), Pointer("figure", "6"))),
+        ("Which item is blue in Table1-1 on page 7?", (Pointer("table", "1-1"), Pointer("page", "7"))),
+        ("图3和表2在第5页吗？", (Pointer("figure", "3"), Pointer("table", "2"), Pointer("page", "5"))),
+        ("Which tables are there?", ()),
+    ],
+)
+def test_numbered_things_are_pointers(question: str, pointers: tuple[Pointer, ...]) -> None:
+    assert parse(question).pointers == pointers

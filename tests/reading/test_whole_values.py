@@ -1,0 +1,50 @@
+"""Values are read whole: no date, amount or address is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.reading.answer_types import AnswerKind
+from vrag.reading.whole_values import complete_value
+
+
+@pytest.mark.parametrize(
+    ("text", "cut", "kind", "whole"),
+    [
+        ("First crossing on 3 May 2027 from Orla", "2027", AnswerKind.DATE, "3 May 2027"),
+        ("Signed on March 4, 1974.", "March 4", AnswerKind.DATE, "March 4, 1974"),
+        ("First crossing on 3 May 2027 from Orla", "2027", AnswerKind.YEAR, "2027"),
+        ("渡轮于2024年5月3日首航", "2024", AnswerKind.DATE, "2024年5月3日"),
+        (
+            "write to office@lindholm.example now",
+            "office@lindholm",
+            AnswerKind.EMAIL,
+            "office@lindholm.example",
+        ),
+        ("See www.example.org/fares.", "example.org", AnswerKind.LINK, "www.example.org/fares"),
+        ("at 11.8 cents per kWh", "11.8", AnswerKind.MONEY, "11.8 cents"),
+        ("a ticket costs 12 crowns", "12", AnswerKind.MONEY, "12 crowns"),
+        ("they keep to six knots there", "six", AnswerKind.NUMBER, "six knots"),
+        ("sales of $ 1,874 million", "1,874", AnswerKind.NUMBER, "$ 1,874 million"),
+        ("12 ships sail", "12", AnswerKind.NUMBER, "12"),
+        ("Ada Holm, 1962", "Ada Holm", AnswerKind.PERSON, "Ada Holm"),
+    ],
+)
+def test_a_cut_value_is_completed(text: str, cut: str, kind: AnswerKind, whole: str) -> None:
+    start = text.index(cut)
+    assert text[slice(*complete_value(text, start, start + len(cut), kind))] == whole
+
+
+pieces = st.lists(
+    st.sampled_from(["3 May", " 2027", "$", "12", ".", "5", " cents", "a@b", ".c", "年", " ", "x"])
+)
+
+
+@given(pieces.map("".join), st.data(), st.sampled_from(AnswerKind))
+def test_a_range_only_grows(text: str, data: st.DataObject, kind: AnswerKind) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    first, last = complete_value(text, start, end, kind)
+    assert 0 <= first <= start <= end <= last <= len(text)
