@@ -73,7 +73,7 @@ def _beside(canvas: Image.Image, x: int, run: RunResult, crop: Image.Image, wher
     canvas.paste(crop, (x, y))
     draw.rectangle((x - 3, y - 3, x + width + 3, y + crop.height + 3), outline=ACCENT, width=4)
     y = _paragraph(draw, (x, y + crop.height + 36), run.answer or "", 32, INK, width) + 10
-    _paragraph(draw, (x, y), f"quoted from {where}", 20, SOFT, width)
+    _paragraph(draw, (x, y), f"found in {where}", 20, SOFT, width)
 
 
 def _paragraph(
