@@ -158,7 +158,7 @@ def strip_deviation(text: str) -> str:
     ('73.2%', '0.81', '(1,234)')
     """
     match = _DEVIATION.fullmatch(text)
-    return match["value"] if match else text
+    return match["value"].strip() if match else text
 
 
 def find_day(text: str) -> Day | None:
