@@ -165,7 +165,7 @@ def main() -> None:
     from vrag.datasets.registry import read_cases
 
     cases = read_cases(options.dataset)
-    workbench = _workbench(options.docs, options.collection)
+    workbench = open_documents(options.docs, options.collection)
     agent = workbench.agent()
     outcomes = list[Outcome]()
     for number, case in enumerate(cases, start=1):
@@ -178,7 +178,8 @@ def main() -> None:
     _show(outcomes)
 
 
-def _workbench(docs: Path | None, collection: Path | None) -> Session:
+def open_documents(docs: Path | None, collection: Path | None) -> Session:
+    """Opens a collection; indexes what is new in a folder of documents first."""
     from vrag.factory.indexing import open_for_adding
     from vrag.factory.session import open_session
     from vrag.index.build import add

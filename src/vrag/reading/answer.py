@@ -53,6 +53,29 @@ class Reading:
     marks: tuple[Mark, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    """The sources that answers are read from, and how these are compared.
+
+    All by default; fewer show what each is worth, see `vrag reader measure --ablations`.
+    """
+
+    tables: bool = True
+    """Read tables."""
+    operations: bool = True
+    """Compute, count and compare over tables; else cells are looked up only."""
+    values: bool = True
+    """Read values beside their labels."""
+    text: bool = True
+    """Read running text."""
+    learnt: bool = True
+    """Compare the candidates by the trained scorer; else by `score_by_lines`."""
+
+
+FULL_READING = ReadingOptions()
+"""All sources, compared by the trained scorer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadPage:
     """An item to read, with its picture."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
-from vrag.reading.answer import Mark, MarkRole, Reading
+from vrag.reading.answer import FULL_READING, Mark, MarkRole, Reading, ReadingOptions
 from vrag.reading.answer_types import AnswerKind, find_focus
 from vrag.reading.labelled_values import LabelledValue, MatchedValue, find_labelled_values, match_values
 from vrag.reading.line_scoring import ScoredPage
@@ -54,6 +54,7 @@ def list_candidates(
     tables: Sequence[DocumentTable],
     spans: Sequence[ScoredSpan],
     table_scorer: CandidateScorer | None = None,
+    options: ReadingOptions = FULL_READING,
 ) -> Iterator[PageCandidate]:
     """Yield the candidates of a page, the `number`-th of those read.
 
@@ -61,12 +62,15 @@ def list_candidates(
     """
     page, kind = scored.page, find_focus(question).kind
     for table in tables:
-        ranked = rank_answers(question, table, scorer=table_scorer, limit=2 * PER_TABLE)
+        ranked = rank_answers(
+            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
+        )
         ranked = [answer for answer in ranked if is_of_kind(answer.candidate.text, kind)][:PER_TABLE]
         readings = [_read_table(page.item.id, table, answer) for answer in ranked]
         yield from _with_margins(number, readings, ranked, table)
-    values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
-    yield from _with_margins(number, [_read_value(page.item.id, match.value) for match in values], values)
+    if options.values:
+        values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
+        yield from _with_margins(number, [_read_value(page.item.id, match.value) for match in values], values)
     kept = _complete_spans(page.item.text, spans, kind)
     readings = [read_span(page, place, span.sentence) for place, span in kept]
     for candidate in _with_margins(number, readings, [span for _, span in kept]):

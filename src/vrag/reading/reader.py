@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 from cachetools import LRUCache
+from numpy.typing import NDArray
 
-from vrag.reading.answer import Reading, ReadPage
+from vrag.reading.answer import FULL_READING, Reading, ReadingOptions, ReadPage
 from vrag.reading.answer_features import ANSWER_FEATURES, Floats, compute_answer_features, fold_answer
-from vrag.reading.line_scoring import locate
+from vrag.reading.line_scoring import FITTING, RANK, locate
 from vrag.reading.page_candidates import PageCandidate, list_candidates, read_span
 from vrag.reading.query_analysis import parse
 from vrag.reading.scorer import CandidateScorer
@@ -31,6 +32,10 @@ WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
 """The trained scorer of the package."""
 THRESHOLD = 0.12
 """The probability from which an answer is given: two of five are right on held-out training questions."""
+LINE_THRESHOLD = 0.3
+"""What takes the place of `THRESHOLD` where candidates are compared by `score_by_lines`."""
+ABSENT_FACTOR = 0.3
+"""Factor on what `score_by_lines` gives for each kind of thing that the question names and no page holds."""
 
 
 class TableCache:
@@ -74,21 +79,47 @@ def read(
     *,
     text_reader: TextReader | None = None,
     cache: TableCache = TABLES,
+    options: ReadingOptions = FULL_READING,
 ) -> list[Reading]:
     """Return the candidates for the answer on some pages, given best first; the likeliest comes first.
 
     `text_reader` reads the running text; None for the reader of the package.
     """
-    placed = [(layout(page.item), cache.tables(page)) for page in pages]
-    candidates, features = weigh_candidates(question, placed, text_reader or load_text_reader())
-    scores = load_answer_scorer().scores(features)
-    shares = np.exp(scores - scores.max())
-    shares /= shares.sum()
+    placed = [(layout(page.item), cache.tables(page) if options.tables else ()) for page in pages]
+    reader = text_reader or load_text_reader()
+    candidates, features = weigh_candidates(question, placed, reader, options=options)
+    shares = estimate_probabilities(features, load_answer_scorer() if options.learnt else None)
     readings = [
         replace(candidate.reading, probability=float(share))
-        for candidate, share in zip(candidates, shares[1:], strict=True)
+        for candidate, share in zip(candidates, shares, strict=True)
     ]
     return sorted(readings, key=lambda reading: -reading.probability)
+
+
+def estimate_probabilities(features: Floats, scorer: CandidateScorer | None) -> NDArray[np.float64]:
+    """Return the probability of each candidate to be right, given what `weigh_candidates` returned.
+
+    Without a scorer it is no probability: see `score_by_lines`.
+    """
+    if scorer is None:
+        return score_by_lines(features)
+    scores = scorer.scores(features).astype(np.float64)
+    shares = np.exp(scores - scores.max())
+    return shares[1:] / shares.sum()
+
+
+def score_by_lines(features: Floats) -> NDArray[np.float64]:
+    """Return how much of the question stands around each candidate, 0 to 1, as before anything was learnt.
+
+    Candidates of the kind asked for get a little more, those of later pages less. All get less if a name or
+    number of the question, or what it points at, is on no page. Equal ones are in the order of their source.
+    """
+    column = {name: features[:, number] for number, name in enumerate(ANSWER_FEATURES)}
+    pages_before = np.round(np.expm1(column["rank"][1:]))
+    scores = column["support"][1:] + FITTING * column["agrees"][1:] - RANK * pages_before
+    is_named_missing = max(column["none_missing_names"][0], column["none_missing_numbers"][0]) > 0
+    absent = int(is_named_missing) + int(column["none_not_pointed"][0] > 0)
+    return np.clip(scores * ABSENT_FACTOR**absent, 0, 1).astype(np.float64)
 
 
 def weigh_candidates(
@@ -96,6 +127,7 @@ def weigh_candidates(
     pages: Sequence[tuple[PageLayout, Sequence[DocumentTable]]],
     text_reader: TextReader,
     table_scorer: CandidateScorer | None = None,
+    options: ReadingOptions = FULL_READING,
 ) -> tuple[list[PageCandidate], Floats]:
     """Return the candidates of some pages, and their features as `compute_answer_features` gives them.
 
@@ -104,12 +136,15 @@ def weigh_candidates(
     analysis = parse(question)
     layouts = [placed for placed, _ in pages]
     segments = [list_segments(placed) for placed in layouts]
-    spans = text_reader.read(question, [placed.item.text for placed in layouts], segments)
+    texts = [placed.item.text for placed in layouts]
+    spans = text_reader.read(question, texts, segments) if options.text else ((),) * len(texts)
     scored = locate(analysis, layouts)
     candidates = [
         candidate
         for number, (page, (_, tables), found) in enumerate(zip(scored, pages, spans, strict=True))
-        for candidate in list_candidates(question, number, page, tables, found, table_scorer)
+        for candidate in list_candidates(
+            question, number, page, tables if options.tables else (), found, table_scorer, options
+        )
     ]
     return candidates, compute_answer_features(analysis, scored, candidates)
 

@@ -23,7 +23,7 @@ from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, 
 from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
 from vrag.reading import completed, search_query
-from vrag.reading.answer import Reading
+from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
 from vrag.reading.evidence_region import region_around
 from vrag.reading.reader import THRESHOLD, read
 from vrag.reading.text_layout import layout
@@ -44,6 +44,10 @@ class OfflinePolicy(ABC):
     """The profile of the environment, which says how boxes are written."""
     text_reader: TextReader | None = field(default=None, kw_only=True)
     """The reader of running text; None for the reader of the package."""
+    reading: ReadingOptions = field(default=FULL_READING, kw_only=True)
+    """The sources of answers."""
+    threshold: float = field(default=THRESHOLD, kw_only=True)
+    """The probability from which an answer is given."""
 
     @property
     def name(self) -> str:
@@ -70,7 +74,7 @@ class OfflinePolicy(ABC):
     def _read(self, question: str, items: Iterable[str]) -> Reading | None:
         """Return the likeliest answer on some items, given best first."""
         pages = [open_page(self.searcher, self.searcher.item(id)) for id in dict.fromkeys(items)]
-        readings = read(question, pages, text_reader=self.text_reader)
+        readings = read(question, pages, text_reader=self.text_reader, options=self.reading)
         return next(iter(readings), None)
 
     def _region(self, reading: Reading, frame: Box, picture: Picture) -> tuple[float, float, float, float]:
@@ -130,7 +134,7 @@ class ExtractivePolicy(OfflinePolicy):
             return "One page may not be enough: the next hits of the search.", Search(query)
         nearest = self._read(summary.question, summary.items)
         if nearest is None or nearest.frame is None or not (self.crops and may_look):
-            return _answer(nearest)
+            return _answer(nearest, self.threshold)
         picture = next(p for p in summary.pictures if p.item == nearest.item and not p.crop)
         thought = f"Image {picture.number} comes nearest here: {nearest.context[:200]}"
         return thought, Crop(self._region(nearest, nearest.frame, picture), picture.number)
@@ -143,13 +147,13 @@ class ExtractiveReader(OfflinePolicy):
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
-        thought, answer = _answer(self._read(resolved.text, shown))
+        thought, answer = _answer(self._read(resolved.text, shown), self.threshold)
         return resolved.remark + thought, answer
 
 
-def _answer(reading: Reading | None) -> tuple[str, Answer]:
+def _answer(reading: Reading | None, threshold: float) -> tuple[str, Answer]:
     """Return a thought and the answer of the reader, or an abstention where it is too unlikely."""
-    if reading is None or reading.probability < THRESHOLD:
+    if reading is None or reading.probability < threshold:
         return "Nothing on the pages shown answers the question well enough.", Answer(ABSTENTION)
     thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
     return without_tags(thought), Answer(without_tags(reading.text) or ABSTENTION)
@@ -216,7 +220,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         """Memorise the result that answers; of a video all frames, as words do not tell the moment."""
         items = {label: parts[0].item for label, parts in results.items() if parts}
         reading = self._read(question, filter(None, items.values()))
-        likely = reading if reading is not None and reading.probability >= THRESHOLD else None
+        likely = reading if reading is not None and reading.probability >= self.threshold else None
         words = without_tags(likely.text) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)

@@ -39,10 +39,18 @@ def load_table_scorer() -> CandidateScorer:
 
 
 def rank_answers(
-    question: str, table: DocumentTable, *, scorer: CandidateScorer | None = None, limit: int = 10
+    question: str,
+    table: DocumentTable,
+    *,
+    scorer: CandidateScorer | None = None,
+    limit: int = 10,
+    operations: bool = True,
 ) -> list[RankedAnswer]:
-    """Return the likeliest answers to a question over a table, best first."""
-    answered = solve_table(question, table)
+    """Return the likeliest answers to a question over a table, best first.
+
+    Without `operations` cells are only looked up.
+    """
+    answered = solve_table(question, table, operations=operations)
     if not answered.programs:
         return []
     scores = (scorer or load_table_scorer()).scores(answered.features)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.answer_features import ANSWER_FEATURES
-from vrag.reading.calibration import ReliabilityBin, measure_reliability
-from vrag.reading.reader import load_text_reader, weigh_candidates
+from vrag.reading.reader import load_text_reader
 from vrag.reading.scorer import CandidateScorer, Group, TrainingOptions, train_scorer
-from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.reading.training.answer_data import PageQuestion, read_answer_questions
+from vrag.reading.training.answer_measure import AnswerFigures, measure_answers, weigh_questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,44 +28,12 @@ class AnswerTrainingOptions:
     """Share of the questions that are measured and not learnt from."""
 
 
-class Coverage(NamedTuple):
-    """The outcome of answering from a probability on."""
-
-    threshold: float
-    answered: float
-    """Share of the questions that are answered."""
-    right: float
-    """Share of these answers that is right; 0 without one."""
-    abstained: float
-    """Share of the questions whose answer stands on no page shown that are not answered."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerFigures:
-    """Measures of the best answers to questions that were not learnt from."""
-
-    questions: int
-    possible: float
-    """Share with a right answer among the candidates."""
-    right: float
-    """Share whose best answer is right."""
-    reliability: tuple[ReliabilityBin, ...]
-    coverage: tuple[Coverage, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTraining:
     """A trained scorer and its figures."""
 
     scorer: CandidateScorer
     figures: AnswerFigures
-
-
-class _Weighed(NamedTuple):
-    features: NDArray[np.float32]
-    gains: NDArray[np.float32]
-    shown: bool
-    """True if the page with the answer is among the pages."""
 
 
 def train_answer_scorer(
@@ -83,32 +49,33 @@ def train_answer_scorer(
     `ValueError` if there is no question to learn from.
     """
     options = options or AnswerTrainingOptions()
-    seed = options.network.seed
-    questions = read_answer_questions(folder, options.cases, seed)
-    weighed = list(weigh_questions(questions, text_reader or load_text_reader(), table_scorer))
-    order: list[int] = np.random.default_rng(seed).permutation(len(weighed)).tolist()
-    held_out = int(options.held_out * len(weighed))
-    learnt = [weighed[number] for number in order[held_out:]]
-    groups = [Group(one.features, _with_absence(one.gains)) for one in learnt]
+    questions = list(read_answer_questions(folder, options.cases, options.network.seed))
+    held_out, learnt = _split(questions, options)
+    reader = text_reader or load_text_reader()
+    groups = [
+        Group(question.features, _with_absence(question.gains))
+        for question in weigh_questions(learnt, reader, table_scorer)
+    ]
     scorer = train_scorer(groups, ANSWER_FEATURES, options.network)
-    return AnswerTraining(
-        scorer=scorer, figures=measure_answers(scorer, [weighed[number] for number in order[:held_out]])
-    )
+    weighed = list(weigh_questions(held_out, reader, table_scorer))
+    return AnswerTraining(scorer=scorer, figures=measure_answers(scorer, weighed))
 
 
-def weigh_questions(
-    questions: Iterable[PageQuestion], text_reader: TextReader, table_scorer: CandidateScorer | None
-) -> Iterator[_Weighed]:
-    """Yield the features of each question's candidates, and what they are worth."""
-    layouts: dict[str, PageLayout] = {}
-    for question in questions:
-        for page in question.pages:
-            layouts.setdefault(page.item.id, layout(page.item))
-        pages = [(layouts[page.item.id], page.tables) for page in question.pages]
-        candidates, features = weigh_candidates(question.question, pages, text_reader, table_scorer)
-        gains = np.asarray([0.0, *map(question.gain, candidates)], np.float32)
-        shown = any(page.item.id == question.gold for page in question.pages)
-        yield _Weighed(features, gains, shown)
+def read_held_out(folder: Path, options: AnswerTrainingOptions | None = None) -> list[PageQuestion]:
+    """Return the questions that a training with these options did not learn from."""
+    options = options or AnswerTrainingOptions()
+    questions = list(read_answer_questions(folder, options.cases, options.network.seed))
+    return _split(questions, options)[0]
+
+
+def _split(
+    questions: Sequence[PageQuestion], options: AnswerTrainingOptions
+) -> tuple[list[PageQuestion], list[PageQuestion]]:
+    """Return the questions to measure on and those to learn from."""
+    order: list[int] = np.random.default_rng(options.network.seed).permutation(len(questions)).tolist()
+    count = int(options.held_out * len(questions))
+    chosen = [questions[number] for number in order]
+    return chosen[:count], chosen[count:]
 
 
 def _with_absence(gains: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -118,38 +85,3 @@ def _with_absence(gains: NDArray[np.float32]) -> NDArray[np.float32]:
     absent = gains.copy()
     absent[0] = 1
     return absent
-
-
-def measure_answers(scorer: CandidateScorer, questions: Sequence[_Weighed]) -> AnswerFigures:
-    """Measure the best answer of each question, at several thresholds of its probability."""
-    best: list[tuple[float, float]] = []
-    for question in questions:
-        scores: NDArray[Any] = scorer.scores(question.features).astype(np.float64)
-        shares = np.exp(scores - scores.max())
-        shares /= shares.sum()
-        number = 1 + int(shares[1:].argmax()) if len(shares) > 1 else 0
-        best.append((float(shares[number]), float(question.gains[number])) if number else (0.0, 0.0))
-    probabilities, worth = np.asarray(best or [(0.0, 0.0)], np.float64).T
-    shown = np.asarray([question.shown for question in questions] or [True])
-    return AnswerFigures(
-        questions=len(questions),
-        possible=float(np.mean([question.gains.max() > 0 for question in questions] or [0.0])),
-        right=float(worth.mean()),
-        reliability=tuple(measure_reliability(probabilities, worth)),
-        coverage=tuple(
-            _measure_coverage(probabilities, worth, shown, threshold)
-            for threshold in np.linspace(0, 0.9, 19).round(2).tolist()
-        ),
-    )
-
-
-def _measure_coverage(
-    probabilities: NDArray[np.float64], worth: NDArray[np.float64], shown: NDArray[np.bool_], threshold: float
-) -> Coverage:
-    given = probabilities >= threshold
-    return Coverage(
-        threshold=threshold,
-        answered=float(given.mean()),
-        right=float(worth[given].mean()) if given.any() else 0.0,
-        abstained=float((~given[~shown]).mean()) if (~shown).any() else 0.0,
-    )
