@@ -13,6 +13,8 @@ from vrag.reading.answer_types import AnswerKind, find_focus
         ("Who built the lighthouse?", AnswerKind.PERSON),
         ("In what year did the line open?", AnswerKind.YEAR),
         ("When was the ferry launched?", AnswerKind.DATE),
+        ("How much higher is the fare of Orla compared to Saltby?", AnswerKind.COMPUTE),
+        ("What does Tern Sound pay per kilowatt hour?", AnswerKind.MONEY),
         ("What percentage of trips was late?", AnswerKind.PERCENT),
         ("How many pages contain tables?", AnswerKind.COUNT),
         ("How many passengers travelled in 2024?", AnswerKind.NUMBER),

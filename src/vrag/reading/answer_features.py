@@ -21,12 +21,12 @@ from vrag.reading.labelled_values import LabelSide, MatchedValue
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.query_analysis import QuestionAnalysis
-from vrag.reading.spans.span_types import AGREES, type_of_span
+from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.text_layout import Rect, is_number, tokens
-from vrag.reading.whole_values import find_units
+from vrag.reading.whole_values import find_units, has_unit
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -87,9 +87,13 @@ ANSWER_FEATURES: tuple[str, ...] = (
     *("support", "support_page", "support_below_best", "near_names", "near_numbers", "near_words"),
     *("rank", "first", "pointed", "missing_names", "missing_numbers", "missing_words"),
     *("agrees", "disagrees", "repeats_question", "length", "words", "votes", "table_yes_no"),
-    *("unit_agrees", "unit_around", "unit_missing"),
+    *("unit_agrees", "unit_around", "unit_missing", "unit_other"),
+    *("computed_as_asked", "computed_unasked", "read_though_computed", "counted_unasked"),
+    *("percent_read", "percent_in_head", "percent_missing"),
 )
 """Names of the columns."""
+_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
+_AMOUNTS = frozenset({SpanType.NUMBER, SpanType.QUANTITY, SpanType.MONEY, SpanType.PERCENT})
 _LARGEST = 8.0
 """Bound of log odds."""
 _SPACE = re.compile(r"\s+")
@@ -106,6 +110,18 @@ def fold_answer(text: str) -> str:
     return folded.rstrip(".。")
 
 
+def answer_key(text: str) -> str:
+    """Return what is equal for answers that say the same: a number without its unit, or the folded text.
+
+    >>> answer_key("1,150 t") == answer_key("1150"), answer_key("3 May 2027")
+    (True, '3 may 2027')
+    """
+    numbers: list[str] = _NUMBER.findall(text)
+    if len(numbers) == 1 and type_of_span(text) in _AMOUNTS:
+        return numbers[0].replace(",", "").rstrip(".")
+    return fold_answer(text)
+
+
 def compute_answer_features(
     question: QuestionAnalysis, pages: Sequence[ScoredPage], candidates: Sequence[PageCandidate]
 ) -> Floats:
@@ -113,14 +129,14 @@ def compute_answer_features(
     rows = np.zeros((1 + len(candidates), len(ANSWER_FEATURES)), np.float32)
     rows[0, : len(_NO_ANSWER)] = _describe_absence(question, pages)
     best = max((float(page.support.max(initial=0)) for page in pages), default=0.0)
-    votes = Counter(fold_answer(candidate.reading.text) for candidate in candidates)
+    votes = Counter(answer_key(candidate.reading.text) for candidate in candidates)
     tops: dict[type, float] = {}
     for candidate in candidates:
         kind = type(candidate.source)
         tops[kind] = max(tops.get(kind, -math.inf), candidate.source.score)
     for number, candidate in enumerate(candidates, start=1):
         below = tops[type(candidate.source)] - candidate.source.score
-        count = votes[fold_answer(candidate.reading.text)]
+        count = votes[answer_key(candidate.reading.text)]
         rows[number, len(_NO_ANSWER) :] = [
             *_describe_source(candidate, below),
             *_describe_place(question, pages[candidate.page], candidate, best),
@@ -234,14 +250,51 @@ def _describe_text(question: QuestionAnalysis, candidate: PageCandidate, votes: 
         math.log(votes),
         float(is_verdict and kind is not AnswerKind.YES_NO),
         *_describe_unit(question.core, candidate),
+        *_describe_operation(kind, candidate),
+        *_describe_percentage(kind, candidate),
     ]
 
 
 def _describe_unit(question: str, candidate: PageCandidate) -> list[float]:
-    """Return whether the unit that the question asks for stands in the answer, only around it, or nowhere."""
+    """Return whether the unit that the question asks for stands in the answer, only around it, or nowhere.
+
+    Last, whether the answer has a unit of something else.
+    """
     units = find_units(question)
     if not units:
-        return [0.0] * 3
+        return [0.0] * 4
     inside = any(unit.search(candidate.reading.text) for unit in units)
     around = not inside and any(unit.search(candidate.reading.context) for unit in units)
+    other = not inside and has_unit(candidate.reading.text)
+    return [float(inside), float(around), float(not inside and not around), float(other)]
+
+
+_COUNTS = frozenset({TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE})
+
+
+def _describe_operation(kind: AnswerKind, candidate: PageCandidate) -> list[float]:
+    """Return whether a computed answer meets a question that asks for one, and whether rows were counted."""
+    source = candidate.source
+    operation = source.candidate.operation if isinstance(source, RankedAnswer) else None
+    computed = bool(candidate.reading.arithmetic) and operation not in _COUNTS
+    asked = kind is AnswerKind.COMPUTE
+    counted = operation in _COUNTS
+    return [
+        float(asked and computed),
+        float(computed and not asked),
+        float(asked and not computed),
+        float(counted and kind not in (AnswerKind.COUNT, AnswerKind.NUMBER)),
+    ]
+
+
+_PERCENT = re.compile(r"%|％|\bper ?cent", re.IGNORECASE)
+
+
+def _describe_percentage(kind: AnswerKind, candidate: PageCandidate) -> list[float]:
+    """Return whether a percentage that is asked for is one, is one by the heads around it, or is none."""
+    if kind is not AnswerKind.PERCENT:
+        return [0.0] * 3
+    inside = _PERCENT.search(candidate.reading.text) is not None
+    caption = candidate.table.caption if candidate.table else ""
+    around = not inside and _PERCENT.search(f"{candidate.reading.context} {caption}") is not None
     return [float(inside), float(around), float(not inside and not around)]

@@ -75,7 +75,7 @@ _PATTERNS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
         AnswerKind.COMPUTE,
         _compile(
             r"""\b how\ (?:much|many)\ (?:\w+\ )? (?:higher|lower|larger|greater|less
-                |fewer)\ .* \b than \b | \b what\ (?:is|was)\ the\ (?:\w+\ )? (?:sum|difference
+                |fewer)\ .* \b (?:than|compared) \b | \b what\ (?:is|was)\ the\ (?:\w+\ )? (?:sum|difference
                 |ratio) \b (?! \s+ between \s+ [a-z]+ \s+ and) | \b decimal\ places? \b
                 | \b round(?:ed)?\ (?:your|the|to) \b | 之和 | 相差多少 | 合計していくら"""
         ),
@@ -105,6 +105,7 @@ _PATTERNS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
                 | \b how\ much .* \b (?:cost|pay|paid|earn|spend|spent|worth|charge|sell|fare|fee|toll
                 |rent) \w* \b
                 | \b what .* \b (?:price|salary|revenue|cost|budget|fare|fee|toll) s? \b
+                | \b what\ (?:do|does|did|must|will)\ .* \b (?:pay|cost|charge|earn) \b
                 | 多少(?:钱|元|美元|欧元)
                 | いくら | 何(?:円|ドル) | wie\ ?viel\ geld | cuánto\ dinero | câți\ bani"""
         ),

@@ -15,7 +15,7 @@ from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import PageLayout, Rect, around
+from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
 from vrag.reading.whole_values import complete_value, is_of_kind
 
 MAX_CONTEXT_CHARS = 300
@@ -25,11 +25,17 @@ PER_TABLE = 5
 MAX_VALUES = 5
 """Labelled values of each page that are ranked with others."""
 _SPACE = re.compile(r"\s+")
+_DIGIT = re.compile(r"\d")
 _NUMBERED = re.compile(
     r"(?:\b(?:table|figure|fig|chart|page|section|chapter|exhibit|annex|appendix|slide)s?\.?|[表图圖第])\s*$",
     re.IGNORECASE,
 )
 """The name of a numbered thing: what follows is its number and no answer."""
+
+_LABEL_END = re.compile(r"\s?[:：]\s*(?:\n|$)")
+"""The end of a heading that introduces what follows; it is no answer itself."""
+_CHOICE = re.compile(r"\b(?:or|among|between|either|which of)\b|还是|哪[一个种条艘座家]", re.IGNORECASE)
+"""Words of a question that names its possible answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +71,39 @@ def list_candidates(
         ranked = rank_answers(
             question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
         )
-        ranked = [answer for answer in ranked if is_of_kind(answer.candidate.text, kind)][:PER_TABLE]
+        ranked = [
+            answer
+            for answer in ranked
+            if is_of_kind(answer.candidate.text, kind)
+            and not repeats_question(answer.candidate.text, question)
+        ][:PER_TABLE]
         readings = [_read_table(page.item.id, table, answer) for answer in ranked]
         yield from _with_margins(number, readings, ranked, table)
     if options.values:
         values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
         yield from _with_margins(number, [_read_value(page.item.id, match.value) for match in values], values)
-    kept = _complete_spans(page.item.text, spans, kind)
+    kept = [
+        (place, span)
+        for place, span in _complete_spans(page.item.text, spans, kind)
+        if not repeats_question(page.item.text[slice(*place)], question)
+    ]
     readings = [read_span(page, place, span.sentence) for place, span in kept]
     for candidate in _with_margins(number, readings, [span for _, span in kept]):
         yield replace(candidate, table=_find_table(candidate.reading, tables))
+
+
+def repeats_question(text: str, question: str) -> bool:
+    """Return whether an answer only has words of the question, which does not give a choice.
+
+    >>> repeats_question("the black objects", "How many objects with black color are shown?")
+    True
+    >>> repeats_question("Orla", "Which is busier, Orla or Saltby?")
+    False
+    """
+    if _DIGIT.search(text) or _CHOICE.search(question):
+        return False
+    words = {token.term for token in tokens(text)} - STOP_WORDS
+    return bool(words) and words.issubset(token.term for token in tokens(question))
 
 
 def _complete_spans(
@@ -85,7 +114,8 @@ def _complete_spans(
     for span in spans:
         place = complete_value(text, span.start, span.end, kind)
         is_number_of_thing = _NUMBERED.search(text, max(span.start - 20, 0), span.start)
-        if is_of_kind(text[slice(*place)], kind) and not is_number_of_thing:
+        is_label = _LABEL_END.match(text, place[1])
+        if is_of_kind(text[slice(*place)], kind) and not is_number_of_thing and not is_label:
             whole.setdefault(place, span)
     return list(whole.items())
 

@@ -17,12 +17,20 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions, ReadPage
-from vrag.reading.answer_features import ANSWER_FEATURES, Floats, compute_answer_features, fold_answer
+from vrag.reading.answer_features import (
+    ANSWER_FEATURES,
+    Floats,
+    answer_key,
+    compute_answer_features,
+    fold_answer,
+)
+from vrag.reading.answer_form import AnswerForm, read_form, write_answer
 from vrag.reading.line_scoring import FITTING, RANK, locate
 from vrag.reading.page_candidates import PageCandidate, list_candidates, read_span
 from vrag.reading.query_analysis import parse
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import load_span_model
+from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_layout import PageLayout, layout, list_segments
@@ -88,21 +96,45 @@ def read(
     placed = [(layout(page.item), cache.tables(page) if options.tables else ()) for page in pages]
     reader = text_reader or load_text_reader()
     candidates, features = weigh_candidates(question, placed, reader, options=options)
-    shares = estimate_probabilities(features, load_answer_scorer() if options.learnt else None)
-    readings = [
-        replace(candidate.reading, probability=float(share))
-        for candidate, share in zip(candidates, shares, strict=True)
+    scorer = load_answer_scorer() if options.learnt else None
+    form = read_form(question)
+    return [
+        _write_reading(candidates[number], probability, form)
+        for number, probability in rank_different_answers(candidates, features, scorer)
     ]
-    return sorted(readings, key=lambda reading: -reading.probability)
 
 
-def estimate_probabilities(features: Floats, scorer: CandidateScorer | None) -> NDArray[np.float64]:
-    """Return the probability of each candidate to be right, given what `weigh_candidates` returned.
+def _write_reading(candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:
+    """Return the reading of a candidate with its probability, its answer in the form that is wanted."""
+    text, source = candidate.reading.text, candidate.source
+    if isinstance(source, RankedAnswer):
+        text = write_answer(text, form, number=source.candidate.number, scale=source.candidate.scale)
+    else:
+        text = write_answer(text, form)
+    return replace(candidate.reading, text=text, probability=probability)
 
-    Without a scorer it is no probability: see `score_by_lines`.
+
+def rank_different_answers(
+    candidates: Sequence[PageCandidate], features: Floats, scorer: CandidateScorer | None
+) -> list[tuple[int, float]]:
+    """Return the number of the best candidate of each different answer, with the answer's probability.
+
+    The likeliest answer comes first. An answer is as likely as all candidates that give it together. Without
+    a scorer it has the score of the best of them, which is no probability: see `score_by_lines`.
     """
-    if scorer is None:
-        return score_by_lines(features)
+    groups: dict[str, list[int]] = {}
+    for number, candidate in enumerate(candidates):
+        groups.setdefault(answer_key(candidate.reading.text), []).append(number)
+    shares = _share_probability(features, scorer) if scorer else score_by_lines(features)
+    found: list[tuple[int, float]] = []
+    for members in groups.values():
+        best = max(members, key=lambda number: shares[number])
+        found.append((best, float(shares[members].sum() if scorer else shares[best])))
+    return sorted(found, key=lambda answer: -answer[1])
+
+
+def _share_probability(features: Floats, scorer: CandidateScorer) -> NDArray[np.float64]:
+    """Return the probability of each candidate to be right; what is left is that of having no answer."""
     scores = scorer.scores(features).astype(np.float64)
     shares = np.exp(scores - scores.max())
     return shares[1:] / shares.sum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vrag.reading.answer_types import AnswerKind
-from vrag.reading.spans.span_types import MONTHS
+from vrag.reading.spans.span_types import MONTHS, SpanType, type_of_span
 
 _REACH = 60
 """Characters before and after a span that may belong to its value."""
@@ -48,13 +48,29 @@ _ANY_NUMBER = re.compile(
 )
 
 
+_NUMBERED_HEADING = re.compile(r"(?:\d+(?:\.\d+)*\.?\s*|[A-Za-z]+\s+)[A-Z]\w*", re.ASCII)
+"""The beginning of a heading, such as 10.1 Design, which is no amount."""
+_TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+\d(?!\d\d(?!\d))")
+"""Numbers that only stand beside each other, such as 3 2015; 10 000 is one."""
+_MEASURED = frozenset(
+    {SpanType.PERCENT, SpanType.MONEY, SpanType.YEAR, SpanType.DATE, SpanType.TIME, SpanType.DURATION}
+)
+
+
 def is_of_kind(text: str, kind: AnswerKind) -> bool:
     """Return whether an answer can be of a kind: one that asks for a number has a number.
 
-    >>> [is_of_kind(text, AnswerKind.NUMBER) for text in ("six knots", "1,498", "thousands")]
-    [True, True, False]
+    A numbered heading and numbers that are only neighbours are no amounts.
+
+    >>> [is_of_kind(text, AnswerKind.NUMBER) for text in ("six knots", "1,498", "thousands", "10.1 Design")]
+    [True, True, False, False]
     """
-    return kind not in _NUMERIC or _ANY_NUMBER.search(text) is not None
+    if kind not in _NUMERIC:
+        return True
+    if not _ANY_NUMBER.search(text):
+        return False
+    is_heading = _NUMBERED_HEADING.match(text) or _TWO_NUMBERS.search(text)
+    return not is_heading or type_of_span(text) in _MEASURED
 
 
 def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[int, int]:
@@ -122,3 +138,12 @@ def find_units(question: str) -> list[re.Pattern[str]]:
     [True]
     """
     return [unit for asked, unit in _UNITS if asked.search(question)]
+
+
+def has_unit(text: str) -> bool:
+    """Return whether a text holds a unit of any of the dimensions that `find_units` knows.
+
+    >>> has_unit("400 metres"), has_unit("the Guillemot")
+    (True, False)
+    """
+    return any(unit.search(text) for _, unit in _UNITS)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.calibration import Calibration
 from vrag.reading.scorer import CandidateScorer
+from vrag.reading.spans.calibration import Calibration
 from vrag.reading.spans.candidates import TextShape, list_spans, shape_text
 from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
 from vrag.reading.spans.features import SPAN_FEATURES, compute_features, types_of_spans

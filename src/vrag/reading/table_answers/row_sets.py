@@ -88,7 +88,8 @@ def select_rows(question: TableQuestion, grid: RecordGrid, matches: TermMatches)
     for rows in _distinct([*ranked, *either[:3]]):
         sets += _places(question, rows)
         sets += _extremes(question, grid, rows)
-    sets += _neighbours(grid, [rows for rows in sets if len(rows.records) == 1][:14])
+    if question.has("next", "after", "before", "greater", "less"):  # also "above" and "below"
+        sets += _neighbours(grid, [rows for rows in sets if len(rows.records) == 1][:14])
     return _distinct(sets)[:MAX_SETS]
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.answer import FULL_READING, ReadingOptions
-from vrag.reading.calibration import ReliabilityBin, measure_reliability
-from vrag.reading.reader import LINE_THRESHOLD, THRESHOLD, estimate_probabilities, weigh_candidates
+from vrag.reading.page_candidates import PageCandidate
+from vrag.reading.reader import LINE_THRESHOLD, THRESHOLD, rank_different_answers, weigh_candidates
 from vrag.reading.scorer import CandidateScorer
+from vrag.reading.spans.calibration import ReliabilityBin, measure_reliability
 from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.reading.training.answer_data import PageQuestion
@@ -75,6 +76,7 @@ class WeighedQuestion(NamedTuple):
     """Of having no answer, which is 0 here, and of each candidate."""
     shown: bool
     """True if the page with the answer is among the pages."""
+    candidates: tuple[PageCandidate, ...]
 
 
 def weigh_questions(
@@ -92,7 +94,7 @@ def weigh_questions(
         candidates, features = weigh_candidates(question.question, pages, text_reader, table_scorer, options)
         gains = np.asarray([0.0, *map(question.gain, candidates)], np.float32)
         shown = any(page.item.id == question.gold for page in question.pages)
-        yield WeighedQuestion(features, gains, shown)
+        yield WeighedQuestion(features, gains, shown, tuple(candidates))
 
 
 def measure_answers(
@@ -104,9 +106,9 @@ def measure_answers(
     """
     best: list[tuple[float, float]] = []
     for question in questions:
-        shares = estimate_probabilities(question.features, scorer)
-        number = int(shares.argmax()) if len(shares) else -1
-        best.append((float(shares[number]), float(question.gains[1 + number])) if len(shares) else (0.0, 0.0))
+        ranked = rank_different_answers(question.candidates, question.features, scorer)
+        best += [(probability, float(question.gains[1 + number])) for number, probability in ranked[:1]]
+        best += [(0.0, 0.0)] * (not ranked)
     probabilities, worth = np.asarray(best or [(0.0, 0.0)], np.float64).T
     shown = np.asarray([question.shown for question in questions] or [True])
     at_threshold, *coverage = (

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.calibration import expected_error, fit_calibration, measure_reliability
 from vrag.reading.scorer import Group, TrainingOptions, train_scorer
+from vrag.reading.spans.calibration import expected_error, fit_calibration, measure_reliability
 from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
 from vrag.reading.spans.features import SPAN_FEATURES
 from vrag.reading.spans.reader import (

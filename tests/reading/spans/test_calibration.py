@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vrag.reading.calibration import expected_error, fit_calibration, measure_reliability
+from vrag.reading.spans.calibration import expected_error, fit_calibration, measure_reliability
 
 
 def test_it_recovers_the_probabilities_that_made_the_answers() -> None:
