@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.table_answers.triggers import TRIGGERS
-from vrag.reading.table_answers.values import Day, Quantity, find_day, find_quantities
+from vrag.reading.table_answers.values import Day, Quantity, expand_season, find_day, find_quantities
 from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, tokens
 
 MAX_TERMS = 60
@@ -66,8 +66,8 @@ class TableQuestion:
 
 @lru_cache(maxsize=256)
 def analyse_question(text: str) -> TableQuestion:
-    """Analyse a question over a table; FY2023 is taken as 2023."""
-    text = _FISCAL_YEAR.sub(r"\1", text[:2000])
+    """Analyse a question over a table; FY2023 is taken as 2023, 1999-00 as 1999 2000."""
+    text = expand_season(_FISCAL_YEAR.sub(r"\1", text[:2000]))
     terms = tuple(tokens(text)[:MAX_TERMS])
     triggers = {
         name: places

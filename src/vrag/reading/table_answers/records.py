@@ -11,7 +11,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.table_answers.values import CellValue, Quantity, find_quantities, parse_cell
+from vrag.reading.table_answers.values import (
+    CellValue,
+    Quantity,
+    expand_season,
+    find_quantities,
+    parse_cell,
+)
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.text_layout import tokens
 
@@ -114,8 +120,8 @@ def make_column(
 
 @lru_cache(maxsize=65_536)
 def cell_terms(text: str) -> tuple[str, ...]:
-    """Return the terms of a cell."""
-    return tuple(token.term for token in tokens(text[:400]))
+    """Return the terms of a cell; both years of a season such as 1999-00."""
+    return tuple(token.term for token in tokens(expand_season(text[:400])))
 
 
 @lru_cache(maxsize=65_536)

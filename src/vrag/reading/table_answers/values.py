@@ -161,6 +161,23 @@ def strip_deviation(text: str) -> str:
     return match["value"].strip() if match else text
 
 
+_SEASON = re.compile(r"(?<![\d-])((?:19|20)(\d\d))\s?[-–/]\s?(\d\d)(?![\d/.–-])")
+
+
+def expand_season(text: str) -> str:
+    """Write both years of a season or a financial year in full.
+
+    >>> expand_season("1999-00"), expand_season("2004/05"), expand_season("2009-07-12")
+    ('1999 2000', '2004 2005', '2009-07-12')
+    """
+    return _SEASON.sub(_write_years, text)
+
+
+def _write_years(season: re.Match[str]) -> str:
+    first, second = int(season[1]), int(season[1]) + 1
+    return f"{first} {second}" if second % 100 == int(season[3]) else season[0]
+
+
 def find_day(text: str) -> Day | None:
     """Return the first date of a text that has a month or a year written as such.
 
