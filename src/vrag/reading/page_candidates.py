@@ -16,7 +16,12 @@ from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
-from vrag.reading.whole_values import complete_value, is_of_kind
+from vrag.reading.whole_values import (
+    complete_value,
+    is_measured_otherwise,
+    is_of_kind,
+    skip_neighbour,
+)
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
@@ -67,28 +72,33 @@ def list_candidates(
     `spans` are those of its text; `table_scorer` is None for that of the package.
     """
     page, kind = scored.page, find_focus(question).kind
+
+    def can_answer(reading: Reading, caption: str = "") -> bool:
+        return (
+            is_of_kind(reading.text, kind)
+            and not repeats_question(reading.text, question)
+            and not is_measured_otherwise(question, reading.text, f"{reading.context} {caption}")
+        )
+
     for table in tables:
         ranked = rank_answers(
             question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
         )
-        ranked = [
-            answer
-            for answer in ranked
-            if is_of_kind(answer.candidate.text, kind)
-            and not repeats_question(answer.candidate.text, question)
-        ][:PER_TABLE]
-        readings = [_read_table(page.item.id, table, answer) for answer in ranked]
-        yield from _with_margins(number, readings, ranked, table)
+        pairs = [(_read_table(page.item.id, table, answer), answer) for answer in ranked]
+        pairs = [(reading, answer) for reading, answer in pairs if can_answer(reading, table.caption)]
+        yield from _with_margins(number, pairs[:PER_TABLE], table)
     if options.values:
         values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
-        yield from _with_margins(number, [_read_value(page.item.id, match.value) for match in values], values)
+        pairs = [(_read_value(page.item.id, match.value), match) for match in values]
+        yield from _with_margins(
+            number, [(reading, value) for reading, value in pairs if can_answer(reading)]
+        )
     kept = [
-        (place, span)
+        (read_span(page, place, span.sentence), span)
         for place, span in _complete_spans(page.item.text, spans, kind)
-        if not repeats_question(page.item.text[slice(*place)], question)
     ]
-    readings = [read_span(page, place, span.sentence) for place, span in kept]
-    for candidate in _with_margins(number, readings, [span for _, span in kept]):
+    kept = [(reading, span) for reading, span in kept if can_answer(reading)]
+    for candidate in _with_margins(number, kept):
         yield replace(candidate, table=_find_table(candidate.reading, tables))
 
 
@@ -109,26 +119,25 @@ def repeats_question(text: str, question: str) -> bool:
 def _complete_spans(
     text: str, spans: Sequence[ScoredSpan], kind: AnswerKind
 ) -> list[tuple[tuple[int, int], ScoredSpan]]:
-    """Return the spans that can answer, best first, with the ranges of their whole values."""
+    """Return the spans that may answer, best first, with the ranges of their whole values."""
     whole: dict[tuple[int, int], ScoredSpan] = {}
     for span in spans:
-        place = complete_value(text, span.start, span.end, kind)
-        is_number_of_thing = _NUMBERED.search(text, max(span.start - 20, 0), span.start)
-        is_label = _LABEL_END.match(text, place[1])
-        if is_of_kind(text[slice(*place)], kind) and not is_number_of_thing and not is_label:
+        start = skip_neighbour(text, span.start, span.end)
+        place = complete_value(text, start, span.end, kind)
+        is_number_of_thing = _NUMBERED.search(text, max(start - 20, 0), start)
+        if not is_number_of_thing and not _LABEL_END.match(text, place[1]):
             whole.setdefault(place, span)
     return list(whole.items())
 
 
 def _with_margins(
     page: int,
-    readings: Sequence[Reading],
-    sources: Sequence[RankedAnswer] | Sequence[MatchedValue] | Sequence[ScoredSpan],
+    pairs: Sequence[tuple[Reading, RankedAnswer | MatchedValue | ScoredSpan]],
     table: DocumentTable | None = None,
 ) -> Iterator[PageCandidate]:
-    """Yield candidates of one source, best first."""
-    scores = [source.score for source in sources]
-    for place, (reading, source) in enumerate(zip(readings, sources, strict=True)):
+    """Yield candidates of one source, best first, given as readings with what they were read from."""
+    scores = [source.score for _, source in pairs]
+    for place, (reading, source) in enumerate(pairs):
         others = scores[:place] + scores[place + 1 :]
         margin = scores[place] - max(others, default=scores[place])
         yield PageCandidate(reading=reading, page=page, source=source, margin=margin, table=table)

@@ -50,7 +50,7 @@ _ANY_NUMBER = re.compile(
 
 _NUMBERED_HEADING = re.compile(r"(?:\d+(?:\.\d+)*\.?\s*|[A-Za-z]+\s+)[A-Z]\w*", re.ASCII)
 """The beginning of a heading, such as 10.1 Design, which is no amount."""
-_TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+\d(?!\d\d(?!\d))")
+_TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+(?=\d(?!\d\d(?!\d)))")
 """Numbers that only stand beside each other, such as 3 2015; 10 000 is one."""
 _MEASURED = frozenset(
     {SpanType.PERCENT, SpanType.MONEY, SpanType.YEAR, SpanType.DATE, SpanType.TIME, SpanType.DURATION}
@@ -71,6 +71,17 @@ def is_of_kind(text: str, kind: AnswerKind) -> bool:
         return False
     is_heading = _NUMBERED_HEADING.match(text) or _TWO_NUMBERS.search(text)
     return not is_heading or type_of_span(text) in _MEASURED
+
+
+def skip_neighbour(text: str, start: int, end: int) -> int:
+    """Return where a range begins without a number that only stands before another, such as a footnote mark.
+
+    >>> text = "4 11.8 cents per kilowatt hour"
+    >>> text[skip_neighbour(text, 0, 6) : 6]
+    '11.8'
+    """
+    mark = _TWO_NUMBERS.match(text, start, end)
+    return mark.end() if mark else start
 
 
 def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[int, int]:
@@ -129,6 +140,7 @@ _UNITS = tuple(
     (re.compile(asked, re.IGNORECASE | re.VERBOSE), re.compile(unit, re.IGNORECASE | re.VERBOSE))
     for asked, unit in _DIMENSIONS
 )
+_MONEY = next(dimension for dimension in _UNITS if dimension[1].search("€"))
 
 
 def find_units(question: str) -> list[re.Pattern[str]]:
@@ -138,6 +150,23 @@ def find_units(question: str) -> list[re.Pattern[str]]:
     [True]
     """
     return [unit for asked, unit in _UNITS if asked.search(question)]
+
+
+def is_measured_otherwise(question: str, answer: str, context: str) -> bool:
+    """Return whether a question asks for a measure that neither an answer nor the text around it is in.
+
+    >>> is_measured_otherwise("How fast may ferries go?", "400 metres", "At 400 metres: six knots")
+    True
+    >>> is_measured_otherwise("How fast may ferries go?", "15", "Maximum speed: 15")
+    False
+    """
+    asked = [(words, unit) for words, unit in _UNITS if words.search(question)]
+    if not asked or any(unit.search(answer) for _, unit in asked):
+        return False
+    if has_unit(answer):
+        return True
+    is_named = any(words.search(context) or unit.search(context) for words, unit in asked)
+    return not is_named and _MONEY not in asked  # prices often stand without a currency
 
 
 def has_unit(text: str) -> bool:

@@ -1,8 +1,8 @@
-"""The policies without a model: search, crop to the words that answer, quote them, or abstain.
+"""The policies without a model: search, crop to the words that answer, answer with them, or abstain.
 
-They speak the same grammars through the same environment as a model would. An answer is a quotation, not
-reading comprehension: questions that need counting, colours, arithmetic or a look at a chart are beyond them,
-and they are made to abstain rather than guess. The same history gives the same reply.
+They speak the same grammars through the same environment as a model would. `vrag.reading` finds the answer;
+colours, drawings and charts without words are beyond it, and it abstains rather than guesses. The same
+history gives the same reply.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
 from vrag.reading import completed, search_query
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
-from vrag.reading.evidence_region import region_around
+from vrag.reading.evidence_region import ranked_regions, region_around
 from vrag.reading.reader import THRESHOLD, read
 from vrag.reading.text_layout import layout
 from vrag.reading.text_reader import TextReader
@@ -114,9 +114,9 @@ class ResolvedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ExtractivePolicy(OfflinePolicy):
-    """A policy that looks at the best few pages and quotes the words that answer.
+    """A policy that looks at the best few pages and answers with words or cells of them.
 
-    It crops to what comes nearest even when it then abstains: people see where it looked.
+    Before it abstains, it crops to where most words of the question are: people see where it looked.
     """
 
     looks: int = 3
@@ -133,11 +133,26 @@ class ExtractivePolicy(OfflinePolicy):
         if may_look and summary.last_turn_showed_something and summary.searches < self.looks:
             return "One page may not be enough: the next hits of the search.", Search(query)
         nearest = self._read(summary.question, summary.items)
-        if nearest is None or nearest.frame is None or not (self.crops and may_look):
-            return _answer(nearest, self.threshold)
-        picture = next(p for p in summary.pictures if p.item == nearest.item and not p.crop)
-        thought = f"Image {picture.number} comes nearest here: {nearest.context[:200]}"
-        return thought, Crop(self._region(nearest, nearest.frame, picture), picture.number)
+        crop = self._crop(summary, nearest) if self.crops and may_look else None
+        return crop or _answer(nearest, self.threshold)
+
+    def _crop(self, summary: _RunSummary, nearest: Reading | None) -> tuple[str, Crop] | None:
+        """Look closer at the place of the answer, or of most words of the question where none is likely."""
+        pictures = {picture.item: picture for picture in summary.pictures if not picture.crop}
+        if nearest is not None and nearest.probability >= self.threshold:
+            if nearest.frame is None:
+                return None
+            picture = pictures[nearest.item]
+            thought = f"Image {picture.number} comes nearest here: {nearest.context[:200]}"
+            return thought, Crop(self._region(nearest, nearest.frame, picture), picture.number)
+        layouts = [
+            layout(self.searcher.item(item)) for item in dict.fromkeys(summary.items) if item in pictures
+        ]
+        for region in ranked_regions(summary.question, layouts, most=1):
+            picture = pictures[region.item]
+            thought = f"Image {picture.number} has most words of the question here."
+            return thought, Crop(written_box(region.box, picture, self.profile), picture.number)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
