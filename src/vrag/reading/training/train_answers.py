@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,6 +67,19 @@ def read_held_out(folder: Path, options: AnswerTrainingOptions | None = None) ->
     options = options or AnswerTrainingOptions()
     questions = list(read_answer_questions(folder, options.cases, options.network.seed))
     return _split(questions, options)[0]
+
+
+def limit_by_source(questions: Iterable[PageQuestion], count: int | None) -> list[PageQuestion]:
+    """Return the first `count` questions of each data set; all for None."""
+    if count is None:
+        return list(questions)
+    seen: Counter[str] = Counter()
+    kept: list[PageQuestion] = []
+    for question in questions:
+        seen[question.source] += 1
+        if seen[question.source] <= count:
+            kept.append(question)
+    return kept
 
 
 def _split(
