@@ -176,19 +176,13 @@ def print_answers(facts: Mapping[str, Any]) -> None:
     rows: list[list[str]] = []
     for name, figures in facts["variants"].items():
         point = figures["at_threshold"]
-        rows.append(
-            [
-                name,
-                *(percent(figures[key]) for key in ("possible", "right")),
-                f"{point['threshold']:.2f}",
-                *(percent(point[key]) for key in ("answered", "right", "abstained")),
-                f"{figures['milliseconds']:.0f} ms",
-            ]
-        )
-    head = ["answers", "possible", "best is right", "answers from", "answered", "right of these"]
-    print_table([*head, "abstained where no page answers", "time"], rows)
+        shares = figures["possible"], figures["right"], point["answered"], point["right"], point["abstained"]
+        rows.append([name, *map(percent, shares)])
+    print_table(["answers", "possible", "first", "answered", "right", "abstained"], rows)
     echo(
-        f"{facts['questions']:,} questions, three pages each; the choice of answers was not learnt from them."
+        f"{facts['questions']:,} questions, three pages each; the choice of answers was not learnt from them. "
+        "possible, first: a right answer is among the candidates, or the likeliest. right: of those answered. "
+        "abstained: of the questions that no page shown answers."
     )
 
 

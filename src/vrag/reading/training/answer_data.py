@@ -183,7 +183,7 @@ def _read_collections(folder: Path) -> Iterator[tuple[list[TypesetPage], list[Pa
     readers: list[tuple[Path, Callable[[], tuple[list[TypesetPage], list[PageQuestion]]]]] = [
         (tat, lambda: _read_tat(tat)),
         (tat, lambda: _read_cards(tat)),
-        (folder / "WikiTableQuestions", lambda: _read_wiki(folder / "WikiTableQuestions")),
+        (folder / "WikiTableQuestions" / "data", lambda: _read_wiki(folder / "WikiTableQuestions")),
         *(
             (
                 folder / "xquad" / f"xquad.{language}.json",
@@ -191,9 +191,12 @@ def _read_collections(folder: Path) -> Iterator[tuple[list[TypesetPage], list[Pa
             )
             for language in LANGUAGES
         ),
-        (folder / "JaQuAD", partial(_read_paragraphs, read_jaquad, folder / "JaQuAD", "dev")),
-        (folder / "cmrc2018", partial(_read_paragraphs, read_cmrc, folder / "cmrc2018", "dev")),
-        (folder / "COVID-QA", lambda: _split_documents(read_covid_documents(folder / "COVID-QA"))),
+        (folder / "JaQuAD" / "data", partial(_read_paragraphs, read_jaquad, folder / "JaQuAD", "dev")),
+        (
+            folder / "cmrc2018" / "squad-style-data",
+            partial(_read_paragraphs, read_cmrc, folder / "cmrc2018", "dev"),
+        ),
+        (folder / "COVID-QA" / "data", lambda: _split_documents(read_covid_documents(folder / "COVID-QA"))),
     ]
     for place, read_set in readers:
         if place.exists():
