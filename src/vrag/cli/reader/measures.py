@@ -180,9 +180,9 @@ def print_answers(facts: Mapping[str, Any]) -> None:
         rows.append([name, *map(percent, shares)])
     print_table(["answers", "possible", "first", "answered", "right", "abstained"], rows)
     echo(
-        f"{facts['questions']:,} questions, three pages each; the choice of answers was not learnt from them. "
-        "possible, first: a right answer is among the candidates, or the likeliest. right: of those answered. "
-        "abstained: of the questions that no page shown answers."
+        f"{facts['questions']:,} questions, three pages each; the choice of answers was not learnt from "
+        "them. possible, first: a right answer is among the candidates, or the likeliest. right: of those "
+        "answered. abstained: of the questions that no page shown answers."
     )
 
 
