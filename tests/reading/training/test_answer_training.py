@@ -99,7 +99,7 @@ def test_a_scorer_is_trained_and_measured(folder: Path) -> None:
     training = train_answer_scorer(folder, options)
     figures = training.figures
     assert training.scorer.names == ANSWER_FEATURES
-    assert figures.questions == 9
+    assert figures.questions == len(read_held_out(folder, options))
     assert figures.right <= figures.possible <= 1
     coverage = [point.answered for point in figures.coverage]
     assert coverage == sorted(coverage, reverse=True)
@@ -119,6 +119,30 @@ def test_what_is_measured_again_is_what_the_training_held_out(folder: Path) -> N
     ((_, figures),) = measure_variants(questions, training.scorer, load_text_reader(), None, [nothing])
     assert (figures.possible, figures.at_threshold.answered) == (0, 0)
     assert measured[VARIANTS[0]].possible > 0
+
+
+def test_no_topic_is_both_learnt_from_and_measured(folder: Path) -> None:
+    (folder / "xquad" / "xquad.zh.json").write_text(json.dumps(squad()), encoding="utf-8")
+    options = AnswerTrainingOptions(held_out=0.5)
+    held_out = read_held_out(folder, options)
+    measured = {question.topic for question in held_out}
+    everything = list(read_answer_questions(folder, options.cases, 0))
+    learnt = [question for question in everything if question.topic not in measured]
+    assert len(held_out) + len(learnt) == len(everything)
+    assert 0.25 < len(held_out) / len(everything) < 0.75
+    sources: dict[str, set[str]] = {}
+    for question in everything:
+        sources.setdefault(question.topic, set()).add(question.source)
+    assert {frozenset(kinds) for kinds in sources.values()} == {
+        frozenset({"tat", "cards"}),
+        frozenset({"xquad-en", "xquad-zh"}),
+    }
+
+    (folder / "TAT-QA").rename(folder / "away")
+    remaining = {question.topic for question in read_held_out(folder, options)}
+    assert remaining == {topic for topic in measured if topic.startswith("xquad")}
+    other = AnswerTrainingOptions(held_out=0.5, network=TrainingOptions(seed=1))
+    assert {question.topic for question in read_held_out(folder, other)} != remaining
 
 
 def test_the_first_questions_of_each_set_are_taken(folder: Path) -> None:
