@@ -15,9 +15,11 @@ from typer.testing import CliRunner, Result
 
 from vrag.cli.root import create_app
 from vrag.errors import CaseError, ModelError, TrainingError
+from vrag.reading.reader import THRESHOLD
 from vrag.reading.scorer import CandidateScorer, TrainingOptions
 from vrag.reading.spans.reader import SpanModel
 from vrag.reading.training import train_spans, train_tables
+from vrag.reading.training.answer_measure import VARIANTS
 from vrag.reading.training.question_sets import QUESTION_SETS, SPANS, TABLES, missing_sets
 
 SHIPS = "Fulmar", "Petrel", "Gannet", "Puffin", "Skua", "Tern", "Heron"
@@ -141,6 +143,34 @@ def test_all_parts_are_trained_measured_and_written(data: Path, tmp_path: Path) 
     assert {"WikiTableQuestions", "TAT-QA", "xquad-en *", "cmrc-trial", "jaquad-dev"} <= set(facts)
     assert facts["xquad-en *"]["questions"] == facts["cmrc-trial"]["questions"] == 4
     assert 0 <= facts["jaquad-dev"]["f1"] <= 1
+
+
+def test_answers_are_measured_without_each_part_and_drawn(data: Path, tmp_path: Path) -> None:
+    require("train", "matplotlib")
+    picture = tmp_path / "new" / "picture.PNG"
+    flags = "--part", "answers", "--ablations"
+    facts = json.loads(run("measure", data, *flags, "--figure", picture, "--json").stdout)["answers"]
+    assert next(iter(facts["variants"])) == "all"
+    assert len(facts["variants"]) == len(VARIANTS)
+    assert sum(one["answers"] for one in facts["reliability"]) == facts["questions"] > 0
+    full = facts["variants"]["all"]
+    assert full["right"] == facts["right"]
+    assert full["at_threshold"]["threshold"] == THRESHOLD
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    shown = run("measure", data, *flags, "--questions", "1").stdout
+    assert all(variant.name in shown for variant in VARIANTS)
+    assert "Wrote" not in shown
+    one = json.loads(run("measure", data, "--part", "answers", "--questions", "1", "--json").stdout)
+    assert list(one["answers"]["variants"]) == ["all"]
+    assert one["answers"]["questions"] < facts["questions"]
+
+
+def test_a_picture_has_a_known_format(data: Path, tmp_path: Path) -> None:
+    done = run("measure", data, "--part", "answers", "--figure", tmp_path / "picture.gif")
+
+    assert done.exit_code == 2
+    assert ".png, .svg, .pdf" in done.stderr
 
 
 def test_equal_seeds_make_equal_weights(data: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vrag.reading.answer import ReadingOptions
 from vrag.reading.answer_features import ANSWER_FEATURES
 from vrag.reading.labelled_values import LabelSide, find_labelled_values
-from vrag.reading.scorer import TrainingOptions
+from vrag.reading.reader import load_text_reader
+from vrag.reading.scorer import CandidateScorer, TrainingOptions
 from vrag.reading.training.answer_data import PageCollection, change_question, read_answer_questions
+from vrag.reading.training.answer_measure import (
+    VARIANTS,
+    ReaderVariant,
+    WeighedQuestion,
+    measure_answers,
+    measure_variants,
+)
 from vrag.reading.training.table_data import make_table
-from vrag.reading.training.train_answers import AnswerTrainingOptions, train_answer_scorer
+from vrag.reading.training.train_answers import (
+    AnswerTrainingOptions,
+    limit_by_source,
+    read_held_out,
+    train_answer_scorer,
+)
 from vrag.reading.training.typeset_pages import ValueCard, split_paragraphs, typeset_cards, typeset_page
 
 if TYPE_CHECKING:
@@ -84,12 +99,90 @@ def test_a_scorer_is_trained_and_measured(folder: Path) -> None:
     training = train_answer_scorer(folder, options)
     figures = training.figures
     assert training.scorer.names == ANSWER_FEATURES
-    assert figures.questions == 9
+    assert figures.questions == len(read_held_out(folder, options))
     assert figures.right <= figures.possible <= 1
     coverage = [point.answered for point in figures.coverage]
     assert coverage == sorted(coverage, reverse=True)
     assert figures.coverage[0].answered == 1
     assert sum(one.answers for one in figures.reliability) == figures.questions
+
+
+def test_what_is_measured_again_is_what_the_training_held_out(folder: Path) -> None:
+    options = AnswerTrainingOptions(network=TrainingOptions(units=4, epochs=2, seed=5), held_out=0.25)
+    training = train_answer_scorer(folder, options)
+    questions = read_held_out(folder, options)
+    measured = dict(measure_variants(questions, training.scorer, load_text_reader(), None, VARIANTS))
+
+    assert replace(measured[VARIANTS[0]], milliseconds=0) == training.figures
+    assert measured[VARIANTS[0]].milliseconds > 0
+    nothing = ReaderVariant("nothing", ReadingOptions(tables=False, values=False, text=False))
+    ((_, figures),) = measure_variants(questions, training.scorer, load_text_reader(), None, [nothing])
+    assert (figures.possible, figures.at_threshold.answered) == (0, 0)
+    assert measured[VARIANTS[0]].possible > 0
+
+
+def test_no_topic_is_both_learnt_from_and_measured(folder: Path) -> None:
+    (folder / "xquad" / "xquad.zh.json").write_text(json.dumps(squad()), encoding="utf-8")
+    options = AnswerTrainingOptions(held_out=0.5)
+    held_out = read_held_out(folder, options)
+    measured = {question.topic for question in held_out}
+    everything = list(read_answer_questions(folder, options.cases, 0))
+    learnt = [question for question in everything if question.topic not in measured]
+    assert len(held_out) + len(learnt) == len(everything)
+    assert 0.25 < len(held_out) / len(everything) < 0.75
+    sources: dict[str, set[str]] = {}
+    for question in everything:
+        sources.setdefault(question.topic, set()).add(question.source)
+    assert {frozenset(kinds) for kinds in sources.values()} == {
+        frozenset({"tat", "cards"}),
+        frozenset({"xquad-en", "xquad-zh"}),
+    }
+
+    (folder / "TAT-QA").rename(folder / "away")
+    remaining = {question.topic for question in read_held_out(folder, options)}
+    assert remaining == {topic for topic in measured if topic.startswith("xquad")}
+    other = AnswerTrainingOptions(held_out=0.5, network=TrainingOptions(seed=1))
+    assert {question.topic for question in read_held_out(folder, other)} != remaining
+
+
+def test_the_first_questions_of_each_set_are_taken(folder: Path) -> None:
+    questions = list(read_answer_questions(folder, 100, 0))
+    assert limit_by_source(questions, None) == questions
+    few = limit_by_source(questions, 2)
+    assert [question.source for question in few] == ["tat", "tat", "cards", "cards", "xquad-en", "xquad-en"]
+    assert few[2] is next(question for question in questions if question.source == "cards")
+
+
+def weighed(score: float, *, gain: float, shown: bool) -> WeighedQuestion:
+    """A question with one candidate, as likely as its score says."""
+    features = np.zeros((2, 1), np.float32)
+    features[1] = score
+    return WeighedQuestion(features, np.asarray([0, gain], np.float32), shown)
+
+
+def test_figures_of_answers_are_those_by_hand() -> None:
+    one, none = np.ones(1, np.float32), np.zeros(1, np.float32)
+    scorer = CandidateScorer(
+        names=("score",), mean=none, scale=one, linear=one, hidden=np.zeros((1, 0), np.float32),
+        bias=none[:0], output=none[:0],
+    )  # fmt: skip
+    likely, unlikely = 2.0, -2.0  # .88 and .12 beside the score 0 of having no answer
+    figures = measure_answers(
+        scorer,
+        [
+            weighed(likely, gain=1, shown=True),
+            weighed(likely, gain=0, shown=False),
+            weighed(unlikely, gain=1, shown=True),
+            weighed(unlikely, gain=0, shown=False),
+            WeighedQuestion(np.zeros((1, 1), np.float32), np.zeros(1, np.float32), shown=False),
+        ],
+        threshold=0.5,
+    )
+
+    assert figures.questions == 5
+    assert (figures.possible, figures.right) == (pytest.approx(0.4), pytest.approx(0.4))
+    assert figures.at_threshold == (0.5, pytest.approx(0.4), 0.5, pytest.approx(2 / 3))
+    assert figures.coverage[0][:2] == (0.0, 1.0)
 
 
 def test_a_folder_without_sets_is_refused(tmp_path: Path) -> None:

@@ -9,29 +9,43 @@ from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from vrag.atomic_io import write_whole
 from vrag.cli import options as opt
+from vrag.cli.reader.measures import (
+    ANSWERS,
+    LEARNT,
+    AnswerMeasureOptions,
+    check_figure,
+    describe_answers,
+    describe_tat,
+    describe_wiki,
+    draw_answers,
+    measure_answer_weights,
+    measure_spans,
+    measure_tables,
+    open_text_reader,
+    percent,
+    print_answers,
+    print_coverage,
+    print_sets,
+    show_work,
+)
 from vrag.cli.reader.weights import (
     ANSWER_FILE,
     SPAN_FILE,
     TABLE_FILE,
+    folder_with,
+    load_answer_weights,
     load_span_weights,
     load_table_weights,
 )
-from vrag.cli.terminal.console import duration, echo, err, plain, print_result, print_table, warn
+from vrag.cli.terminal.console import duration, echo, plain, print_result, print_table, warn
 from vrag.cli.terminal.progress import note_on_interrupt
 from vrag.errors import CaseError, TrainingError
-
-if TYPE_CHECKING:
-    from vrag.reading.scorer import CandidateScorer
-    from vrag.reading.spans.reader import SpanModel
-    from vrag.reading.training.tat_measure import TatFigures
-    from vrag.reading.training.train_tables import TableFigures
 
 
 class ReaderPart(StrEnum):
@@ -78,6 +92,16 @@ ModelOption = Annotated[
         show_default="VRAG_READER, or none",
     ),
 ]
+AblationsOption = Annotated[
+    bool, typer.Option("--ablations", help="Measure answers without each part of the reader, too.")
+]
+HeldOutOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the training: its held-out questions are asked.")
+]
+FigureOption = Annotated[
+    Path | None,
+    typer.Option(help="Draw reliability and coverage of answers (PNG, SVG or PDF); needs matplotlib."),
+]
 
 app = typer.Typer(help="Train and measure the reader that answers without a model.", no_args_is_help=True)
 
@@ -122,7 +146,7 @@ def train(
     facts: dict[str, Any] = {"out": str(out), "seed": seed}
     with note_on_interrupt("The weights of the part in training are not written."):
         for each in parts:
-            with _working(f"Training on {NAMES[each]}"), _readable(data):
+            with show_work(f"Training on {NAMES[each]}"), _readable(data):
                 facts[each] = trainers[each](data, out / FILES[each], seed=seed, quick=quick)
 
     def show() -> None:
@@ -140,6 +164,9 @@ def measure(
     weights: WeightsOption = None,
     reader: ModelOption = None,
     questions: QuestionsOption = None,
+    ablations: AblationsOption = False,
+    seed: HeldOutOption = 0,
+    figure: FigureOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Measure the reader of the package, or trained weights, on the test sets found in DATA.
@@ -149,44 +176,57 @@ def measure(
     2018 and the development set of JaQuAD. The weights have learnt from XQuAD (marked *): its figures are
     too good for them. `vrag reader train` measures before it learns from XQuAD.
 
+    Answers: questions with three pages each, some without the page that answers, of which the weights have
+    not learnt the choice among tables and text; how many are answered, how many of these are right, and how
+    often it abstains where no page answers.
+
     Examples:
 
       vrag reader measure sets --questions 200
 
       vrag reader measure sets --part spans --reader deepset/tinyroberta-squad2
+
+      vrag reader measure sets --part answers --ablations --figure reliability.png
     """
+    check_figure(figure)
     settings = opt.load_flags(locals()).settings
     parts = _parts(part)
     facts: dict[str, Any] = {}
     with _readable(data):
         if ReaderPart.TABLES in parts:
-            facts |= _measure_tables(data, load_table_weights(weights), questions)
+            facts |= measure_tables(data, load_table_weights(weights), questions)
         if ReaderPart.SPANS in parts:
-            facts |= _measure_spans(
-                data, load_span_weights(weights), settings.reader, settings.device, questions
+            facts |= measure_spans(data, open_text_reader(load_span_weights(weights), settings), questions)
+        if ReaderPart.ANSWERS in parts:
+            options = AnswerMeasureOptions(seed=seed, questions=questions, ablations=ablations)
+            text_weights = load_span_weights(folder_with(weights, SPAN_FILE))
+            facts |= measure_answer_weights(
+                data,
+                options,
+                load_answer_weights(weights),
+                open_text_reader(text_weights, settings),
+                load_table_weights(folder_with(weights, TABLE_FILE)),
             )
     if not facts:
         from vrag.reading.training.question_sets import QUESTION_SETS
 
-        sets = [known for known in QUESTION_SETS if known.reader in parts]
+        sets = [known for known in QUESTION_SETS if known.reader in parts] or QUESTION_SETS
         raise CaseError(f"{data} has no question set to measure on.", f"Run: {sets[-1].clone_command(data)}")
+    if figure is not None and ANSWERS in facts:
+        draw_answers(facts[ANSWERS], figure)
 
     def show() -> None:
-        rows: list[list[str]] = []
-        for name, figures in facts.items():
-            measures = (_percent(figures.get(key)) for key in ("f1", "exact"))
-            rows.append([name, f"{figures['questions']:,}", *measures, _milliseconds(figures)])
-        print_table(["set", "questions", "F1", "right", "time"], rows)
-        if any(name.endswith("*") for name in facts):
-            echo("* The weights have learnt from these paragraphs.")
+        print_sets({name: figures for name, figures in facts.items() if name != ANSWERS})
+        if ANSWERS in facts:
+            print_answers(facts[ANSWERS])
+            if figure is not None:
+                echo(f"Wrote {plain(str(figure))}.")
 
     print_result(facts, show, as_json=as_json)
 
 
 NAMES = {ReaderPart.TABLES: "tables", ReaderPart.SPANS: "running text", ReaderPart.ANSWERS: "answers"}
 """Names of the parts in sentences."""
-_LEARNT = "xquad"
-"""Begins the names of test sets that the weights of the package have learnt from."""
 
 
 def _parts(part: ReaderPart) -> tuple[ReaderPart, ...]:
@@ -207,8 +247,8 @@ def _check_sets(data: Path, part: ReaderPart) -> None:
         return
     names = ", ".join(each.folder for each in missing)
     commands = " && ".join(each.clone_command(data) for each in missing)
-    known = sum(each.reader == part and each.folder != _LEARNT for each in QUESTION_SETS)
-    if part is ReaderPart.TABLES or sum(each.folder != _LEARNT for each in missing) == known:
+    known = sum(each.reader == part and each.folder != LEARNT for each in QUESTION_SETS)
+    if part is ReaderPart.TABLES or sum(each.folder != LEARNT for each in missing) == known:
         raise CaseError(f"{data} has no copy of {names}, which the reader learns from.", f"Run: {commands}")
     warn(f"{data} has no copy of {names}: the figures will be lower. To get them, run: {commands}")
 
@@ -227,17 +267,6 @@ def _readable(data: Path) -> Generator[None]:
         raise TrainingError(f"The reader cannot learn from {data}: {error}.") from error
 
 
-@contextmanager
-def _working(text: str) -> Generator[None]:
-    """Show on a terminal what is being done and for how long; else print it once."""
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    if not err.is_terminal:
-        err.print(f"{text} …")
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        bar.add_task(text, total=None)
-        yield
-
-
 def _train_tables(data: Path, path: Path, *, seed: int, quick: bool) -> dict[str, Any]:
     from vrag.reading.training.train_tables import TableTrainingOptions, train_table_scorer
 
@@ -245,7 +274,7 @@ def _train_tables(data: Path, path: Path, *, seed: int, quick: bool) -> dict[str
     options = replace(options, network=replace(options.network, seed=seed))
     scorer, figures = train_table_scorer(data, options)
     _save(scorer.save, path)
-    return {"sets": {"WikiTableQuestions": _wiki_facts(figures.wiki), "TAT-QA": _tat_facts(figures.tat)}}
+    return {"sets": {"WikiTableQuestions": describe_wiki(figures.wiki), "TAT-QA": describe_tat(figures.tat)}}
 
 
 def _train_spans(data: Path, path: Path, *, seed: int, quick: bool) -> dict[str, Any]:
@@ -270,22 +299,11 @@ def _train_answers(data: Path, path: Path, *, seed: int, quick: bool) -> dict[st
 
     options = AnswerTrainingOptions(cases=QUICK_CASES // 20) if quick else AnswerTrainingOptions()
     options = replace(options, network=replace(options.network, seed=seed))
-    tables, spans = (
-        path.parent if (path.parent / FILES[part]).is_file() else None
-        for part in (ReaderPart.TABLES, ReaderPart.SPANS)
-    )
-    training = train_answer_scorer(
-        data, options, SpanReader(load_span_weights(spans)), load_table_weights(tables)
-    )
+    spans = load_span_weights(folder_with(path.parent, SPAN_FILE))
+    tables = load_table_weights(folder_with(path.parent, TABLE_FILE))
+    training = train_answer_scorer(data, options, SpanReader(spans), tables)
     _save(training.scorer.save, path)
-    figures = training.figures
-    return {
-        "questions": figures.questions,
-        "possible": figures.possible,
-        "right": figures.right,
-        "reliability": [one._asdict() for one in figures.reliability],
-        "coverage": [one._asdict() for one in figures.coverage],
-    }
+    return describe_answers(training.figures)
 
 
 def _save(save: Callable[[Path], None], path: Path) -> None:
@@ -296,22 +314,13 @@ def _save(save: Callable[[Path], None], path: Path) -> None:
         write_whole(path, unfinished.read_bytes())
 
 
-def _wiki_facts(figures: TableFigures) -> dict[str, Any]:
-    facts = asdict(figures)
-    return {"questions": facts.pop("questions"), "exact": facts.pop("accuracy"), **facts}
-
-
-def _tat_facts(figures: TatFigures) -> dict[str, Any]:
-    return asdict(figures)
-
-
 def _print_training(facts: Mapping[str, Any], part: ReaderPart) -> None:
     if part is ReaderPart.ANSWERS:
-        _print_answers(facts)
+        print_coverage(facts)
         return
     rows: list[list[str]] = []
     for name, figures in facts["sets"].items():
-        measures = (_percent(figures.get(key)) for key in ("f1", "exact", "oracle"))
+        measures = (percent(figures.get(key)) for key in ("f1", "exact", "oracle"))
         rows.append([name, f"{figures['questions']:,}", *measures])
     if rows:
         print_table([f"{NAMES[part]}: unseen", "questions", "F1", "right", "among the candidates"], rows)
@@ -320,62 +329,3 @@ def _print_training(facts: Mapping[str, Any], part: ReaderPart) -> None:
         echo(f"Probabilities: calibration error {error:.3f}, area under the curve {area:.3f}.")
     if "seconds" in facts:
         echo(f"Learnt from {facts['learnt']:,} questions in {duration(facts['seconds'])}.")
-
-
-def _print_answers(facts: Mapping[str, Any]) -> None:
-    """Print what comes of answering from a probability on."""
-    rows = [
-        [f"{one['threshold']:.2f}", *(_percent(one[key]) for key in ("answered", "right", "abstained"))]
-        for one in facts["coverage"]
-    ]
-    head = ["answered from", "of all questions", "right of these", "abstained where no page answers"]
-    print_table(head, rows)
-    possible = _percent(facts["possible"])
-    echo(f"{facts['questions']:,} held-out questions; {possible} have a right answer among the candidates.")
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
-
-
-def _milliseconds(figures: Mapping[str, Any]) -> str:
-    return f"{figures['milliseconds']:.1f} ms" if "milliseconds" in figures else ""
-
-
-def _measure_tables(data: Path, scorer: CandidateScorer, limit: int | None) -> dict[str, Any]:
-    from vrag.reading.training.question_sets import TABLES, missing_sets
-    from vrag.reading.training.table_data import read_tat_cases, read_wiki_cases
-    from vrag.reading.training.tat_measure import measure_tat
-    from vrag.reading.training.train_tables import measure_cases
-
-    missing = {each.folder for each in missing_sets(data, TABLES)}
-    facts: dict[str, Any] = {}
-    if "WikiTableQuestions" not in missing:
-        with _working("Measuring on WikiTableQuestions"):
-            cases = read_wiki_cases(data / "WikiTableQuestions", "pristine-unseen-tables")[:limit]
-            facts["WikiTableQuestions"] = _wiki_facts(measure_cases(scorer, cases))
-    if "TAT-QA" not in missing:
-        with _working("Measuring on TAT-QA"):
-            cases = read_tat_cases(data / "TAT-QA" / "dataset_raw" / "tatqa_dataset_dev.json")[:limit]
-            facts["TAT-QA"] = _tat_facts(measure_tat(scorer, cases))
-    return facts
-
-
-def _measure_spans(
-    data: Path, model: SpanModel, pretrained: str, device: str, limit: int | None
-) -> dict[str, Any]:
-    from vrag.reading.text_reader import CombinedReader, SpanReader, TextReader
-    from vrag.reading.training.question_sets import measure_texts, text_tests
-
-    reader: TextReader = SpanReader(model)
-    if pretrained:
-        from vrag.agent.policies.pretrained_reader import PretrainedReader
-        from vrag.embed.options import EmbedOptions
-
-        reader = CombinedReader(reader, PretrainedReader(pretrained, EmbedOptions(device=device)))
-    facts: dict[str, Any] = {}
-    for name, questions in text_tests(data):
-        with _working(f"Measuring on {name}"):
-            label = f"{name} *" if name.startswith(_LEARNT) else name
-            facts[label] = asdict(measure_texts(reader, questions[:limit]))
-    return facts

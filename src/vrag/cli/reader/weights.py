@@ -45,6 +45,26 @@ def load_span_weights(folder: Path | None) -> SpanModel:
     return _with_features(model, model.scorer, SPAN_FEATURES, folder)
 
 
+def load_answer_weights(folder: Path | None) -> CandidateScorer:
+    """Load the weights that compare answers of all sources, from a folder or those of the package.
+
+    Raises `ModelError` if they cannot be used.
+    """
+    from vrag.reading.answer_features import ANSWER_FEATURES
+    from vrag.reading.reader import load_answer_scorer
+    from vrag.reading.scorer import CandidateScorer
+
+    if folder is None:
+        return load_answer_scorer()
+    scorer = _load(CandidateScorer.load, folder / ANSWER_FILE)
+    return _with_features(scorer, scorer, ANSWER_FEATURES, folder)
+
+
+def folder_with(folder: Path | None, file: str) -> Path | None:
+    """Return a folder if it holds weights of a part; else None, for those of the package."""
+    return folder if folder is not None and (folder / file).is_file() else None
+
+
 def _load(load: Callable[[Path], Any], path: Path) -> Any:  # noqa: ANN401 - weights of either part
     fault = "it is not there" if not path.is_file() else "it is not a NumPy archive"
     if is_zipfile(path):

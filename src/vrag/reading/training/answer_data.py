@@ -76,6 +76,8 @@ class PageQuestion:
     """Right texts, each of which is enough; of a list all together."""
     gold: str
     """Id of the item that holds the answer."""
+    topic: str
+    """The table or text that it asks about, the same in all languages and shapes that it is shown in."""
     table: TableCase | None = None
     """The question over a table, where it is one."""
     pages: tuple[TypesetPage, ...] = ()
@@ -183,7 +185,7 @@ def _read_collections(folder: Path) -> Iterator[tuple[list[TypesetPage], list[Pa
     readers: list[tuple[Path, Callable[[], tuple[list[TypesetPage], list[PageQuestion]]]]] = [
         (tat, lambda: _read_tat(tat)),
         (tat, lambda: _read_cards(tat)),
-        (folder / "WikiTableQuestions", lambda: _read_wiki(folder / "WikiTableQuestions")),
+        (folder / "WikiTableQuestions" / "data", lambda: _read_wiki(folder / "WikiTableQuestions")),
         *(
             (
                 folder / "xquad" / f"xquad.{language}.json",
@@ -191,9 +193,12 @@ def _read_collections(folder: Path) -> Iterator[tuple[list[TypesetPage], list[Pa
             )
             for language in LANGUAGES
         ),
-        (folder / "JaQuAD", partial(_read_paragraphs, read_jaquad, folder / "JaQuAD", "dev")),
-        (folder / "cmrc2018", partial(_read_paragraphs, read_cmrc, folder / "cmrc2018", "dev")),
-        (folder / "COVID-QA", lambda: _split_documents(read_covid_documents(folder / "COVID-QA"))),
+        (folder / "JaQuAD" / "data", partial(_read_paragraphs, read_jaquad, folder / "JaQuAD", "dev")),
+        (
+            folder / "cmrc2018" / "squad-style-data",
+            partial(_read_paragraphs, read_cmrc, folder / "cmrc2018", "dev"),
+        ),
+        (folder / "COVID-QA" / "data", lambda: _split_documents(read_covid_documents(folder / "COVID-QA"))),
     ]
     for place, read_set in readers:
         if place.exists():
@@ -212,7 +217,8 @@ def _read_tat(path: Path) -> tuple[list[TypesetPage], list[PageQuestion]]:
         for entry in record["questions"]:
             case = read_tat_question(entry, table)
             answers = (", ".join(case.answers),)
-            questions.append(PageQuestion("tat", case.question, answers, page.item.id, case))
+            topic = f"TAT-QA {number}"
+            questions.append(PageQuestion("tat", case.question, answers, page.item.id, topic, case))
     return pages, questions
 
 
@@ -221,7 +227,7 @@ def _read_cards(path: Path) -> tuple[list[TypesetPage], list[PageQuestion]]:
     pages: list[TypesetPage] = []
     questions: list[PageQuestion] = []
     chooser = random.Random(0)
-    for case in read_tat_cases(path):
+    for number, case in _number_tables(read_tat_cases(path)):
         cells = [cell for cell in case.table.cells if cell.text == case.answers[0] and cell.column]
         if case.computed or len(case.answers) != 1 or len(cells) != 1:
             continue
@@ -233,8 +239,16 @@ def _read_cards(path: Path) -> tuple[list[TypesetPage], list[PageQuestion]]:
             "cards", len(pages) + 1, case.table.caption[:80] or "Key figures", cards[:18], side
         )
         pages.append(page)
-        questions.append(PageQuestion("cards", case.question, case.answers, page.item.id))
+        topic = f"TAT-QA {number}"
+        questions.append(PageQuestion("cards", case.question, case.answers, page.item.id, topic))
     return pages, questions
+
+
+def _number_tables(cases: Iterable[TableCase]) -> Iterator[tuple[int, TableCase]]:
+    """Yield cases with the numbers of their tables, from 1."""
+    numbers: dict[int, int] = {}
+    for case in cases:
+        yield numbers.setdefault(id(case.table), len(numbers) + 1), case
 
 
 def _label(table: DocumentTable, cell: Cell) -> str:
@@ -250,7 +264,8 @@ def _read_wiki(folder: Path) -> tuple[list[TypesetPage], list[PageQuestion]]:
         if page is None:
             page = pages[id(case.table)] = typeset_page("wiki", len(pages) + 1, [case.table])
         answers = (", ".join(case.answers),)
-        questions.append(PageQuestion("wiki", case.question, answers, page.item.id, case))
+        topic = page.item.id
+        questions.append(PageQuestion("wiki", case.question, answers, page.item.id, topic, case))
     return list(pages.values()), questions
 
 
@@ -267,8 +282,9 @@ def _read_paragraphs(
     pages = {number: typeset_page(name, number + 1, group) for number, group in groups.items()}
     asked: list[PageQuestion] = []
     for question in questions:
-        gold = pages[question.paragraph // PARAGRAPHS].item.id
-        asked.append(PageQuestion(question.source, question.question, _texts(question), gold))
+        number = question.paragraph // PARAGRAPHS
+        gold, topic = pages[number].item.id, f"{folder.name} {number}"
+        asked.append(PageQuestion(question.source, question.question, _texts(question), gold, topic))
     return list(pages.values()), asked
 
 
@@ -287,7 +303,8 @@ def _split_documents(questions: Iterable[TextQuestion]) -> tuple[list[TypesetPag
             ends[question.paragraph] = places
         start = question.answers[0][0]
         gold = next((id for end, id in ends[question.paragraph] if start < end), "")
-        asked.append(PageQuestion("covid", question.question, _texts(question), gold))
+        topic = f"COVID-QA {question.paragraph}"
+        asked.append(PageQuestion("covid", question.question, _texts(question), gold, topic))
     return pages, asked
 
 

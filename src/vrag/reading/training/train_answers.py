@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +27,7 @@ class AnswerTrainingOptions:
     cases: int = 400
     """Questions of each data set."""
     held_out: float = 0.2
-    """Share of the questions that are measured and not learnt from."""
+    """Share of the tables and texts whose questions are measured and not learnt from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +70,33 @@ def read_held_out(folder: Path, options: AnswerTrainingOptions | None = None) ->
     return _split(questions, options)[0]
 
 
+def limit_by_source(questions: Iterable[PageQuestion], count: int | None) -> list[PageQuestion]:
+    """Return the first `count` questions of each data set; all for None."""
+    if count is None:
+        return list(questions)
+    seen: Counter[str] = Counter()
+    kept: list[PageQuestion] = []
+    for question in questions:
+        seen[question.source] += 1
+        if seen[question.source] <= count:
+            kept.append(question)
+    return kept
+
+
 def _split(
     questions: Sequence[PageQuestion], options: AnswerTrainingOptions
 ) -> tuple[list[PageQuestion], list[PageQuestion]]:
-    """Return the questions to measure on and those to learn from."""
-    order: list[int] = np.random.default_rng(options.network.seed).permutation(len(questions)).tolist()
-    count = int(options.held_out * len(questions))
-    chosen = [questions[number] for number in order]
-    return chosen[:count], chosen[count:]
+    """Return the questions to measure on and those to learn from; none of both are about one topic.
+
+    Where a topic goes depends on its name and the seed alone, not on which sets a folder has.
+    """
+    held_out: list[PageQuestion] = []
+    learnt: list[PageQuestion] = []
+    for question in questions:
+        digest = hashlib.sha256(f"{options.network.seed} {question.topic}".encode()).digest()
+        share = int.from_bytes(digest[:8]) / 2**64
+        (held_out if share < options.held_out else learnt).append(question)
+    return held_out, learnt
 
 
 def _with_absence(gains: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,0 +1,118 @@
+"""The reader without one of its parts: no answer comes from it, and the others remain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vrag.geometry import Box, Size
+from vrag.reading.answer import FULL_READING, Reading, ReadPage
+from vrag.reading.answer_features import ANSWER_FEATURES
+from vrag.reading.labelled_values import MatchedValue
+from vrag.reading.line_scoring import FITTING, RANK
+from vrag.reading.page_candidates import PageCandidate
+from vrag.reading.reader import ABSENT_FACTOR, load_text_reader, read, score_by_lines, weigh_candidates
+from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.table_answers.ranking import RankedAnswer
+from vrag.reading.tables.finder import find_tables
+from vrag.reading.text_layout import layout
+from vrag.types import Item, ItemKind, Word
+
+QUESTION = "What was the change in passengers of Orla from 2023 to 2024?"
+LINES = [
+    (0.1, 0.05, "Passengers of Orla are counted in 2024 as in 2023, by hand."),
+    (0.1, 0.12, "Line"), (0.4, 0.12, "2023"), (0.7, 0.12, "2024"),
+    (0.1, 0.15, "Orla"), (0.4, 0.15, "86,040"), (0.7, 0.15, "84,210"),
+    (0.1, 0.18, "Fennick"), (0.4, 0.18, "52,310"), (0.7, 0.18, "55,180"),
+    (0.1, 0.21, "Brae"), (0.4, 0.21, "12,310"), (0.7, 0.21, "15,180"),
+    (0.1, 0.70, "Passengers of Orla in 2024:"), (0.5, 0.70, "71"),
+]  # fmt: skip
+
+
+def make_page() -> Item:
+    text, words = "", list[Word]()
+    for left, top, line in LINES:
+        x = left
+        for word in line.split():
+            words.append(
+                Word(len(text), len(text) + len(word), Box.unit(x, top, x + len(word) / 100, top + 0.02))
+            )
+            text, x = f"{text}{word} ", x + (len(word) + 1) / 100
+        text = text[:-1] + "\n"
+    return Item(
+        id="p-1", document="p", document_name="p.pdf", kind=ItemKind.PAGE, ordinal=1, text=text,
+        words=tuple(words), size=Size(1000, 1000),
+    )  # fmt: skip
+
+
+PAGE = make_page()
+
+
+def weigh(**parts: bool) -> list[PageCandidate]:
+    placed = [(layout(PAGE), find_tables(PAGE, None))]
+    options = replace(FULL_READING, **parts)
+    return weigh_candidates(QUESTION, placed, load_text_reader(), options=options)[0]
+
+
+def key(candidate: PageCandidate) -> tuple[type, Reading]:
+    return type(candidate.source), candidate.reading
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"), [("tables", RankedAnswer), ("values", MatchedValue), ("text", ScoredSpan)]
+)
+def test_a_source_that_is_left_out_gives_nothing(part: str, kind: type) -> None:
+    full = weigh()
+    assert kind in {type(candidate.source) for candidate in full}
+    rest = [key(candidate) for candidate in full if not isinstance(candidate.source, kind)]
+    assert [key(candidate) for candidate in weigh(**{part: False})] == rest
+
+
+def test_without_operations_cells_are_looked_up() -> None:
+    def arithmetic(candidates: list[PageCandidate]) -> list[str]:
+        return [candidate.reading.arithmetic for candidate in candidates if candidate.reading.arithmetic]
+
+    assert arithmetic(weigh())
+    looked_up = weigh(operations=False)
+    assert not arithmetic(looked_up)
+    assert RankedAnswer in {type(candidate.source) for candidate in looked_up}
+
+
+def test_without_the_scorer_the_lines_decide() -> None:
+    _, features = weigh_candidates(QUESTION, [(layout(PAGE), find_tables(PAGE, None))], load_text_reader())
+    readings = read(QUESTION, [ReadPage(PAGE)], options=replace(FULL_READING, learnt=False))
+    assert [reading.probability for reading in readings] == sorted(score_by_lines(features), reverse=True)
+    assert readings != read(QUESTION, [ReadPage(PAGE)])
+
+
+def rows(**values: float) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """Having no answer, and two candidates of the second page that differ in their kind."""
+    made = np.zeros((3, len(ANSWER_FEATURES)), np.float32)
+    given = {"support": [0.0, 0.5, 0.5], "agrees": [0.0, 1.0, 0.0], "rank": [0.0, np.log(2), np.log(2)]}
+    for name, column in (given | {name: [value, 0.0, 0.0] for name, value in values.items()}).items():
+        made[:, ANSWER_FEATURES.index(name)] = column
+    return made
+
+
+def test_lines_are_scored_by_support_kind_and_page() -> None:
+    assert score_by_lines(rows()) == pytest.approx([0.5 + FITTING - RANK, 0.5 - RANK])
+
+
+@pytest.mark.parametrize(
+    ("values", "absent"),
+    [
+        ({"none_missing_names": 0.5}, 1),
+        ({"none_missing_numbers": 1.0, "none_missing_names": 1.0}, 1),
+        ({"none_missing_words": 1.0}, 0),
+        ({"none_not_pointed": 1.0, "none_missing_names": 0.1}, 2),
+    ],
+)
+def test_what_stands_nowhere_lowers_all_scores(values: dict[str, float], absent: int) -> None:
+    expected = score_by_lines(rows()) * ABSENT_FACTOR**absent
+    assert score_by_lines(rows(**values)) == pytest.approx(expected)
+
+
+def test_without_a_candidate_there_is_no_score() -> None:
+    assert score_by_lines(np.zeros((1, len(ANSWER_FEATURES)), np.float32)).shape == (0,)
