@@ -24,6 +24,12 @@ GAP = 0.85
 """Space between two pieces of one line, in heights of the text."""
 MAX_SLOPE = 0.06
 """Steepest line of text that is set straight, in y over x."""
+MIN_SLOPE_WORDS = 8
+"""Words of a page below which its text is not set straight."""
+MIN_SLOPE_LENGTH = 10.0
+"""Length of a line that tells the slope, in its heights."""
+MIN_SLOPES = 4
+"""Slopes of lines below which they do not tell the slope of the page."""
 NO_SIZE = (1000.0, 1414.0)
 """Size of a page whose picture has none."""
 FULL_WIDTH = "（）【】《》、，。：；！？“”—"
@@ -105,21 +111,33 @@ def read_words(item: Item) -> PageText:
 
 
 def _slope(boxes: NDArray[np.float64]) -> float:
-    """Return the median slope between words that follow each other in a line; 0 if there is hardly any."""
-    if len(boxes) < 8:
+    """Return the slope on which the lines of text agree, in y over x; 0 if they do not, or if it is small.
+
+    Letters with and without stems move the sides of single words up and down, so a slope is fitted to all
+    words of a line: to their upper sides and to their lower ones.
+    """
+    if len(boxes) < MIN_SLOPE_WORDS:
         return 0.0
-    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
     heights = boxes[:, 3] - boxes[:, 1]
-    across, down = np.diff(centers, axis=0).T
-    near = (across > heights[1:]) & (np.abs(down) < 0.5 * heights[1:])
-    near &= np.abs(np.diff(heights)) < 0.25 * heights[1:]
-    if np.count_nonzero(near) < 8:
+    across, down = np.diff((boxes[:, :2] + boxes[:, 2:]) / 2, axis=0).T
+    near = (across > heights[1:]) & (np.abs(down) < 0.5 * heights[1:]) & (across < 40 * heights[1:])
+    slopes: list[float] = []
+    lengths: list[float] = []
+    for line in np.split(boxes, np.flatnonzero(~near) + 1):
+        length = float(line[-1, 2] - line[0, 0])
+        if len(line) < 3 or length < MIN_SLOPE_LENGTH * float((line[:, 3] - line[:, 1]).mean()):
+            continue
+        x = (line[:, 0] + line[:, 2]) / 2
+        x -= x.mean()
+        slopes += [float(x @ side / (x @ x)) for side in (line[:, 1], line[:, 3])]
+        lengths += [length, length]
+    if len(slopes) < MIN_SLOPES:
         return 0.0
-    slopes = down[near] / across[near]
-    slope = float(np.average(slopes, weights=across[near]))
-    middle = float(np.median(slopes))
-    slope = middle if abs(middle) > 1e-9 else slope
-    return slope if 0.0015 < abs(slope) < MAX_SLOPE else 0.0
+    order = np.argsort(slopes)
+    share = np.cumsum(np.asarray(lengths)[order]) / sum(lengths)
+    low, slope, high = np.asarray(slopes)[order][np.searchsorted(share, (0.25, 0.5, 0.75))].tolist()
+    agree = high - low < abs(slope)
+    return slope if agree and 0.0015 < abs(slope) < MAX_SLOPE else 0.0
 
 
 def join_words(item: Item, words: Sequence[int]) -> str:
