@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -273,18 +274,47 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
     """
     prose: set[int] = set()
     taken: set[int] = set()
+    labels = {
+        id(piece)
+        for row in rows
+        for piece, after in pairwise(row)
+        if is_number(after.text) and after.x1 - piece.x2 > 2 * GAP * piece.height
+    }
     for number, row in enumerate(rows):
         for piece in row:
-            alone = len(row) == 1
-            if has_leaders(piece.text) or _is_sentence(piece) or (alone and _is_statement(piece.text)):
+            if has_leaders(piece.text) or (_is_sentence(piece) and id(piece) not in labels):
                 prose.add(id(piece))
             if id(piece) in taken:
                 continue
             chain = _chain(rows, number, piece, taken)
             taken.update(map(id, chain))
-            if _is_paragraph(chain):
+            if _is_paragraph(chain) and sum(id(line) in labels for line in chain) <= 0.3 * len(chain):
                 prose.update(map(id, chain))
-    return prose
+    return prose | find_statements(rows)
+
+
+def find_statements(rows: Sequence[Sequence[Piece]]) -> set[int]:
+    """Return the `id` of each piece of a sentence that stands alone on one to three lines.
+
+    Such sentences stand between two tables and announce the second one.
+    """
+    found: set[int] = set()
+    for number, row in enumerate(rows):
+        if len(row) != 1 or not row[0].text.endswith((":", ".", "：", "。")):
+            continue
+        lines = [row[0]]
+        for above in reversed(rows[max(number - 2, 0) : number]):
+            if len(above) != 1 or not _goes_on(above[0], lines[0]) or not _is_long(above[0]):
+                break
+            lines.insert(0, above[0])
+        if _is_statement(" ".join(line.text for line in lines)):
+            found.update(map(id, lines))
+    return found
+
+
+def _is_long(piece: Piece) -> bool:
+    """Return whether a line is as long as those of running text whose next line goes on."""
+    return piece.width > WIDE * piece.height
 
 
 def _is_sentence(piece: Piece) -> bool:
