@@ -116,3 +116,16 @@ def test_it_learns_weights_of_codes(tmp_path: Path) -> None:
     for each in (scorer, again):
         assert all(each.scores(g.features, g.codes).argmax() == g.gains.argmax() for g in groups)
     np.testing.assert_allclose(again.table, scorer.table, atol=float(np.abs(scorer.table).max()) / 127)
+
+
+def test_candidates_count_as_often_as_their_offsets_say() -> None:
+    groups = questions(20, seed=0)
+    absent = [
+        group._replace(offsets=np.where(group.gains > 0, 0, -60).astype(np.float32)) for group in groups
+    ]
+    options = TrainingOptions(units=0, epochs=2)
+
+    plain, alone = (train_scorer(found, NAMES, options).linear for found in (groups, absent))
+
+    assert np.abs(plain).max() > 1e-3
+    assert not alone.any()

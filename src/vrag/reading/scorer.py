@@ -83,6 +83,8 @@ class Group(NamedTuple):
     """The worth of each candidate, 0 for wrong to 1 for right; shape (n,)."""
     codes: Codes | None = None
     """Rows of the table of weights, shape (n, c)."""
+    offsets: Floats | None = None
+    """Added to the scores in training, shape (n,): log(m) for a candidate that stands for m of its kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,9 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
             gains = np.concatenate([group.gains for group in batch])
             codes = _codes_of(batch) if options.codes else None
             left = 1 - adam.steps / steps
-            found, slopes = gradients(weights, features, gains, starts, table.scores(codes))
+            found, slopes = gradients(
+                weights, features, gains, starts, table.scores(codes) + _offsets_of(batch)
+            )
             adam.step(found, options.rate * left)
             table.step(codes, slopes * len(batch), left)
     return CandidateScorer(names=tuple(names), mean=mean, scale=scale, table=table.weights, **weights)
@@ -145,6 +149,12 @@ def train_scorer(groups: Sequence[Group], names: Sequence[str], options: Trainin
 
 def _codes_of(batch: Sequence[Group]) -> Codes:
     return np.concatenate([group.codes for group in batch if group.codes is not None])
+
+
+def _offsets_of(batch: Sequence[Group]) -> Floats:
+    zeros = (np.zeros(len(group.gains), np.float32) for group in batch)
+    pairs = zip(batch, zeros, strict=True)
+    return np.concatenate([zero if group.offsets is None else group.offsets for group, zero in pairs])
 
 
 def _moments(groups: Sequence[Group]) -> tuple[Floats, Floats]:

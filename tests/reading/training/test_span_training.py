@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from vrag.reading.scorer import TrainingOptions
-from vrag.reading.spans.reader import SpanModel, best_spans
+from vrag.reading.spans.reader import SpanModel, best_spans, load_span_model
 from vrag.reading.training.span_sets import pair_with_wrong_paragraphs, read_span_sets
 from vrag.reading.training.text_data import TextQuestion
-from vrag.reading.training.train_spans import SpanTrainingOptions, train_span_reader
+from vrag.reading.training.train_spans import (
+    SpanTrainingOptions,
+    add_agreement,
+    prepare_question,
+    thin_question,
+    train_span_reader,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +82,25 @@ def test_training_twice_gives_the_same_weights(folder: Path) -> None:
 
     assert (first.hidden == second.hidden).all()
     assert (first.linear == second.linear).all()
+
+
+def test_thinned_candidates_are_the_best_the_hardest_and_some_that_stand_for_the_others() -> None:
+    text = " ".join(
+        f"The ferry {ship} was launched in {1950 + at} by Ada Holm." for at, ship in enumerate(SHIPS)
+    )
+    question = TextQuestion("made", 0, text, "When was the Skua launched?", ((text.index("1954"), "1954"),))
+    model = load_span_model()
+    prepared = prepare_question(question, model.statistics)
+    features = add_agreement(prepared.features, model.statistics.agreement)
+    hardest = np.argsort(-model.scorer.scores(features, prepared.codes))[:20]
+
+    kept = thin_question(prepared, 50, np.random.default_rng(0), model)
+    spans = set(zip(kept.starts.tolist(), kept.ends.tolist(), strict=True))
+
+    assert len(spans) == len(kept.f1) == 50 < len(prepared.f1)
+    assert (text.index("1954"), text.index("1954") + 4) in spans
+    assert {(int(prepared.starts[at]), int(prepared.ends[at])) for at in hardest} <= spans
+    assert np.exp(kept.offsets).sum() == pytest.approx(len(prepared.f1), rel=1e-4)
 
 
 def test_uses_of_the_sets_share_no_paragraph(folder: Path) -> None:

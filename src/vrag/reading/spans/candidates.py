@@ -16,10 +16,12 @@ MAX_SENTENCES = 8
 """Sentences whose spans are candidates: the best ones."""
 MAX_WORDS = 24
 """Tokens of a span of a script with spaces."""
-MAX_CHARACTERS = 60
+MAX_CHARACTERS = 90
 """Tokens of a span of a script without."""
 _REACH = 5
 """Ends that are tried for each beginning in the best sentences; fewer in the others."""
+_CLAUSES = 3
+"""Clauses of the longest spans in the best sentences; twice as many in scripts without spaces."""
 
 Mask = NDArray[np.bool_]
 _HARD = frozenset(';:!?()[]{}"“”«»„。；：！？（）「」『』《》〈〉【】•|—')
@@ -108,16 +110,19 @@ def _spans_of(text: TokenizedText, shape: TextShape, first: int, last: int, rank
     at = np.arange(first, last)
     mark = text.kinds[first:last] == TokenKind.PUNCTUATION
     symbol = np.fromiter((text.words[k] in "$€£¥#%‰°+-−–" for k in at), np.bool_, len(at)) & mark
-    content = ~mark & ~shape.function[first:last]
+    function = shape.function[first:last]
+    content = ~mark & ~function
     may_begin = (content | (symbol & ~np.isin(at, [last - 1]))) & shape.breaks[first:last]
     may_end = (content | symbol) & shape.breaks[first + 1 : last + 1]
     may_end |= shape.character[first:last] & ~mark & shape.phrase[first + 1 : last + 1]
     reach = _REACH if rank < 2 else 3
-    near = _pair(at[may_begin], at[may_end], reach + 2 * bool(shape.character[first:last].any()))
+    has_characters = bool(shape.character[first:last].any())
+    near = _pair(at[may_begin], at[may_end], reach + has_characters)
     word = ~mark
-    opens = word & shape.phrase[first:last] & (_behind(shape, first, last) | shape.function[first:last])
+    behind_function = np.append(False, function[:-1]) & shape.character[first:last]
+    opens = word & shape.phrase[first:last] & (_behind(shape, first, last) | function | behind_function)
     closes = word & np.append((shape.hard | shape.soft)[first + 1 : last], True)
-    long = _pair(at[opens], at[closes], 3 if rank < 3 else 1)
+    long = _pair(at[opens], at[closes], _CLAUSES * (1 + has_characters) if rank < 3 else 1)
     chunks = _pair(
         at[content & shape.phrase[first:last]], at[content & shape.phrase[first + 1 : last + 1]], reach
     )

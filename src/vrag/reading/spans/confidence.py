@@ -1,4 +1,4 @@
-"""Features of the best span of a text, from which the probability that it is right is estimated."""
+"""Features of the chosen span of a text, from which the probability that it is right is estimated."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ CONFIDENCE_FEATURES: tuple[str, ...] = ("score", "above_mean", "margin", "share"
 
 
 def confidence_features(
-    features: Floats, scores: Floats, starts: NDArray[np.int32], ends: NDArray[np.int32]
+    features: Floats, scores: Floats, starts: NDArray[np.int32], ends: NDArray[np.int32], chosen: int
 ) -> NDArray[np.float64]:
-    """Return the features of the best of the candidates, which must not be empty.
+    """Return the features of the chosen one of the candidates.
 
-    The margin is the distance to the best candidate that does not overlap it.
+    Its score is the highest of the candidates that overlap it. The margin is the distance to the best
+    candidate that does not.
     """
-    best = int(scores.argmax())
-    apart = (starts >= ends[best]) | (ends <= starts[best])
+    apart = (starts >= ends[chosen]) | (ends <= starts[chosen])
     second = float(scores[apart].max()) if apart.any() else float(scores.min())
-    top = float(scores[best])
-    shares = np.exp(scores - top)
-    columns = [float(features[best, SPAN_FEATURES.index(name)]) for name in _COLUMNS]
+    top = float(scores[~apart].max())
+    shares = np.exp(scores - scores.max())
+    columns = [float(features[chosen, SPAN_FEATURES.index(name)]) for name in _COLUMNS]
     share = float(shares[~apart].sum() / shares.sum())
     return np.asarray([top, top - float(scores.mean()), top - second, share, *columns], np.float64)

@@ -47,6 +47,11 @@ _MARKS: dict[str, frozenset[str]] = {
     "close": frozenset(')]）」』》”"“»'),
 }
 _MARK_NAMES = tuple(f"{side}_{name}" for side in ("before", "after") for name in _MARKS)
+_CUE_TABLES = *_CUES.values(), *_MARKS.values()
+_CUE_FLAGS = {
+    word: tuple(float(word in table) for table in _CUE_TABLES) for words in _CUE_TABLES for word in words
+}
+_NO_CUE = (0.0,) * len(_CUE_TABLES)
 
 SPAN_FEATURES: tuple[str, ...] = (
     *_WINDOW_NAMES,
@@ -338,15 +343,12 @@ def _quoted(context: SpanContext) -> NDArray[np.bool_]:
 def _cues(context: SpanContext) -> Columns:
     """Compute which closed words and marks stand before and after the spans."""
     first, last, begin, end = edges_of_spans(context)
-    words = context.text.words
-    columns: Columns = []
-    for table in (_CUES, _MARKS):
-        flags = [
-            np.fromiter((word in cue for word in words), np.float32, len(words)) for cue in table.values()
-        ]
-        columns += [np.where(first > begin, flag[first - 1], 0) for flag in flags]
-        columns += [np.where(last + 1 < end, np.append(flag, 0)[last + 1], 0) for flag in flags]
-    return columns
+    known = [_CUE_FLAGS.get(word, _NO_CUE) for word in context.text.words]
+    flags = np.asarray([*known, _NO_CUE], np.float32)
+    before = np.where((first > begin)[:, None], flags[first - 1], 0)
+    after = np.where((last + 1 < end)[:, None], flags[last + 1], 0)
+    cues = len(_CUES)
+    return [before[:, :cues], after[:, :cues], before[:, cues:], after[:, cues:]]
 
 
 def types_of_spans(context: SpanContext) -> NDArray[np.int64]:

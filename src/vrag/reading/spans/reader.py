@@ -29,8 +29,10 @@ WEIGHTS = Path(__file__).parents[1] / "weights" / "span.npz"
 """The trained weights of the package."""
 COMMON = 0.2
 """Words of a smaller rarity are treated like function words."""
-TEMPERATURE = 1.5
+TEMPERATURE, CHINESE_TEMPERATURE = 1.3, 1.5
 """Flattens the shares of candidates before their overlaps are weighed."""
+CHINESE_LENGTH = 0.3
+"""Power of the length of a span that its share is multiplied by in Chinese."""
 _HIRAGANA = re.compile("[\u3041-\u3096]")
 _IDEOGRAPH = re.compile("[\u4e00-\u9fff]")
 MAX_SAMPLE = 5000
@@ -64,10 +66,11 @@ class ScoredSpan(NamedTuple):
     start: int
     end: int
     score: float
+    """The highest of the candidates that overlap it."""
     share: float
-    """Share of the softmax over all candidates."""
+    """Share of the softmax over all candidates, of the likeliest one that overlaps it."""
     probability: float
-    """Of being right; below the likeliest span in proportion to the shares. 0 without a calibration."""
+    """Of being right; below the best span in proportion to the shares. 0 without a calibration."""
     sentence: tuple[int, int]
 
 
@@ -197,39 +200,48 @@ def best_spans(
     if not len(found):
         return []
     scores = model.scorer.scores(found.features, found.codes)
-    shares = np.exp(scores - scores.max())
-    shares /= shares.sum()
+    choice = choice_scores(text, found.starts, found.ends, scores)
     right = 0.0
     if model.calibration is not None:
-        row = confidence_features(found.features, scores, found.starts, found.ends)
-        right = float(model.calibration.probabilities(row[None])[0]) / float(shares.max())
-    choice = choice_scores(text, found.starts, found.ends, scores)
+        row = confidence_features(found.features, scores, found.starts, found.ends, int(choice.argmax()))
+        right = float(model.calibration.probabilities(row[None])[0])
+    top = float(scores.max())
+    total = float(np.exp(scores - top).sum())
     kept: list[ScoredSpan] = []
     for at in np.argsort(-choice, kind="stable").tolist():
         start, end = int(found.starts[at]), int(found.ends[at])
         if all(end <= span.start or span.end <= start for span in kept):
             a, b = found.sentences[at].tolist()
-            share = float(shares[at])
-            kept.append(ScoredSpan(start, end, float(scores[at]), share, share * right, (a, b)))
+            score = float(scores[(found.starts < end) & (found.ends > start)].max())
+            share = float(np.exp(score - top)) / total
+            probability = right * min(share / kept[0].share, 1) if kept else right
+            kept.append(ScoredSpan(start, end, score, share, probability, (a, b)))
             if len(kept) == count:
                 break
     return kept
 
 
 def choice_scores(text: str, first: NDArray[np.int32], last: NDArray[np.int32], scores: Floats) -> Floats:
-    """Return the scores that an answer is chosen by: the network's, or the expected overlap with the answer.
+    """Return the logarithms of the expected overlap of each span with the answer, by which it is chosen.
 
-    In Chinese, where answers of any length are usual, the span with the largest expected share of common
-    characters is chosen, in nats as well. Elsewhere the likeliest span is as good.
+    The overlap is the share of common characters, weighed by the softmax of the scores. The likeliest span is
+    often one of many that stand in the same place with other edges; a span somewhere else may then have a
+    higher score than any of them. In Chinese, where answers of any length are usual, longer spans count more.
     """
-    sample = text[:MAX_SAMPLE]
-    if not len(first) or _HIRAGANA.search(sample) or len(_IDEOGRAPH.findall(sample)) < len(sample) / 3:
+    if not len(first):
         return scores
-    shares = np.exp((scores - scores.max()) / TEMPERATURE)
+    is_chinese = _is_chinese(text[:MAX_SAMPLE])
+    raised = (scores - scores.max()) / (CHINESE_TEMPERATURE if is_chinese else TEMPERATURE)
     starts, ends = first.astype(np.float32), last.astype(np.float32)
+    lengths = ends - starts
+    shares = np.exp(raised + CHINESE_LENGTH * np.log(lengths) if is_chinese else raised)
     common = np.minimum(ends[:, None], ends) - np.maximum(starts[:, None], starts)
-    overlap = 2 * np.maximum(common, 0) / ((ends - starts)[:, None] + (ends - starts))
+    overlap = 2 * np.maximum(common, 0) / (lengths[:, None] + lengths)
     return np.log(overlap @ (shares / shares.sum())).astype(np.float32)
+
+
+def _is_chinese(sample: str) -> bool:
+    return not _HIRAGANA.search(sample) and len(_IDEOGRAPH.findall(sample)) >= len(sample) / 3
 
 
 def _context(asked: QuestionText, tokens: TokenizedText, statistics: SpanStatistics) -> SpanContext | None:

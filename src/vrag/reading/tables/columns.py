@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from vrag.reading.tables.text_pieces import Piece
 
@@ -15,6 +15,10 @@ MAX_CROSSINGS = 0.3
 """Share of the rows at a boundary that may cross it."""
 MIN_OVERLAP = 0.15
 """Share of the narrower extent that two pieces of one column share."""
+FULL_ROW = 0.8
+"""Share of the pieces of the fullest row that rows with one cell in each column have."""
+MIN_HEAD_OVERLAP = 0.5
+"""Share of the narrower extent that a piece of another row shares with a column that it widens."""
 MAX_COLUMNS = 60
 """Columns beyond which text makes no table."""
 
@@ -37,7 +41,7 @@ def find_columns(rows: Sequence[Sequence[Piece]], separators: Sequence[float] = 
         rows: Pieces of each row, from left to right.
         separators: Positions of vertical rules, which always divide columns.
     """
-    columns = _seed_columns([piece for row in rows for piece in row])
+    columns = _seed_columns(rows)
     if len(columns) > MAX_COLUMNS:
         return []
     columns = _join_complementary(columns, rows, separators)
@@ -50,10 +54,18 @@ def find_columns(rows: Sequence[Sequence[Piece]], separators: Sequence[float] = 
     return columns
 
 
-def _seed_columns(pieces: Iterable[Piece]) -> list[ColumnExtent]:
-    """Return extents that do not overlap, made from the narrow pieces first."""
+def _seed_columns(rows: Sequence[Sequence[Piece]]) -> list[ColumnExtent]:
+    """Return extents that do not overlap, made from the narrow pieces of the fullest rows first.
+
+    The pieces of other rows are heads over several columns, or stand over a part of one.
+    """
     columns: list[ColumnExtent] = []
-    for piece in sorted(pieces, key=lambda piece: (piece.width, piece.x1)):
+    full = FULL_ROW * max(map(len, rows), default=0)
+    pieces = sorted(
+        ((len(row) < full, piece.width, piece.x1, piece) for row in rows for piece in row),
+        key=lambda entry: entry[:3],
+    )
+    for sparse, _, _, piece in pieces:
         touched = touched_columns(columns, piece.x1, piece.x2)
         if not touched:
             columns.insert(
@@ -63,6 +75,8 @@ def _seed_columns(pieces: Iterable[Piece]) -> list[ColumnExtent]:
                 break
         elif len(touched) == 1:
             column = columns[touched[0]]
+            if sparse and _overlap(column, piece.x1, piece.x2) < MIN_HEAD_OVERLAP:
+                continue
             left = columns[touched[0] - 1].x2 if touched[0] else piece.x1
             right = columns[touched[0] + 1].x1 if touched[0] + 1 < len(columns) else piece.x2
             column.x1 = min(column.x1, max(piece.x1, left))

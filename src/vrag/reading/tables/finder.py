@@ -20,7 +20,7 @@ from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from PIL.Image import Image
 
@@ -33,6 +33,9 @@ MIN_WORDS = 6
 """Words below which a page has no table."""
 TOLERANCE = 0.35
 """Distance of two rules that count as one, in heights of the text."""
+
+REACH = 2.0
+"""Distance of two rules that belong to one table, in distances of those that count as one."""
 
 
 def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
@@ -54,7 +57,7 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
         return ()
     below = [*grids[1:], None]
     grids = [grid for grid, next_one in zip(grids, below, strict=True) if not _is_head(page, grid, next_one)]
-    grids = [add_head_rows(page, grid, _free_rows(page, grids)) for grid in grids]
+    grids = [add_head_rows(page, grid, _free_rows(page, grids), rules.horizontal) for grid in grids]
     rows = _free_rows(page, grids)
     captions = [find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids]
     ground = None if picture is None else PageGround(picture, page)
@@ -87,20 +90,33 @@ def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
     grids: list[Grid] = []
     free = set(range(len(page.numbers)))
     tolerance = max(TOLERANCE * page.line_height, 3.0)
-    for connected in connect_rules(rules, tolerance):
-        grid = build_grid(connected, page, free, tolerance)
-        if grid is not None and not has_heads(grid, page):
+    for grid in _ruled_grids(page, rules, free, tolerance):
+        if not has_heads(grid, page):
             continue
-        if grid is not None and not has_hidden_cells(grid, page):
+        if not has_hidden_cells(grid, page):
             grids.append(grid)
             free -= _words_in(page, grid.area, free)
-        elif grid is not None:
+        else:
             inside = sorted(_words_in(page, grid.area, free))
             pieces = [piece for row in split_pieces(page, inside) for piece in row]
             hidden = build_aligned_grid(page, pieces, rules, grid.area)
             grids.append(hidden or grid)
             free -= set(inside)
     return sorted(grids + _find_aligned(page, rules, free), key=lambda grid: (grid.area.y1, grid.area.x1))
+
+
+def _ruled_grids(page: PageText, rules: RulingLines, free: set[int], tolerance: float) -> Iterator[Grid]:
+    """Yield the grids of connected rules.
+
+    Rules that nearly meet are connected first; where that gives no grid, only those that do meet.
+    """
+    for loose in connect_rules(rules, REACH * tolerance):
+        if grid := build_grid(loose, page, free, tolerance):
+            yield grid
+            continue
+        for connected in connect_rules(loose, tolerance):
+            if grid := build_grid(connected, page, free, tolerance):
+                yield grid
 
 
 def _find_aligned(page: PageText, rules: RulingLines, free: set[int]) -> list[Grid]:

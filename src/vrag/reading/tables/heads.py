@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box
 from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.tables.text_kinds import count_words, is_number, is_year
-from vrag.reading.tables.text_pieces import join_words
+from vrag.reading.tables.text_pieces import join_words, make_piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Grid
+    from vrag.reading.tables.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_HEADER_ROWS = 6
@@ -103,7 +104,7 @@ def count_header_rows(cells: Sequence[Cell], grid: Grid) -> int:
     rules = sorted(row + 1 for row in grid.ruled_below if row + 1 <= last)
     if rules and not grid.ruled:
         count = rules[-1] if first_data is not None else rules[0]
-    elif first_data is not None:
+    if first_data is not None:
         while count > 1 and _is_section(cells, count - 1, grid.width):
             count -= 1
     # A head that spans rows or columns has its own heads below.
@@ -183,33 +184,155 @@ def has_heads(grid: Grid, page: PageText) -> bool:
     return sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts)
 
 
-def add_head_rows(page: PageText, grid: Grid, rows: Sequence[Sequence[Piece]]) -> Grid:
-    """Return a table whose first row has figures with the rows of heads above it; any other as it is.
+def add_head_rows(
+    page: PageText, grid: Grid, rows: Sequence[Sequence[Piece]], rules: Sequence[RulingLine]
+) -> Grid:
+    """Return a table with the heads that stand above it: lines of its first heads, and heads over them.
 
     Args:
         page: The words of the page.
         grid: The table.
         rows: Rows of the pieces that belong to no table, from the top of the page down.
+        rules: Horizontal rules of the page.
     """
     columns = _column_ranges(page, grid)
-    if len(columns) < 2 or not has_figures_first(page, grid):
+    if len(columns) < 2:
         return grid
-    heads: list[tuple[GridCell, ...]] = []
-    first = [index for cell in grid.cells if cell.row == 0 for index in cell.words]
-    edge = float(page.straight[first, 1].min())
+    first = [cell for cell in grid.cells if cell.row == 0]
+    edge = min(float(page.straight[list(cell.words), 1].min()) for cell in first)
+    headless = has_figures_first(page, grid)
+    levels = [_HeadRow([], {}) if headless else _HeadRow.of(page, first)]
     for row in reversed([row for row in rows if row[0].middle < edge]):
         inside = [piece for piece in row if piece.x1 < columns[-1][1] and columns[0][0] < piece.x2]
         if not inside:
             continue
         near = edge - max(piece.y2 for piece in inside) <= LOOSE_GAP * page.line_height
-        cells = _place_heads(inside, columns) if near and len(heads) < MAX_LOOSE_ROWS else ()
-        if not cells:
+        if not near or not all(map(_is_head_text, inside)) or len(levels) > MAX_LOOSE_ROWS:
             break
-        heads.append(cells)
+        cells = _place_heads(inside, columns) if headless and len(levels) == 1 else ()
+        if cells:
+            levels.append(_HeadRow.of(page, cells))
+        elif not _place_over(inside, columns, levels, [rule for rule in rules if rule.at < edge + 2]):
+            break
         edge = min(piece.y1 for piece in inside)
-    while heads and all(cell.column == 0 for cell in heads[-1]):  # a title rather than a head
-        heads.pop()
-    return _prepend(grid, heads[::-1])
+    while len(levels) > 1 and all(
+        cell.column == 0 for cell in levels[-1].cells
+    ):  # a title rather than a head
+        levels.pop()
+    return _prepend(grid, levels, headless=headless)
+
+
+@dataclass(slots=True)
+class _HeadRow:
+    """The heads of one row, and the lines of text on top of each column."""
+
+    cells: list[GridCell]
+    tops: dict[int, tuple[int, Piece]]
+    """For each column the number of its cell, and the highest line of that cell."""
+
+    @classmethod
+    def of(cls, page: PageText, cells: Sequence[GridCell]) -> _HeadRow:
+        row = cls([], {})
+        for cell in cells:
+            top = min(cell.words, key=lambda index: page.straight[index, 1])
+            line = [
+                index for index in cell.words if page.straight[index, 1] < page.straight[top, [1, 3]].mean()
+            ]
+            row.add(cell, make_piece(page, line))
+        return row
+
+    def add(self, cell: GridCell, line: Piece) -> None:
+        """Add a head that begins with a line."""
+        for column in range(cell.column, cell.column + cell.columns):
+            self.tops[column] = len(self.cells), line
+        self.cells.append(cell)
+
+    def put_above(self, number: int, line: Piece) -> None:
+        """Put a line above the others of a head."""
+        cell = self.cells[number]
+        self.cells[number] = replace(cell, words=(*line.words, *cell.words))
+        for column in range(cell.column, cell.column + cell.columns):
+            self.tops[column] = number, line
+
+
+def _is_head_text(piece: Piece) -> bool:
+    return (
+        count_words(piece.text) <= MAX_HEAD_WORDS
+        and not _is_figure(piece.text)
+        and piece.text[-1] not in ":."
+    )
+
+
+def _place_over(
+    pieces: Sequence[Piece],
+    columns: Sequence[tuple[float, float]],
+    levels: list[_HeadRow],
+    rules: Sequence[RulingLine],
+) -> bool:
+    """Place the pieces of a row above heads: lines of the heads below, or heads over several columns.
+
+    Returns:
+        Whether every piece has a place; if not, nothing is placed.
+    """
+    top = levels[-1]
+    wrapped: list[tuple[int, Piece]] = []
+    over = _HeadRow([], {})
+    for piece in pieces:
+        number = _continued_head(piece, top)
+        if number is not None and all(other != number for other, _ in wrapped):
+            wrapped.append((number, piece))
+            continue
+        place = _ruled_columns(piece, columns, rules) or (
+            _centred_columns(piece, columns) if len(pieces) > 1 else None
+        )
+        if place is None or any(column in over.tops for column in place):
+            return False
+        over.add(GridCell(row=0, column=place[0], columns=len(place), words=piece.words), piece)
+    for number, piece in wrapped:
+        top.put_above(number, piece)
+    if over.cells:
+        levels.append(over)
+    return True
+
+
+def _continued_head(piece: Piece, row: _HeadRow) -> int | None:
+    """Return the number of the head whose first line stands close below a piece and is aligned with it."""
+    for number, line in row.tops.values():
+        height = max(piece.height, line.height)
+        sides = (
+            piece.x1 - line.x1,
+            piece.x2 - line.x2,
+            (piece.x1 + piece.x2 - line.x1 - line.x2) / 2,
+        )
+        if 0 <= line.middle - piece.middle < 1.75 * height and min(map(abs, sides)) < 0.5 * height:
+            return number
+    return None
+
+
+def _ruled_columns(
+    piece: Piece, columns: Sequence[tuple[float, float]], rules: Sequence[RulingLine]
+) -> range | None:
+    """Return the columns below the rule under a piece, if it is as long as them and not as the table."""
+    middle = (piece.x1 + piece.x2) / 2
+    for rule in rules:
+        if not (piece.middle < rule.at < piece.y2 + piece.height and rule.start < middle < rule.end):
+            continue
+        inside = [n for n, (left, right) in enumerate(columns) if rule.start < (left + right) / 2 < rule.end]
+        if inside and inside[0] > 0 and abs((rule.start + rule.end) / 2 - middle) < 2 * piece.height:
+            return range(inside[0], inside[-1] + 1)
+    return None
+
+
+def _centred_columns(piece: Piece, columns: Sequence[tuple[float, float]]) -> range | None:
+    """Return the columns, two or more, on whose centre a piece stands."""
+    middle = (piece.x1 + piece.x2) / 2
+    found: list[tuple[float, range]] = []
+    for first in range(1, len(columns)):
+        for last in range(first + 1, len(columns)):
+            away = abs((columns[first][0] + columns[last][1]) / 2 - middle)
+            if away < piece.height and columns[first][0] < piece.x2 and piece.x1 < columns[last][1]:
+                found.append((away, range(first, last + 1)))
+    return min(found, key=lambda entry: entry[0])[1] if found else None
 
 
 def has_figures_first(page: PageText, grid: Grid) -> bool:
@@ -219,13 +342,14 @@ def has_figures_first(page: PageText, grid: Grid) -> bool:
 
 def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:
     """Return whether a found table is but the heads of the one below it."""
-    if upper.height > MAX_LOOSE_ROWS or not has_figures_first(page, lower):
+    if upper.height > MAX_LOOSE_ROWS:
         return False
+    reach = 2 * LOOSE_GAP if has_figures_first(page, lower) else 1.0
     texts = [(cell, _text(page, cell)) for cell in upper.cells]
     space = lower.area.y1 - upper.area.y2
     shared = min(upper.area.x2, lower.area.x2) - max(upper.area.x1, lower.area.x1)
     return (
-        -page.line_height < space <= 2 * LOOSE_GAP * page.line_height
+        -page.line_height < space <= reach * page.line_height
         and shared > 0.5 * (lower.area.x2 - lower.area.x1)
         and not any(is_data_row(texts, row) for row in range(upper.height))
     )
@@ -275,12 +399,15 @@ def _is_figure(text: str) -> bool:
     return is_number(text) and not is_year(text)
 
 
-def _prepend(grid: Grid, heads: Sequence[tuple[GridCell, ...]]) -> Grid:
-    """Return the table with rows above it; a rule separates them."""
-    count = len(heads)
-    if not count:
-        return grid
-    cells = [replace(cell, row=row) for row, cells in enumerate(heads) for cell in cells]
-    cells += [replace(cell, row=cell.row + count) for cell in grid.cells]
-    below = frozenset({count - 1, *(row + count for row in grid.ruled_below)})
-    return replace(grid, cells=tuple(cells), ruled_below=below)
+def _prepend(grid: Grid, levels: Sequence[_HeadRow], *, headless: bool) -> Grid:
+    """Return the table with heads, given from its first row upwards; a rule separates new rows from it."""
+    above = levels[:0:-1]
+    count = len(above)
+    cells = [replace(cell, row=row) for row, level in enumerate(above) for cell in level.cells]
+    first = [] if headless else levels[0].cells
+    cells += [replace(cell, row=count) for cell in first]
+    cells += [replace(cell, row=cell.row + count) for cell in grid.cells if cell.row > 0 or headless]
+    below = {row + count for row in grid.ruled_below}
+    if count:
+        below.add(count - 1)
+    return replace(grid, cells=tuple(cells), ruled_below=frozenset(below))

@@ -14,7 +14,7 @@ from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
 from vrag.reading.tables.ruling_lines import RulingLines
 from vrag.reading.tables.text_kinds import is_number
-from vrag.reading.tables.text_pieces import split_pieces
+from vrag.reading.tables.text_pieces import find_statements, split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -267,10 +267,11 @@ def ruled_areas(
         else:
             groups[key].append(rule)
     areas: list[Area] = []
+    statements = find_statements(rows)
     for group in groups.values():
         run = [group[0]]
         for rule in group[1:]:
-            if _divides_prose(run[-1], rule, rows, prose):
+            if _divides_prose(run[-1], rule, rows, prose, statements):
                 areas += _area(run)
                 run = []
             run.append(rule)
@@ -303,9 +304,13 @@ def _same_extent(a: RulingLine, b: RulingLine, tolerance: float) -> bool:
 
 
 def _divides_prose(
-    upper: RulingLine, lower: RulingLine, rows: Sequence[Sequence[Piece]], prose: set[int]
+    upper: RulingLine,
+    lower: RulingLine,
+    rows: Sequence[Sequence[Piece]],
+    prose: set[int],
+    statements: set[int],
 ) -> bool:
-    """Return whether running text stands between two rules, or hardly anything."""
+    """Return whether running text or a whole sentence stands between two rules, or hardly anything."""
     between = [
         piece
         for row in rows
@@ -313,6 +318,8 @@ def _divides_prose(
         for piece in row
         if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
     ]
+    if any(id(piece) in statements for piece in between):
+        return True
     lines = [piece for piece in between if id(piece) in prose]
     running = sum(len(piece.text) for piece in lines)
     return (len(lines) > 1 and running > 0.4 * sum(len(piece.text) for piece in between)) or (

@@ -84,7 +84,7 @@ def find_rules(
     along = _edges(pixels, shortest) * np.array([scale[1], scale[0], scale[0]])
     across = _edges(np.ascontiguousarray(pixels.T), shortest) * np.array([scale[0], scale[1], scale[1]])
     along = _outside_of_words(along, words)
-    across = _outside_of_words(across, words[:, [1, 0, 3, 2]])
+    across = _outside_of_words(across, words[:, [1, 0, 3, 2]], stems=True)
     along[:, 0] -= slope * along[:, 1:].mean(axis=1)
     across[:, 0] += slope * across[:, 1:].mean(axis=1)
     return RulingLines(_join_edges(along), _join_edges(across))
@@ -125,8 +125,17 @@ def _erode(mask: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _outside_of_words(edges: NDArray[np.float64], words: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the edges that are no strokes of letters: those that do not lie inside one word."""
+def _outside_of_words(
+    edges: NDArray[np.float64], words: NDArray[np.float64], *, stems: bool = False
+) -> NDArray[np.float64]:
+    """Return the edges that are no strokes of letters: those that do not lie inside one word.
+
+    Args:
+        edges: The edges, as `_edges` returns them.
+        words: The boxes of the words; sides along the edges are the second and the fourth.
+        stems: True for vertical edges, which the first or last letter may have at the side of its word; a
+            horizontal edge at the lower side of a word underlines it.
+    """
     most = MAX_PAIRS // max(len(words), 1)
     if len(edges) > most:
         edges = edges[np.argsort(edges[:, 1] - edges[:, 2], kind="stable")[:most]]
@@ -134,7 +143,8 @@ def _outside_of_words(edges: NDArray[np.float64], words: NDArray[np.float64]) ->
         return edges
     at, start, end = (edges[:, [column]] for column in range(3))
     margin = 0.1 * np.minimum(words[:, 2] - words[:, 0], words[:, 3] - words[:, 1])
-    inside = (words[:, 1] + margin < at) & (at < words[:, 3] - 0.5 * margin)
+    first, last = (-1.0, -1.0) if stems else (1.0, 0.5)
+    inside = (words[:, 1] + first * margin < at) & (at < words[:, 3] - last * margin)
     inside &= (words[:, 0] - 3 * margin < start) & (end < words[:, 2] + 3 * margin)
     return edges[~inside.any(axis=1)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,12 @@ GAP = 0.85
 """Space between two pieces of one line, in heights of the text."""
 MAX_SLOPE = 0.06
 """Steepest line of text that is set straight, in y over x."""
+MIN_SLOPE_WORDS = 8
+"""Words of a page below which its text is not set straight."""
+MIN_SLOPE_LENGTH = 10.0
+"""Length of a line that tells the slope, in its heights."""
+MIN_SLOPES = 4
+"""Slopes of lines below which they do not tell the slope of the page."""
 NO_SIZE = (1000.0, 1414.0)
 """Size of a page whose picture has none."""
 FULL_WIDTH = "（）【】《》、，。：；！？“”—"
@@ -105,21 +112,33 @@ def read_words(item: Item) -> PageText:
 
 
 def _slope(boxes: NDArray[np.float64]) -> float:
-    """Return the median slope between words that follow each other in a line; 0 if there is hardly any."""
-    if len(boxes) < 8:
+    """Return the slope on which the lines of text agree, in y over x; 0 if they do not, or if it is small.
+
+    Letters with and without stems move the sides of single words up and down, so a slope is fitted to all
+    words of a line: to their upper sides and to their lower ones.
+    """
+    if len(boxes) < MIN_SLOPE_WORDS:
         return 0.0
-    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
     heights = boxes[:, 3] - boxes[:, 1]
-    across, down = np.diff(centers, axis=0).T
-    near = (across > heights[1:]) & (np.abs(down) < 0.5 * heights[1:])
-    near &= np.abs(np.diff(heights)) < 0.25 * heights[1:]
-    if np.count_nonzero(near) < 8:
+    across, down = np.diff((boxes[:, :2] + boxes[:, 2:]) / 2, axis=0).T
+    near = (across > heights[1:]) & (np.abs(down) < 0.5 * heights[1:]) & (across < 40 * heights[1:])
+    slopes: list[float] = []
+    lengths: list[float] = []
+    for line in np.split(boxes, np.flatnonzero(~near) + 1):
+        length = float(line[-1, 2] - line[0, 0])
+        if len(line) < 3 or length < MIN_SLOPE_LENGTH * float((line[:, 3] - line[:, 1]).mean()):
+            continue
+        x = (line[:, 0] + line[:, 2]) / 2
+        x -= x.mean()
+        slopes += [float(x @ side / (x @ x)) for side in (line[:, 1], line[:, 3])]
+        lengths += [length, length]
+    if len(slopes) < MIN_SLOPES:
         return 0.0
-    slopes = down[near] / across[near]
-    slope = float(np.average(slopes, weights=across[near]))
-    middle = float(np.median(slopes))
-    slope = middle if abs(middle) > 1e-9 else slope
-    return slope if 0.0015 < abs(slope) < MAX_SLOPE else 0.0
+    order = np.argsort(slopes)
+    share = np.cumsum(np.asarray(lengths)[order]) / sum(lengths)
+    low, slope, high = np.asarray(slopes)[order][np.searchsorted(share, (0.25, 0.5, 0.75))].tolist()
+    agree = high - low < abs(slope)
+    return slope if agree and 0.0015 < abs(slope) < MAX_SLOPE else 0.0
 
 
 def join_words(item: Item, words: Sequence[int]) -> str:
@@ -255,18 +274,47 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
     """
     prose: set[int] = set()
     taken: set[int] = set()
+    labels = {
+        id(piece)
+        for row in rows
+        for piece, after in pairwise(row)
+        if is_number(after.text) and after.x1 - piece.x2 > 2 * GAP * piece.height
+    }
     for number, row in enumerate(rows):
         for piece in row:
-            alone = len(row) == 1
-            if has_leaders(piece.text) or _is_sentence(piece) or (alone and _is_statement(piece.text)):
+            if has_leaders(piece.text) or (_is_sentence(piece) and id(piece) not in labels):
                 prose.add(id(piece))
             if id(piece) in taken:
                 continue
             chain = _chain(rows, number, piece, taken)
             taken.update(map(id, chain))
-            if _is_paragraph(chain):
+            if _is_paragraph(chain) and sum(id(line) in labels for line in chain) <= 0.3 * len(chain):
                 prose.update(map(id, chain))
-    return prose
+    return prose | find_statements(rows)
+
+
+def find_statements(rows: Sequence[Sequence[Piece]]) -> set[int]:
+    """Return the `id` of each piece of a sentence that stands alone on one to three lines.
+
+    Such sentences stand between two tables and announce the second one.
+    """
+    found: set[int] = set()
+    for number, row in enumerate(rows):
+        if len(row) != 1 or not row[0].text.endswith((":", ".", "：", "。")):
+            continue
+        lines = [row[0]]
+        for above in reversed(rows[max(number - 2, 0) : number]):
+            if len(above) != 1 or not _goes_on(above[0], lines[0]) or not _is_long(above[0]):
+                break
+            lines.insert(0, above[0])
+        if _is_statement(" ".join(line.text for line in lines)):
+            found.update(map(id, lines))
+    return found
+
+
+def _is_long(piece: Piece) -> bool:
+    """Return whether a line is as long as those of running text whose next line goes on."""
+    return piece.width > WIDE * piece.height
 
 
 def _is_sentence(piece: Piece) -> bool:

@@ -39,6 +39,8 @@ _MEASURED = frozenset({"xquad-en", "xquad-zh"})
 """Languages of XQuAD whose paragraphs do not count for the weights of words: other sets have them."""
 
 
+_FIRST = 6
+"""Every so many-th question trains a first model, which finds the candidates that are hard to tell apart."""
 _NETWORK = TrainingOptions(units=128, epochs=8, codes=CODES, code_rate=0.5, code_decay=1e-3)
 
 
@@ -49,7 +51,7 @@ class SpanTrainingOptions:
     share: float = 1.0
     """Part of the questions of each set that is used."""
     kept: int = 100
-    """Candidates of a question in training: the right ones and a random choice."""
+    """Candidates of a question in training: right ones, those with the highest scores and a random choice."""
     network: TrainingOptions = _NETWORK
 
 
@@ -65,6 +67,8 @@ class PreparedQuestion(NamedTuple):
     """What is learnt: a mean over the right answers, sharpened, and less where the place is another one."""
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
+    offsets: Floats
+    """Logarithm of the number of candidates that each stands for in training."""
 
 
 def count_statistics(questions: Iterable[TextQuestion]) -> SpanStatistics:
@@ -98,21 +102,30 @@ def prepare_question(question: TextQuestion, statistics: SpanStatistics) -> Prep
     f1, gains = np.zeros(len(found), np.float32), np.zeros(len(found), np.float32)
     for (start, answer), votes in answers.items():
         right = answer_words(answer)
-        same = np.asarray([answer_f1(words, right) for words in words_of], np.float32)
+        known = frozenset(right)
+        same = np.fromiter(
+            (0 if right and known.isdisjoint(words) else answer_f1(words, right) for words in words_of),
+            np.float32,
+            len(words_of),
+        )
         place = (found.starts < start + len(answer)) & (found.ends > start)
         f1 = np.maximum(f1, same)
         gains += votes / answers.total() * same**3 * np.where(place, 1.0, 0.2).astype(np.float32)
-    return PreparedQuestion(question, found.features, found.codes, f1, gains, found.starts, found.ends)
+    offsets = np.zeros(len(found), np.float32)
+    return PreparedQuestion(
+        question, found.features, found.codes, f1, gains, found.starts, found.ends, offsets
+    )
 
 
-def thin_question(prepared: PreparedQuestion, kept: int, random: np.random.Generator) -> PreparedQuestion:
-    """Keep some candidates of a question for training, in half precision: the best and a random choice."""
-    if len(prepared.f1) > kept:
-        order = np.argsort(-prepared.gains, kind="stable")
-        best = order[: kept // 3]
-        chosen = np.concatenate([best, random.permutation(order[kept // 3 :])[: kept - len(best)]])
-    else:
-        chosen = np.arange(len(prepared.f1))
+def thin_question(
+    prepared: PreparedQuestion, kept: int, random: np.random.Generator, model: SpanModel | None = None
+) -> PreparedQuestion:
+    """Keep some candidates of a question for training, in half precision.
+
+    They are the best ones, those that a model that is already trained scores highest, and a random choice of
+    the others, each of which stands for several.
+    """
+    chosen, offsets = _choose_candidates(prepared, kept, random, model)
     half: Any = prepared.features[chosen].astype(np.float16)
     return prepared._replace(
         features=half,
@@ -121,7 +134,32 @@ def thin_question(prepared: PreparedQuestion, kept: int, random: np.random.Gener
         gains=prepared.gains[chosen],
         starts=prepared.starts[chosen],
         ends=prepared.ends[chosen],
+        offsets=offsets,
     )
+
+
+def _choose_candidates(
+    prepared: PreparedQuestion, kept: int, random: np.random.Generator, model: SpanModel | None
+) -> tuple[NDArray[np.int64], Floats]:
+    size = len(prepared.f1)
+    if size <= kept:
+        return np.arange(size), np.zeros(size, np.float32)
+    order = np.argsort(-prepared.gains, kind="stable")
+    fixed = kept // 3
+    if model is not None:
+        best, others = np.split(order, [kept // 5])
+        hardest = np.argsort(-_score_question(prepared, model)[others], kind="stable")
+        fixed = len(best) + 3 * kept // 5
+        order = np.concatenate([best, others[hardest]])
+    drawn = random.permutation(order[fixed:])[: kept - fixed]
+    offsets = np.zeros(kept, np.float32)
+    offsets[fixed:] = np.log((size - fixed) / len(drawn))
+    return np.concatenate([order[:fixed], drawn]), offsets
+
+
+def _score_question(prepared: PreparedQuestion, model: SpanModel) -> Floats:
+    features = add_agreement(prepared.features, model.statistics.agreement)
+    return model.scorer.scores(features, prepared.codes)
 
 
 def count_agreement(questions: Sequence[PreparedQuestion]) -> Floats:
@@ -155,7 +193,7 @@ def fit_spans(
     """Train the model on prepared questions."""
     agreement = count_agreement(questions)
     groups = [
-        Group(add_agreement(prepared.features, agreement), prepared.gains, prepared.codes)
+        Group(add_agreement(prepared.features, agreement), prepared.gains, prepared.codes, prepared.offsets)
         for prepared in questions
         if prepared.f1.max(initial=0) > 0.5
     ]
@@ -176,10 +214,9 @@ def measure_spans(questions: Sequence[PreparedQuestion], model: SpanModel) -> Sp
     """Measure F1 and exact match of the best span of each question, and the best that candidates allow."""
     scores: list[float] = []
     for prepared in questions:
-        features = add_agreement(prepared.features, model.statistics.agreement)
-        found = model.scorer.scores(features, prepared.codes)
+        found = _score_question(prepared, model)
         choice = choice_scores(prepared.question.text, prepared.starts, prepared.ends, found)
-        scores.append(float(prepared.f1[int(choice.argmax())]) if len(features) else 0.0)
+        scores.append(float(prepared.f1[int(choice.argmax())]) if len(found) else 0.0)
     oracle = float(np.mean([prepared.f1.max(initial=0) for prepared in questions]))
     exact = float(np.mean([score == 1 for score in scores]))
     return SpanFigures(float(np.mean(scores)), exact, oracle, len(scores))
@@ -236,17 +273,22 @@ def train_span_reader(folder: Path, options: SpanTrainingOptions | None = None) 
     )
     random = np.random.default_rng(options.network.seed)
 
-    def prepare(questions: Sequence[TextQuestion]) -> list[PreparedQuestion]:
-        return [thin_question(prepare_question(q, statistics), options.kept, random) for q in questions]
+    def prepare(questions: Sequence[TextQuestion], model: SpanModel | None = None) -> list[PreparedQuestion]:
+        return [
+            thin_question(prepare_question(question, statistics), options.kept, random, model)
+            for question in questions
+        ]
 
-    training = prepare(sets.training)
+    training = prepare(sets.training[::_FIRST])
+    first = fit_spans(training, statistics, options)
+    training += prepare([q for at, q in enumerate(sets.training) if at % _FIRST], first)
     model = fit_spans(training, statistics, options)
     figures = {
         name: measure_spans([prepare_question(question, statistics) for question in questions], model)
         for name, questions in sets.tests.items()
     }
     if sets.translated:
-        training += prepare(sets.translated)
+        training += prepare(sets.translated, first)
         model = fit_spans(training, statistics, options)
     model, calibration = calibrate_spans(model, sets.calibration)
     seconds = time.perf_counter() - begin
@@ -268,8 +310,9 @@ def calibrate_spans(
         if len(prepared.f1):
             features = add_agreement(prepared.features, model.statistics.agreement)
             scores = model.scorer.scores(features, prepared.codes)
-            rows.append(confidence_features(features, scores, prepared.starts, prepared.ends))
-            right.append(float(prepared.f1[int(scores.argmax())] >= 0.5))
+            chosen = int(choice_scores(case.text, prepared.starts, prepared.ends, scores).argmax())
+            rows.append(confidence_features(features, scores, prepared.starts, prepared.ends, chosen))
+            right.append(float(prepared.f1[chosen] >= 0.5))
             odd.append(case.article // HELD_OUT % 2 == 1)
     if not 0 < sum(right) < len(right):
         return model, None
