@@ -515,6 +515,16 @@ def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
     assert Box.unit(*first.box).area < 0.5
 
 
+def test_before_it_abstains_the_offline_policy_looks_where_most_words_are() -> None:
+    searcher = tiny_corpus()
+    policy = ExtractivePolicy(searcher, PROFILE, threshold=1.1)
+    run = Agent(policy, Environment(searcher, PROFILE), METHOD).run("What does a return ticket cost?")
+    assert run.stop_reason is StopReason.ABSTAINED
+    (looked,) = (step for step in run.steps if step.crop is not None)
+    assert looked.crop is not None
+    assert "most words of the question" in (looked.thought or "")
+
+
 def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
     searcher = tiny_corpus()
     policy = ExtractivePolicy(searcher, PROFILE)

@@ -25,7 +25,7 @@ from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import RankedAnswer
-from vrag.reading.text_layout import Rect, is_number, tokens
+from vrag.reading.text_layout import STOP_WORDS, Rect, is_number, tokens
 from vrag.reading.whole_values import find_units, has_unit
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -89,7 +89,7 @@ ANSWER_FEATURES: tuple[str, ...] = (
     *("agrees", "disagrees", "repeats_question", "length", "words", "votes", "table_yes_no"),
     *("unit_agrees", "unit_around", "unit_missing", "unit_other"),
     *("computed_as_asked", "computed_unasked", "read_though_computed", "counted_unasked"),
-    *("percent_read", "percent_in_head", "percent_missing"),
+    *("percent_read", "percent_in_head", "percent_missing", "counted_named", "counted_other"),
 )
 """Names of the columns."""
 _NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
@@ -252,6 +252,7 @@ def _describe_text(question: QuestionAnalysis, candidate: PageCandidate, votes: 
         *_describe_unit(question.core, candidate),
         *_describe_operation(kind, candidate),
         *_describe_percentage(kind, candidate),
+        *_describe_counted(question.core, candidate),
     ]
 
 
@@ -298,3 +299,24 @@ def _describe_percentage(kind: AnswerKind, candidate: PageCandidate) -> list[flo
     caption = candidate.table.caption if candidate.table else ""
     around = not inside and _PERCENT.search(f"{candidate.reading.context} {caption}") is not None
     return [float(inside), float(around), float(not inside and not around)]
+
+
+_HOW_MANY = re.compile(r"\bhow many\s+((?:[\w-]+\s+){0,3}[\w-]+)", re.IGNORECASE)
+_COUNTED = re.compile(r"\d[\d,.]*\s+([^\W\d_][\w-]*)(?:\s+([^\W\d_][\w-]*))?")
+
+
+def _describe_counted(question: str, candidate: PageCandidate) -> list[float]:
+    """Return whether the word behind a number is what the question counts, or something else."""
+    asked = _HOW_MANY.search(question)
+    number = _NUMBER.search(candidate.reading.text)
+    if asked is None or number is None:
+        return [0.0] * 2
+    text = candidate.reading.context
+    place = text.find(number[0])
+    counted = _COUNTED.match(text, place) if place >= 0 else None
+    if counted is None:
+        return [0.0] * 2
+    wanted = {token.term for token in tokens(asked[1])} - STOP_WORDS
+    found = [token.term for token in tokens(" ".join(filter(None, counted.groups())))]
+    named = not wanted.isdisjoint(found)
+    return [float(named), float(not named and found[0] not in STOP_WORDS)]

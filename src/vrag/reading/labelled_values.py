@@ -39,6 +39,8 @@ _VALUES = frozenset(
 )
 _LETTERS = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff]")
 _DIGIT = re.compile(r"\d")
+_SEVERAL = re.compile(r"[%$€£¥].*\d[\d.,]*\s?%|%.*[$€£¥]")
+"""Values that stand beside each other, such as 44 % > 75 $."""
 _FIRST = re.compile(r"[-+−–±~≈<>(]{0,2}\s?(?:[$€£¥₹]|US\$|USD|EUR|Rs\.?)?\s?\d")
 
 
@@ -107,7 +109,7 @@ def find_labelled_values(item: Item) -> list[LabelledValue]:
 
 
 def _is_value(text: str) -> bool:
-    if len(text) > MAX_VALUE_CHARS or not _DIGIT.search(text):
+    if len(text) > MAX_VALUE_CHARS or not _DIGIT.search(text) or _SEVERAL.search(text):
         return False
     kind = type_of_span(text)
     return kind is SpanType.DATE or (kind in _VALUES and _FIRST.match(text) is not None)

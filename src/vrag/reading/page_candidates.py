@@ -32,13 +32,28 @@ MAX_VALUES = 5
 _SPACE = re.compile(r"\s+")
 _DIGIT = re.compile(r"\d")
 _NUMBERED = re.compile(
-    r"(?:\b(?:table|figure|fig|chart|page|section|chapter|exhibit|annex|appendix|slide)s?\.?|[表图圖第])\s*$",
-    re.IGNORECASE,
+    r"""(?:\b(?:tables?|figures?|fig|charts?|pages?|sections?|chapters?|exhibits?|annex|appendix|slides?|units?
+    |lessons?|modules?|parts?|volumes?|quiz(?:zes)?|questions?|items?|nos?|nr)\.?\s*\#? | [表图圖第]
+    | \d[-–.] | \#)\s*$""",
+    re.IGNORECASE | re.VERBOSE,
 )
 """The name of a numbered thing: what follows is its number and no answer."""
 
 _LABEL_END = re.compile(r"\s?[:：]\s*(?:\n|$)")
 """The end of a heading that introduces what follows; it is no answer itself."""
+_DATE_ASKED = re.compile(r"\b(?:date|day|month|deadline)\b|日期|哪[一]?[天日月]", re.IGNORECASE)
+"""Words that ask for a date, while "when" may ask for an event."""
+_DATED = re.compile(
+    r"""\d | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b | [年月日]
+    | \b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_COMPARED = re.compile(
+    r"""\b(?:differ\w* | changes? | higher | lower | larger | smaller | greater | more | less | fewer | than
+    | (?:in|de)creas\w* | total | sum | combined | together | ratio | average | mean)\b | [差和共均比]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words around a figure that is the result of a computation."""
 _CHOICE = re.compile(r"\b(?:or|among|between|either|which of)\b|还是|哪[一个种条艘座家]", re.IGNORECASE)
 """Words of a question that names its possible answers."""
 
@@ -72,12 +87,15 @@ def list_candidates(
     `spans` are those of its text; `table_scorer` is None for that of the package.
     """
     page, kind = scored.page, find_focus(question).kind
+    is_date = kind is AnswerKind.DATE and _DATE_ASKED.search(question) is not None
 
     def can_answer(reading: Reading, caption: str = "") -> bool:
         return (
             is_of_kind(reading.text, kind)
             and not repeats_question(reading.text, question)
             and not is_measured_otherwise(question, reading.text, f"{reading.context} {caption}")
+            and not (is_date and _DATED.search(reading.text) is None)
+            and not (kind is AnswerKind.COMPUTE and not _is_computed(reading, caption))
         )
 
     for table in tables:
@@ -102,6 +120,11 @@ def list_candidates(
         yield replace(candidate, table=_find_table(candidate.reading, tables))
 
 
+def _is_computed(reading: Reading, caption: str) -> bool:
+    """Return whether an answer was computed, or the document says that it is the result of a computation."""
+    return bool(reading.arithmetic) or _COMPARED.search(f"{reading.context} {caption}") is not None
+
+
 def repeats_question(text: str, question: str) -> bool:
     """Return whether an answer only has words of the question, which does not give a choice.
 
@@ -124,8 +147,9 @@ def _complete_spans(
     for span in spans:
         start = skip_neighbour(text, span.start, span.end)
         place = complete_value(text, start, span.end, kind)
-        is_number_of_thing = _NUMBERED.search(text, max(start - 20, 0), start)
-        if not is_number_of_thing and not _LABEL_END.match(text, place[1]):
+        is_number_of_thing = _NUMBERED.search(text, max(place[0] - 20, 0), place[0])
+        is_alone = span.sentence == place  # a page number, or a word without any context
+        if not is_number_of_thing and not is_alone and not _LABEL_END.match(text, place[1]):
             whole.setdefault(place, span)
     return list(whole.items())
 
