@@ -25,8 +25,7 @@ from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import RankedAnswer
-from vrag.reading.text_layout import STOP_WORDS, Rect, is_number, tokens
-from vrag.reading.whole_values import find_units, has_unit
+from vrag.reading.text_layout import Rect, is_number, tokens
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -87,9 +86,7 @@ ANSWER_FEATURES: tuple[str, ...] = (
     *("support", "support_page", "support_below_best", "near_names", "near_numbers", "near_words"),
     *("rank", "first", "pointed", "missing_names", "missing_numbers", "missing_words"),
     *("agrees", "disagrees", "repeats_question", "length", "words", "votes", "table_yes_no"),
-    *("unit_agrees", "unit_around", "unit_missing", "unit_other"),
-    *("computed_as_asked", "computed_unasked", "read_though_computed", "counted_unasked"),
-    *("percent_read", "percent_in_head", "percent_missing", "counted_named", "counted_other"),
+    *("percent_read", "percent_in_head", "percent_missing"),
 )
 """Names of the columns."""
 _NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
@@ -249,42 +246,7 @@ def _describe_text(question: QuestionAnalysis, candidate: PageCandidate, votes: 
         math.log1p(len(own)),
         math.log(votes),
         float(is_verdict and kind is not AnswerKind.YES_NO),
-        *_describe_unit(question.core, candidate),
-        *_describe_operation(kind, candidate),
         *_describe_percentage(kind, candidate),
-        *_describe_counted(question.core, candidate),
-    ]
-
-
-def _describe_unit(question: str, candidate: PageCandidate) -> list[float]:
-    """Return whether the unit that the question asks for stands in the answer, only around it, or nowhere.
-
-    Last, whether the answer has a unit of something else.
-    """
-    units = find_units(question)
-    if not units:
-        return [0.0] * 4
-    inside = any(unit.search(candidate.reading.text) for unit in units)
-    around = not inside and any(unit.search(candidate.reading.context) for unit in units)
-    other = not inside and has_unit(candidate.reading.text)
-    return [float(inside), float(around), float(not inside and not around), float(other)]
-
-
-_COUNTS = frozenset({TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE})
-
-
-def _describe_operation(kind: AnswerKind, candidate: PageCandidate) -> list[float]:
-    """Return whether a computed answer meets a question that asks for one, and whether rows were counted."""
-    source = candidate.source
-    operation = source.candidate.operation if isinstance(source, RankedAnswer) else None
-    computed = bool(candidate.reading.arithmetic) and operation not in _COUNTS
-    asked = kind is AnswerKind.COMPUTE
-    counted = operation in _COUNTS
-    return [
-        float(asked and computed),
-        float(computed and not asked),
-        float(asked and not computed),
-        float(counted and kind not in (AnswerKind.COUNT, AnswerKind.NUMBER)),
     ]
 
 
@@ -299,24 +261,3 @@ def _describe_percentage(kind: AnswerKind, candidate: PageCandidate) -> list[flo
     caption = candidate.table.caption if candidate.table else ""
     around = not inside and _PERCENT.search(f"{candidate.reading.context} {caption}") is not None
     return [float(inside), float(around), float(not inside and not around)]
-
-
-_HOW_MANY = re.compile(r"\bhow many\s+((?:[\w-]+\s+){0,3}[\w-]+)", re.IGNORECASE)
-_COUNTED = re.compile(r"\d[\d,.]*\s+([^\W\d_][\w-]*)(?:\s+([^\W\d_][\w-]*))?")
-
-
-def _describe_counted(question: str, candidate: PageCandidate) -> list[float]:
-    """Return whether the word behind a number is what the question counts, or something else."""
-    asked = _HOW_MANY.search(question)
-    number = _NUMBER.search(candidate.reading.text)
-    if asked is None or number is None:
-        return [0.0] * 2
-    text = candidate.reading.context
-    place = text.find(number[0])
-    counted = _COUNTED.match(text, place) if place >= 0 else None
-    if counted is None:
-        return [0.0] * 2
-    wanted = {token.term for token in tokens(asked[1])} - STOP_WORDS
-    found = [token.term for token in tokens(" ".join(filter(None, counted.groups())))]
-    named = not wanted.isdisjoint(found)
-    return [float(named), float(not named and found[0] not in STOP_WORDS)]

@@ -57,14 +57,29 @@ _MEASURED = frozenset(
 )
 
 
+_LOOKS = {
+    AnswerKind.COLOR: re.compile(
+        r"""\b(?:black|blue|brown|cyan|gold|gr[ae]y|green|magenta|maroon|orange|pink|purple|red|silver|teal
+        |turquoise|violet|white|yellow)\b | [红紅绿綠蓝藍黄黃黑白紫橙粉灰青緑]""",
+        re.IGNORECASE | re.VERBOSE,
+    ),
+    AnswerKind.EMAIL: re.compile(r"\S@\S"),
+    AnswerKind.LINK: re.compile(r"://|\w\.\w"),
+    AnswerKind.PHONE: re.compile(r"(?:\d\D{0,3}){5}"),
+}
+"""Patterns that answers of some kinds have."""
+
+
 def is_of_kind(text: str, kind: AnswerKind) -> bool:
-    """Return whether an answer can be of a kind: one that asks for a number has a number.
+    """Return whether an answer can be of a kind: a colour, an address, or an amount, which has a number.
 
     A numbered heading and numbers that are only neighbours are no amounts.
 
     >>> [is_of_kind(text, AnswerKind.NUMBER) for text in ("six knots", "1,498", "thousands", "10.1 Design")]
     [True, True, False, False]
     """
+    if wanted := _LOOKS.get(kind):
+        return wanted.search(text) is not None
     if kind not in _NUMERIC:
         return True
     if not _ANY_NUMBER.search(text):
@@ -143,15 +158,6 @@ _UNITS = tuple(
 _MONEY = next(dimension for dimension in _UNITS if dimension[1].search("€"))
 
 
-def find_units(question: str) -> list[re.Pattern[str]]:
-    """Return patterns of the units that measure what a question asks for; none for most questions.
-
-    >>> [bool(unit.search("six knots")) for unit in find_units("How fast may the ferries go?")]
-    [True]
-    """
-    return [unit for asked, unit in _UNITS if asked.search(question)]
-
-
 def is_measured_otherwise(question: str, answer: str, context: str) -> bool:
     """Return whether a question asks for a measure that neither an answer nor the text around it is in.
 
@@ -170,7 +176,7 @@ def is_measured_otherwise(question: str, answer: str, context: str) -> bool:
 
 
 def has_unit(text: str) -> bool:
-    """Return whether a text holds a unit of any of the dimensions that `find_units` knows.
+    """Return whether a text holds a unit of any of the dimensions that questions ask for.
 
     >>> has_unit("400 metres"), has_unit("the Guillemot")
     (True, False)
