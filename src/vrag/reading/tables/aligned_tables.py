@@ -293,7 +293,10 @@ def _is_table(
         or _is_contents(texts, len(columns))
     ):
         return False
-    if not _is_aligned(columns, lines) or not has_heads(grid, page) or not _is_even(lines):
+    first = next((number for number, line in enumerate(lines) if is_data_line(line)), 0)
+    body = lines[first:]
+    aligned = (ruled and len(body) == 1) or _is_aligned(columns, body if len(body) > 1 else lines)
+    if not aligned or not has_heads(grid, page) or not _is_even(lines):
         return False
     if ruled and len(grid.cells) >= MIN_RULED_FILLED * grid.height * grid.width:
         return True

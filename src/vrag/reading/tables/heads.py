@@ -242,9 +242,10 @@ def add_head_rows(
             break
         near_rules = [rule for rule in rules if rule.at < edge + page.line_height]
         first_row = headless and len(levels) == 1
-        if first_row or not _place_over(inside, columns, levels, near_rules):
-            cells = _place_heads(inside, columns) if headless else ()
-            if not cells:
+        if first_row and (cells := _place_heads(inside, columns)):
+            levels.append(_HeadRow.of(page, cells))
+        elif not _place_over(inside, columns, levels, near_rules):
+            if not headless or first_row or not (cells := _place_heads(inside, columns)):
                 break
             levels.append(_HeadRow.of(page, cells))
         edge = min(piece.y1 for piece in inside)
