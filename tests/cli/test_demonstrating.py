@@ -46,6 +46,7 @@ def right(desk: Path, out: Path) -> list[bool]:
     return [one.trajectory.answer == one.attempt.case.reference_answer for one in rollouts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])
 def test_a_skilled_script_is_always_right(desk: Path, tmp_path: Path, agent: str) -> None:
     out = tmp_path / "out"

@@ -56,6 +56,7 @@ def found(output: str) -> list[str]:
     return [hit["document_name"] for hit in json.loads(output)["hits"]]
 
 
+@pytest.mark.slow
 def test_only_after_a_change_a_search_opens_the_tables(home: Path) -> None:
     first = run(home, "search", "ferry shore", "--json")
     second = run(home, "search", "ferry shore", "--json")

@@ -336,6 +336,7 @@ def write_tree(root: Path) -> dict[Path, str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="makes pipes and undecodable names")
+@pytest.mark.slow
 def test_malformed_inputs_give_items_or_reasons_and_never_a_crash(tmp_path: Path) -> None:
     classes = write(tmp_path / "in")
     assert len(classes) >= 300
