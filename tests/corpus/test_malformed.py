@@ -76,7 +76,7 @@ def good_videos() -> dict[str, bytes]:
 
 def truncated() -> Iterator[Case]:
     for suffix, data in good().items():
-        for step in range(ROUNDS):
+        for step in range(2, ROUNDS, 4) if suffix in good_office() else range(ROUNDS):
             yield "truncated", f"t{step}.{suffix}", data[: len(data) * step // ROUNDS + 1]
 
 
