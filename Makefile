@@ -25,7 +25,7 @@ demo: ## Ask the sample documents a question, offline
 WORKERS ?= 4
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations 40
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 40
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py

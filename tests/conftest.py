@@ -7,6 +7,7 @@ import inspect
 import itertools
 import os
 import signal
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 settings.register_profile("vrag", deadline=None, derandomize=True, max_examples=30)  # the same everywhere
@@ -35,9 +36,42 @@ setattr(httpx_transports, _load_certificates, cache(getattr(httpx_transports, _l
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_engine.py", "live/verl_job.py"]
-"""Without doctests; as modules of tests, conftests of two folders could not be told apart. The others are run
-by the Python of another environment."""
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let each worker begin at another file: what one has rewritten for its asserts, the others load."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != ["tests", "src"]:
+        return
+    files = sorted(str(path) for path in (config.rootpath / "tests").rglob("test_*.py"))
+    start = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    config.args = [*files[start:], *files[:start], "src"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give workers one order: files with slow tests first, then those of many, so that all end together."""
+    if not hasattr(config, "workerinput"):
+        return
+    tests = Counter(item.path for item in items)
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: (item.path not in slow, -tests[item.path], str(item.path)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the package only: here it would import every helper, for other Pythons, too."""
+    found = yield
+    return [one for one in found if type(one) is pytest.Module]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without the garbage collector, since that makes much and drops nothing."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

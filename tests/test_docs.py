@@ -261,6 +261,7 @@ vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
             assert found is not None, number
             assert found[1] in self.STATES, number
 
+    @pytest.mark.slow
     def test_every_counterpart_works(self) -> None:
         commands = self.commands()
         assert len(commands) >= 30

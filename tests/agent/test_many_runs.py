@@ -222,6 +222,7 @@ async def all_at_once(agent: Agent) -> list[Told]:
     return list(runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
 def test_all_of_many_runs_at_once_end_as_they_would_alone(way: Way) -> None:
     quiet = frozenset(CONTENT)

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of emblems, indexed."""
+    from vrag.corpus.converter import CorpusOptions
     from vrag.index.build import add
     from vrag.index.collection import Collection
 
     folder = tmp_path_factory.mktemp("desk")
     templates = ("emblem", "emblem_pair")
     write(synthesize(SynthesisOptions(documents=4, pages=4, templates=templates)), folder)
-    add(Collection.create(folder / "collection"), [folder / "documents"])
+    add(Collection.create(folder / "collection", CorpusOptions(ocr=False)), [folder / "documents"])
     return folder
 
 
@@ -46,6 +47,7 @@ def right(desk: Path, out: Path) -> list[bool]:
     return [one.trajectory.answer == one.attempt.case.reference_answer for one in rollouts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])
 def test_a_skilled_script_is_always_right(desk: Path, tmp_path: Path, agent: str) -> None:
     out = tmp_path / "out"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from command_line import Done, run_vrag
 
 from vrag.cli.terminal.console import add_location
 from vrag.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -76,24 +78,20 @@ def test_what_a_search_server_found_the_pages_for_lies_with_no_collection() -> N
     assert add_location("vrag index add PATH", searched) == "vrag index add PATH"
 
 
-def vrag(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HOME": str(path), "COLUMNS": "200"}
-    del environment["VRAG_COLLECTION"]
-    line = [sys.executable, "-m", "vrag", *arguments]
-    return subprocess.run(
-        line, capture_output=True, text=True, cwd=path, env=environment, check=False, timeout=120
-    )
+def vrag(path: Path, *arguments: str) -> Done:
+    return run_vrag(*arguments, cwd=path, HOME=str(path), COLUMNS="200")
 
 
-def test_hints_of_every_command_can_be_followed(tmp_path: Path) -> None:
+def test_hints_of_every_command_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VRAG_COLLECTION")
     (tmp_path / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
-    assert vrag(tmp_path, "index", "add", "note.md", "-c", "my notes").returncode == 0
+    assert vrag(tmp_path, "index", "add", "note.md", "-c", "my notes").status == 0
     none = vrag(tmp_path, "runs", "show", "nope", "-c", "my notes")
-    assert "vrag runs list --collection 'my notes'" in none.stderr
+    assert "vrag runs list --collection 'my notes'" in none.err
     asked = ("ask", "How many passengers in 2024?", "-c", "my notes")
-    assert vrag(tmp_path, *asked).returncode == 0
+    assert vrag(tmp_path, *asked).status == 0
     lost = vrag(tmp_path, "report", "-q", "How many passengers?", "-o", "/proc/x.html", "-c", "my notes")
-    (line,) = [line for line in lost.stderr.splitlines() if "The answers are kept: " in line]
+    (line,) = [line for line in lost.err.splitlines() if "The answers are kept: " in line]
     command = shlex.split(line.split("The answers are kept: ")[1].replace("…", "kept.html"))
-    assert vrag(tmp_path, *command[1:]).returncode == 0
+    assert vrag(tmp_path, *command[1:]).status == 0
     assert (tmp_path / "kept.html").is_file()

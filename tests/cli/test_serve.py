@@ -66,6 +66,7 @@ def refused(collection: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_it_serves_what_the_page_shows(collection: Path) -> None:
     with running(collection, "--only", "search") as (address, told):
         done = refused(collection, "--port", address.rsplit(":", 1)[1])

@@ -76,7 +76,7 @@ def good_videos() -> dict[str, bytes]:
 
 def truncated() -> Iterator[Case]:
     for suffix, data in good().items():
-        for step in range(ROUNDS):
+        for step in range(2, ROUNDS, 4) if suffix in good_office() else range(ROUNDS):
             yield "truncated", f"t{step}.{suffix}", data[: len(data) * step // ROUNDS + 1]
 
 
@@ -336,6 +336,7 @@ def write_tree(root: Path) -> dict[Path, str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="makes pipes and undecodable names")
+@pytest.mark.slow
 def test_malformed_inputs_give_items_or_reasons_and_never_a_crash(tmp_path: Path) -> None:
     classes = write(tmp_path / "in")
     assert len(classes) >= 300

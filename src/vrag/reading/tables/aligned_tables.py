@@ -14,7 +14,7 @@ from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.columns import find_columns, touched_columns
 from vrag.reading.tables.grid import Area, Grid, GridCell, connect, without_empty_places
 from vrag.reading.tables.heads import has_heads
-from vrag.reading.tables.rows import TableLine, group_lines
+from vrag.reading.tables.rows import TableLine, group_lines, is_data_line
 from vrag.reading.tables.text_kinds import count_words, is_code, is_list_marker, is_number
 from vrag.reading.tables.text_pieces import split_pieces
 
@@ -40,6 +40,12 @@ MIN_ALIGNED = 0.6
 MIN_RULED_FILLED = 0.55
 """Share of the places between rules with a cell; words that fill fewer must look as without rules."""
 _NOTE = re.compile(r"(?:source|notes?|see)\b|[*†‡]|\(\w\)\s|\d\s|注|资料来源|数据来源|来源", re.IGNORECASE)
+_PART = re.compile(r"(?:item|part|chapter|section|article|appendix)\s[\dIVX]+[A-Z]?\.?$", re.IGNORECASE)
+_MARK = re.compile(r"\(\w{1,2}\)|\[\w{1,2}\]|[*†‡]{1,3}|\d")
+MAX_SPAN = 3
+"""Columns at each side of its own that a head may span."""
+MAX_MARKED = 4
+"""Words beyond which a text behind a mark is a note."""
 MIN_FILLED = 0.42
 """Share of the places that hold words."""
 
@@ -97,11 +103,15 @@ def build_aligned_grid(
     rows = split_pieces(page, words, vertical)
     rows = _between_titles(rows)
     rows = _trim(rows) if area is None else _without_notes(rows)
+    while len(rows) > 1 and _is_marked_note(rows[-1]):
+        rows.pop()
     long_rules = [at for at, start, end in vertical if end - start > 0.6 * (bounds.y2 - bounds.y1)]
     columns = find_columns([row for row in rows if len(row) > 1] or rows, long_rules)
     if len(rows) < (2 if area else 3) or len(columns) < 2:
         return None
     lines = [_line(row, columns) for row in rows]
+    heads = next((number for number, line in enumerate(lines) if is_data_line(line)), 0)
+    lines[:heads] = [_span_columns(line, columns) for line in lines[:heads]]
     ruled = _ruled_between(lines, rules.horizontal, bounds)
     groups = group_lines(lines, ruled)
     grid = _make_grid(lines, groups, ruled, bounds if area else _bounds(rows))
@@ -151,6 +161,13 @@ def _without_notes(rows: list[list[Piece]]) -> list[list[Piece]]:
     return rows[first:note]
 
 
+def _is_marked_note(row: Sequence[Piece]) -> bool:
+    """Return whether a row is a note behind its mark: `(1)` and a text of several words."""
+    if len(row) != 2 or row[1].text.startswith(("=", ":")):
+        return False
+    return _MARK.fullmatch(row[0].text) is not None and count_words(row[1].text) > MAX_MARKED
+
+
 def _is_note(rows: Sequence[Sequence[Piece]], number: int) -> bool:
     """Return whether a line below a table is no part of its last row."""
     piece, above = rows[number][0], rows[number - 1]
@@ -172,6 +189,46 @@ def _line(row: Sequence[Piece], columns: Sequence[ColumnExtent]) -> TableLine:
         entries.append((piece, place))
     middle = sum(piece.middle for piece in row) / len(row)
     return TableLine(middle, tuple(entries))
+
+
+def _span_columns(line: TableLine, columns: Sequence[ColumnExtent]) -> TableLine:
+    """Return a line of heads whose pieces span the columns, if several, on whose centre they stand.
+
+    A piece that is aligned with a column, or beside which another one stands over the columns, spans none.
+    """
+    few = len(line.entries) <= len(columns) / 2
+    taken = line.filled
+    entries = [
+        (piece, place) if len(place) > 1 else (piece, _centred_columns(piece, place, columns, taken, few=few))
+        for piece, place in line.entries
+    ]
+    return TableLine(line.middle, tuple(entries)) if len(entries) > 1 else line
+
+
+def _centred_columns(
+    piece: Piece, place: range, columns: Sequence[ColumnExtent], taken: set[int], *, few: bool
+) -> range:
+    """Return the columns on whose centre a head stands: its own, or several around it that no other head has.
+
+    Args:
+        piece: The head.
+        place: Its column.
+        columns: All columns.
+        taken: Columns below the heads of the line.
+        few: True if the line has few heads: one that ends where its column ends may still span others.
+    """
+    own, middle = columns[place[0]], (piece.x1 + piece.x2) / 2
+    sides = [piece.x1 - own.x1, middle - (own.x1 + own.x2) / 2, *([] if few else [piece.x2 - own.x2])]
+    if place[0] == 0 or min(map(abs, sides)) < 0.6 * piece.height:
+        return place
+    wider = [
+        range(first, last + 1)
+        for first in range(max(place[0] - MAX_SPAN, 1), place[0] + 1)
+        for last in range(max(place[0], first + 1), min(place[0] + MAX_SPAN + 1, len(columns)))
+        if abs((columns[first].x1 + columns[last].x2) / 2 - middle) < piece.height
+        and taken.isdisjoint(set(range(first, last + 1)) - set(place))
+    ]
+    return min(wider, key=len, default=place)
 
 
 def _ruled_between(lines: Sequence[TableLine], rules: Sequence[RulingLine], bounds: Area) -> list[bool]:
@@ -236,7 +293,10 @@ def _is_table(
         or _is_contents(texts, len(columns))
     ):
         return False
-    if not _is_aligned(columns, lines) or not has_heads(grid, page) or not _is_even(lines):
+    first = next((number for number, line in enumerate(lines) if is_data_line(line)), 0)
+    body = lines[first:]
+    aligned = (ruled and len(body) == 1) or _is_aligned(columns, body if len(body) > 1 else lines)
+    if not aligned or not has_heads(grid, page) or not _is_even(lines):
         return False
     if ruled and len(grid.cells) >= MIN_RULED_FILLED * grid.height * grid.width:
         return True
@@ -279,7 +339,11 @@ def _is_list(texts: dict[int, list[str]], width: int) -> bool:
 
 
 def _is_contents(texts: dict[int, list[str]], width: int) -> bool:
-    """Return whether the last column holds page numbers that never fall."""
+    """Return whether the first column names parts of a text, or the last one holds page numbers in order."""
+    first, titles = texts.get(0, []), texts.get(1, [])
+    parts = sum(_PART.match(text) is not None for text in first)
+    if width < 4 and parts > 0.6 * len(first) and not any(map(is_number, titles)):
+        return True
     last = texts.get(width - 1, [])
     pages = [int(text) for text in last if text.isdigit() and len(text) < 5]
     if width > 3 or len(pages) < 4 or len(pages) < 0.8 * len(last):

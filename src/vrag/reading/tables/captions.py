@@ -17,6 +17,8 @@ MAX_LINES = 6
 """Lines above or below a table that are looked at."""
 NEAR = 2.6
 """Space between a table and its caption, and between lines of it, in heights of the text."""
+ANNOUNCED = 4.5
+"""Space between a table and the sentence that announces it with a colon, in heights of the text."""
 MAX_TITLE_WORDS = 14
 """Words of a title without a number."""
 NUMBERED_TITLE = re.compile(
@@ -58,9 +60,11 @@ def _adjacent(area: Area, rows: Sequence[Sequence[Piece]], unit: float, *, upwar
         if not inside:
             continue
         space = edge - inside[0].y2 if upwards else inside[0].y1 - edge
-        if space > NEAR * unit or len(found) == MAX_LINES:
+        text = " ".join(piece.text for piece in inside)
+        announced = upwards and not found and text.endswith((":", "："))
+        if space > (ANNOUNCED if announced else NEAR) * unit or len(found) == MAX_LINES:
             break
-        found.append(" ".join(piece.text for piece in inside))
+        found.append(text)
         edge = inside[0].y1 if upwards else inside[0].y2
     return found
 

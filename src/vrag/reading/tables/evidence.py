@@ -30,6 +30,8 @@ LONGEST_SIDE = 1000
 """Pixels of the longer side; larger pictures are reduced."""
 SAMPLES = 150
 """Pixels of a row or column of which the median is taken."""
+BEYOND = np.int16(1000)
+"""A value above every colour, for pixels of words."""
 DIFFERENCE = 30
 """Difference of a colour, of 255, from that of its row and of its column."""
 THIN = 4
@@ -77,7 +79,7 @@ class PageGround:
             return 0.0
         rows = np.clip(ys[:, None] + np.rint(self._slope * xs)[None].astype(np.int64), 0, height - 1)
         colours, free = self._pixels[rows, xs[None]], ~self._words[rows, xs[None]]
-        drawn = free & (_differs(colours, axis=1) & _differs(colours, axis=0))
+        drawn = free & _differs(colours, free, axis=1) & _differs(colours, free, axis=0)
         drawn &= ~_thin_strokes(drawn)
         return float(np.count_nonzero(drawn) / max(np.count_nonzero(free), 1))
 
@@ -86,10 +88,15 @@ def _pixels_between(start: float, end: float, size: int) -> NDArray[np.int64]:
     return np.arange(max(math.floor(start), 0), min(math.ceil(end), size), dtype=np.int64)
 
 
-def _differs(colours: NDArray[np.int16], axis: int) -> NDArray[np.bool_]:
-    """Return where colours differ from the median of their row or column."""
+def _differs(colours: NDArray[np.int16], free: NDArray[np.bool_], axis: int) -> NDArray[np.bool_]:
+    """Return where colours differ from the median of their row or column, words left out."""
     step = colours.shape[axis] // SAMPLES + 1
-    median = np.median(colours[::step] if axis == 0 else colours[:, ::step], axis=axis, keepdims=True)
+    chosen = colours[::step] if axis == 0 else colours[:, ::step]
+    ground = free[::step] if axis == 0 else free[:, ::step]
+    ground = ground | ~ground.any(axis=axis, keepdims=True)
+    ordered = np.sort(np.where(ground[..., None], chosen, BEYOND), axis=axis)
+    middle = (ground.sum(axis=axis, keepdims=True)[..., None] - 1) // 2
+    median = np.take_along_axis(ordered, middle, axis=axis)
     return np.abs(colours - median).max(axis=2) > DIFFERENCE
 
 

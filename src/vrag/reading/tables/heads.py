@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box
 from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.tables.text_kinds import count_words, is_number, is_year
+from vrag.reading.tables.text_kinds import count_words, is_number, is_range, is_year
 from vrag.reading.tables.text_pieces import join_words, make_piece
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ MAX_LOOSE_ROWS = 3
 """Rows above a table that may be its heads."""
 LOOSE_GAP = 1.8
 """Space between a table and its heads, in heights of the text."""
+MIN_COUNTED = 3
+"""Consecutive numbers in the first row that are heads of columns."""
 MAX_HEAD_WORDS = 8
 _RAISED = re.compile(r"[\d,*†‡§]{1,3}|[a-z]|\([\da-z]\)|\[[\da-z]\]")
 _MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§]+|\*{1,3}|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
@@ -98,9 +101,15 @@ def count_header_rows(cells: Sequence[Cell], grid: Grid) -> int:
     """
     height = grid.height
     texts = [(cell, cell.text) for cell in cells]
+    if grid.width == 2 and all(text.startswith("=") for cell, text in texts if cell.column == 1):
+        return 0
     first_data = next((row for row in range(height) if is_data_row(texts, row)), None)
     last = min(height - 1, MAX_HEADER_ROWS) if first_data is None else min(first_data, MAX_HEADER_ROWS)
     count = last if first_data is not None else min(1, last)
+    if count > 1 and grid.ruled and _is_full_row(cells, 0, grid.width):
+        count = 1
+    if first_data == 0 and _counts_up(cells, grid.width):
+        return 1
     rules = sorted(row + 1 for row in grid.ruled_below if row + 1 <= last)
     if rules and not grid.ruled:
         count = rules[-1] if first_data is not None else rules[0]
@@ -113,6 +122,28 @@ def count_header_rows(cells: Sequence[Cell], grid: Grid) -> int:
     if first_data is None and any(cell.row == 0 and cell.columns > 1 for cell in cells):
         count = max(count, min(2, height - 1))
     return min(count, height - 1) if count else 0
+
+
+def _is_full_row(cells: Sequence[Cell], row: int, width: int) -> bool:
+    """Return whether each column has its own text in a row."""
+    filled = [cell for cell in cells if cell.row == row and cell.text]
+    return len(filled) == width and all(cell.rows == cell.columns == 1 for cell in filled)
+
+
+def _counts_up(cells: Sequence[Cell], width: int) -> bool:
+    """Return whether the first row holds a word and consecutive numbers, and no row below does."""
+    first, *others = (
+        [cell.text for cell in sorted(cells, key=lambda cell: cell.column) if cell.row == row]
+        for row in range(max((cell.row for cell in cells), default=-1) + 1)
+    )
+    return width > MIN_COUNTED and _is_count(first) and not any(map(_is_count, others))
+
+
+def _is_count(texts: Sequence[str]) -> bool:
+    values = texts[1:]
+    if len(values) < MIN_COUNTED or is_number(texts[0]) or not all(text.isdigit() for text in values):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(values))
 
 
 def is_data_row(cells: Sequence[tuple[Cell | GridCell, str]], row: int) -> bool:
@@ -132,7 +163,7 @@ def count_header_columns(cells: Sequence[Cell], header_rows: int, width: int) ->
         texts = [
             cell.text for cell in cells if cell.column == column and cell.row >= header_rows and cell.text
         ]
-        figures = sum(is_number(text) and not is_year(text) for text in texts)
+        figures = sum(is_number(text) and not is_year(text) and not is_range(text) for text in texts)
         if not texts or figures > 0.3 * len(texts):
             break
         count += 1
@@ -209,11 +240,14 @@ def add_head_rows(
         near = edge - max(piece.y2 for piece in inside) <= LOOSE_GAP * page.line_height
         if not near or not all(map(_is_head_text, inside)) or len(levels) > MAX_LOOSE_ROWS:
             break
-        cells = _place_heads(inside, columns) if headless and len(levels) == 1 else ()
-        if cells:
+        near_rules = [rule for rule in rules if rule.at < edge + page.line_height]
+        first_row = headless and len(levels) == 1
+        if first_row and (cells := _place_heads(inside, columns)):
             levels.append(_HeadRow.of(page, cells))
-        elif not _place_over(inside, columns, levels, [rule for rule in rules if rule.at < edge + 2]):
-            break
+        elif not _place_over(inside, columns, levels, near_rules):
+            if not headless or first_row or not (cells := _place_heads(inside, columns)):
+                break
+            levels.append(_HeadRow.of(page, cells))
         edge = min(piece.y1 for piece in inside)
     while len(levels) > 1 and all(
         cell.column == 0 for cell in levels[-1].cells
@@ -278,7 +312,7 @@ def _place_over(
     wrapped: list[tuple[int, Piece]] = []
     over = _HeadRow([], {})
     for piece in pieces:
-        number = _continued_head(piece, top)
+        number = _continued_head(piece, top, rules)
         if number is not None and all(other != number for other, _ in wrapped):
             wrapped.append((number, piece))
             continue
@@ -295,8 +329,12 @@ def _place_over(
     return True
 
 
-def _continued_head(piece: Piece, row: _HeadRow) -> int | None:
-    """Return the number of the head whose first line stands close below a piece and is aligned with it."""
+def _continued_head(piece: Piece, row: _HeadRow, rules: Sequence[RulingLine]) -> int | None:
+    """Return the number of the head whose first line stands close below a piece and is aligned with it.
+
+    No rule divides the two.
+    """
+    middle = (piece.x1 + piece.x2) / 2
     for number, line in row.tops.values():
         height = max(piece.height, line.height)
         sides = (
@@ -304,7 +342,11 @@ def _continued_head(piece: Piece, row: _HeadRow) -> int | None:
             piece.x2 - line.x2,
             (piece.x1 + piece.x2 - line.x1 - line.x2) / 2,
         )
-        if 0 <= line.middle - piece.middle < 1.75 * height and min(map(abs, sides)) < 0.5 * height:
+        divided = any(
+            piece.middle < rule.at < line.middle and rule.start < middle < rule.end for rule in rules
+        )
+        close = 0 <= line.middle - piece.middle < 1.75 * height
+        if close and not divided and min(map(abs, sides)) < 0.5 * height:
             return number
     return None
 

@@ -13,7 +13,7 @@ from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
 from vrag.reading.tables.ruling_lines import RulingLines
-from vrag.reading.tables.text_kinds import is_number
+from vrag.reading.tables.text_kinds import is_number, is_year
 from vrag.reading.tables.text_pieces import find_statements, split_pieces
 
 if TYPE_CHECKING:
@@ -318,8 +318,9 @@ def _divides_prose(
         for piece in row
         if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
     ]
-    if any(id(piece) in statements for piece in between):
-        return True
+    sentence = max((piece.middle for piece in between if id(piece) in statements), default=None)
+    if sentence is not None and any(piece.middle > sentence and id(piece) not in prose for piece in between):
+        return True  # a sentence below a table, its source, divides nothing
     lines = [piece for piece in between if id(piece) in prose]
     running = sum(len(piece.text) for piece in lines)
     return (len(lines) > 1 and running > 0.4 * sum(len(piece.text) for piece in between)) or (
@@ -334,7 +335,7 @@ def _area(run: Sequence[RulingLine]) -> list[Area]:
 
 
 def extend_area(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit: float) -> Area:
-    """Return an area between rules with the row of heads above it, and the rows that go on below it.
+    """Return an area between rules with the rows of figures and of heads above it, and those below it.
 
     Args:
         area: The area between horizontal rules.
@@ -343,11 +344,13 @@ def extend_area(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], un
         unit: Height of the text.
     """
     top, bottom = area.y1, area.y2
+    headed = False
     for row in reversed(rows):
         if row[0].middle < top and (edge := _table_row(row, area, prose)):
-            if top - edge[1] > 1.2 * unit or top < area.y1:
+            if top - edge[1] > 1.2 * unit or headed:
                 break
             top = edge[0] - 2
+            headed = not any(is_number(piece.text) and not is_year(piece.text) for piece in row)
         elif row[0].middle < top:
             break
     for row in rows:

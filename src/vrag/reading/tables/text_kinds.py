@@ -17,6 +17,7 @@ _BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*
 _YEAR = re.compile(
     r"(?:FY|CY|H[12]|Q[1-4])?\s?(?:19|20)\d\d(?:[-–/]\d\d(?:\d\d)?)?[AEFP年]?|(?:FY|')\d\d|[1-4]Q\d\d"
 )
+_RANGE = re.compile(rf"{_MONEY}{_FIGURE}{_UNIT}\s?[-–—]\s?{_MONEY}{_FIGURE}\s?{_UNIT}")
 _MARKER = re.compile(
     r"[•‣▪◦●○■□➢➤✓·–—\-*o»>§]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivxIVX]{1,4}[.)]|[0-9]+(?:[.][0-9]+)+|步骤\d+"
 )
@@ -45,6 +46,15 @@ def is_year(text: str) -> bool:
     [True, True, True, True, False, False]
     """
     return len(text) < 16 and _YEAR.fullmatch(text.strip()) is not None
+
+
+def is_range(text: str) -> bool:
+    """Return whether a text is a range of numbers, as heads of rows are.
+
+    >>> [is_range(text) for text in ("1 – 5000", "20-29", "$30,000-$49,999", "-5", "5")]
+    [True, True, True, False, False]
+    """
+    return _RANGE.fullmatch(text.strip()) is not None
 
 
 def is_list_marker(text: str) -> bool:

@@ -278,7 +278,11 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
         id(piece)
         for row in rows
         for piece, after in pairwise(row)
-        if is_number(after.text) and after.x1 - piece.x2 > 2 * GAP * piece.height
+        if is_number(after.text)
+        and after.x1 - piece.x2 > 2 * GAP * piece.height
+        and any(
+            is_number(other.text) and re.search(r"\d", other.text) for other in row if other.x1 >= after.x1
+        )
     }
     for number, row in enumerate(rows):
         for piece in row:
