@@ -13,7 +13,7 @@ from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
 from vrag.reading.tables.ruling_lines import RulingLines
-from vrag.reading.tables.text_kinds import is_number, is_year
+from vrag.reading.tables.text_kinds import begins_with_number, is_number, is_year
 from vrag.reading.tables.text_pieces import find_statements, split_pieces
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def has_hidden_cells(grid: Grid, page: PageText) -> bool:
         texts = [piece.text for row in rows for piece in row]
         filled[cell.column] += max(len(rows), 1)
         divided[cell.column] += sum(len(row) > 1 for row in rows)
-        stacked += len(rows) > 1 and sum(map(is_number, texts)) > 0.7 * len(texts)
+        stacked += len(rows) > 1 and sum(map(begins_with_number, texts)) > 0.7 * len(texts)
     side_by_side = any(divided[column] > max(2, 0.5 * filled[column]) for column in filled)
     return side_by_side or stacked > 0.08 * len(grid.cells)
 

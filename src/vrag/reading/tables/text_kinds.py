@@ -39,6 +39,15 @@ def is_number(text: str) -> bool:
     return len(text) < 40 and bool(_NUMBER.fullmatch(text) or _BLANK.fullmatch(text))
 
 
+def begins_with_number(text: str) -> bool:
+    """Return whether a text is a number, or a number and a remark.
+
+    >>> [begins_with_number(text) for text in ("66.4% (0.8%)", "$ 12", "Table 3")]
+    [True, True, False]
+    """
+    return is_number(text) or _NUMBER.match(text.strip()) is not None
+
+
 def is_year(text: str) -> bool:
     """Return whether a text is a year or a period of one.
 
