@@ -25,7 +25,11 @@ def texts_of_candidates(question: str, text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("question", "text", "no_answer"),
     [
-        ("How many ports are there?", "Ports\n\n10.1 Ports of the region\n\nThere are seven ports.", "10.1 Ports"),
+        (
+            "How many ports are there?",
+            "Ports\n\n10.1 Ports of the region\n\nThere are seven ports.",
+            "10.1 Ports",
+        ),
         ("How many ports are listed?", "The ports are listed in Table 6-2 and described below it.", "2"),
         ("How many units has the course on ports?", "Unit 9 of the course covers ports and harbours.", "9"),
         ("How many main functions are there?", "The main functions are shown here.\n\n29\n", "29"),

@@ -61,7 +61,11 @@ _THINGS = r"""(?:pages?|slides?|sections?|chapters?|figures?|subfigures?|tables?
 _PATTERNS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         AnswerKind.COLOR,
-        _compile(r"\b (?:what|which)? \s* colou?rs? \b | 什么颜色 | 何色 | 颜色 | (?:die|welche)\ farbe"),
+        _compile(
+            r"""\b (?:what|which) (?:'s|\ is|\ are|\ was|\ were)? (?:\ the)?
+                (?:\ (?!with\b|in\b|of\b|do\b|does\b|did\b)[\w'’-]+){0,3} \s+ colou?rs? \b
+                | 什么颜色 | 何色 | 颜色 | (?:die|welche)\ farbe"""
+        ),
     ),
     (AnswerKind.EMAIL, _compile(r"\b e-?mail \b | 邮箱 | 邮件地址 | メールアドレス")),
     (
