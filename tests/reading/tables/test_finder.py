@@ -93,6 +93,28 @@ def test_lines_of_one_ruled_cell_stay_together() -> None:
     assert texts(table) == [["Length of the river", "12 km"], ["Depth", "3 m"]]
 
 
+def test_rows_of_figures_with_deviations_are_divided_without_rules() -> None:
+    page = DrawnPage()
+    for y in (200, 240, 380, 420):
+        page.rule(100, y, 700, y)
+    for x in (100, 300, 500, 700):
+        page.rule(x, 200, x, 420)
+    page.write(110, 210, "Method")
+    page.write(310, 210, "Physics")
+    page.write(510, 210, "Chemistry")
+    lines = [(f"Model {n}", f"6{n}.4% (0.{n}%)", f"7{n}.9% (1.{n}%)") for n in range(1, 6)]
+    for row, line in enumerate(lines):
+        for column, text in enumerate(line):
+            page.write(110 + 200 * column, 246 + 26 * row, text)
+    page.write(110, 390, "Other")
+    page.write(310, 390, "70.3% (2.3%)")
+    page.write(510, 390, "79.9% (1.0%)")
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert texts(table)[1:6] == [list(line) for line in lines]
+
+
 def test_horizontal_rules_alone_bound_a_table() -> None:
     page = DrawnPage()
     page.write(110, 240, "Table 2: Sales by region, in thousands")
