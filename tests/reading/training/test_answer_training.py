@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.reading.answer import ReadingOptions
+from vrag.reading.answer import Reading, ReadingOptions
 from vrag.reading.answer_features import ANSWER_FEATURES
 from vrag.reading.labelled_values import LabelSide, find_labelled_values
+from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.reader import load_text_reader
 from vrag.reading.scorer import CandidateScorer, TrainingOptions
+from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.training.answer_data import PageCollection, change_question, read_answer_questions
 from vrag.reading.training.answer_measure import (
     VARIANTS,
@@ -153,11 +155,19 @@ def test_the_first_questions_of_each_set_are_taken(folder: Path) -> None:
     assert few[2] is next(question for question in questions if question.source == "cards")
 
 
+CANDIDATE = PageCandidate(
+    reading=Reading(item="1", text="84,210", context="Orla 84,210"),
+    page=0,
+    source=ScoredSpan(0, 6, 0.0, 1.0, 0.5, (0, 11)),
+    margin=0.0,
+)
+
+
 def weighed(score: float, *, gain: float, shown: bool) -> WeighedQuestion:
     """A question with one candidate, as likely as its score says."""
     features = np.zeros((2, 1), np.float32)
     features[1] = score
-    return WeighedQuestion(features, np.asarray([0, gain], np.float32), shown)
+    return WeighedQuestion(features, np.asarray([0, gain], np.float32), shown, (CANDIDATE,))
 
 
 def test_figures_of_answers_are_those_by_hand() -> None:
@@ -174,7 +184,7 @@ def test_figures_of_answers_are_those_by_hand() -> None:
             weighed(likely, gain=0, shown=False),
             weighed(unlikely, gain=1, shown=True),
             weighed(unlikely, gain=0, shown=False),
-            WeighedQuestion(np.zeros((1, 1), np.float32), np.zeros(1, np.float32), shown=False),
+            WeighedQuestion(np.zeros((1, 1), np.float32), np.zeros(1, np.float32), shown=False, candidates=()),
         ],
         threshold=0.5,
     )
