@@ -184,7 +184,9 @@ def test_figures_of_answers_are_those_by_hand() -> None:
             weighed(likely, gain=0, shown=False),
             weighed(unlikely, gain=1, shown=True),
             weighed(unlikely, gain=0, shown=False),
-            WeighedQuestion(np.zeros((1, 1), np.float32), np.zeros(1, np.float32), shown=False, candidates=()),
+            WeighedQuestion(
+                np.zeros((1, 1), np.float32), np.zeros(1, np.float32), shown=False, candidates=()
+            ),
         ],
         threshold=0.5,
     )
