@@ -294,7 +294,7 @@ def _is_table(
     ):
         return False
     first = next((number for number, line in enumerate(lines) if is_data_line(line)), 0)
-    body = lines[first:]
+    body = lines[first:] if first <= len(lines) / 2 else lines
     aligned = (ruled and len(body) == 1) or _is_aligned(columns, body if len(body) > 1 else lines)
     if not aligned or not has_heads(grid, page) or not _is_even(lines):
         return False

@@ -152,8 +152,13 @@ def is_data_row(cells: Sequence[tuple[Cell | GridCell, str]], row: int) -> bool:
     Each cell stands with its text.
     """
     values = [text for cell, text in cells if cell.row == row and cell.column > 0 and text]
-    figures = sum(is_number(text) and not is_year(text) for text in values)
+    figures = sum(_holds_figures(text) for text in values)
     return bool(values) and figures * 2 >= len(values)
+
+
+def _holds_figures(text: str) -> bool:
+    """Return whether a cell holds a number, or several in lines below each other."""
+    return not is_year(text) and (is_number(text) or all(map(is_number, text.split())))
 
 
 def count_header_columns(cells: Sequence[Cell], header_rows: int, width: int) -> int:
@@ -312,7 +317,7 @@ def _place_over(
     wrapped: list[tuple[int, Piece]] = []
     over = _HeadRow([], {})
     for piece in pieces:
-        number = _continued_head(piece, top, rules)
+        number = _continued_head(piece, top, columns, rules)
         if number is not None and all(other != number for other, _ in wrapped):
             wrapped.append((number, piece))
             continue
@@ -329,11 +334,14 @@ def _place_over(
     return True
 
 
-def _continued_head(piece: Piece, row: _HeadRow, rules: Sequence[RulingLine]) -> int | None:
+def _continued_head(
+    piece: Piece, row: _HeadRow, columns: Sequence[tuple[float, float]], rules: Sequence[RulingLine]
+) -> int | None:
     """Return the number of the head whose first line stands close below a piece and is aligned with it.
 
-    No rule divides the two.
+    No rule divides the two, and the piece stands over no other column.
     """
+    over = {n for n, (left, right) in enumerate(columns) if left < piece.x2 and piece.x1 < right}
     middle = (piece.x1 + piece.x2) / 2
     for number, line in row.tops.values():
         height = max(piece.height, line.height)
@@ -346,7 +354,9 @@ def _continued_head(piece: Piece, row: _HeadRow, rules: Sequence[RulingLine]) ->
             piece.middle < rule.at < line.middle and rule.start < middle < rule.end for rule in rules
         )
         close = 0 <= line.middle - piece.middle < 1.75 * height
-        if close and not divided and min(map(abs, sides)) < 0.5 * height:
+        cell = row.cells[number]
+        own = over <= set(range(cell.column, cell.column + cell.columns))
+        if close and own and not divided and min(map(abs, sides)) < 0.5 * height:
             return number
     return None
 

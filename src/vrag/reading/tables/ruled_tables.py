@@ -242,6 +242,8 @@ def has_hidden_cells(grid: Grid, page: PageText) -> bool:
     return side_by_side or stacked > 0.08 * len(grid.cells)
 
 
+MIN_SEVERAL = 0.4
+"""Share of the rows between two rules that have several pieces."""
 PART_GAP = 14.0
 """Space between rules and figures at the right that belong to the same table, in heights of the text."""
 
@@ -272,10 +274,10 @@ def ruled_areas(
         run = [group[0]]
         for rule in group[1:]:
             if _divides_prose(run[-1], rule, rows, prose, statements):
-                areas += _area(run)
+                areas += _area(run, rows)
                 run = []
             run.append(rule)
-        areas += _area(run)
+        areas += _area(run, rows)
     return [area for area in areas if not _is_part(area, rows, prose, unit)]
 
 
@@ -328,10 +330,16 @@ def _divides_prose(
     )
 
 
-def _area(run: Sequence[RulingLine]) -> list[Area]:
+def _area(run: Sequence[RulingLine], rows: Sequence[Sequence[Piece]]) -> list[Area]:
+    """Return the area between rules; none between just two, as those of a page, that hold single pieces."""
     if len(run) < 2:
         return []
-    return [Area(min(rule.start for rule in run), run[0].at, max(rule.end for rule in run), run[-1].at)]
+    area = Area(min(rule.start for rule in run), run[0].at, max(rule.end for rule in run), run[-1].at)
+    if len(run) == 2:
+        inside = [row for row in rows if area.y1 < row[0].middle < area.y2]
+        if sum(len(row) > 1 for row in inside) < MIN_SEVERAL * len(inside):
+            return []
+    return [area]
 
 
 def extend_area(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit: float) -> Area:

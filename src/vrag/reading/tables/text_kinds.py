@@ -11,7 +11,8 @@ _SIGN = r"[-+–—−±~≈<>≤≥]?\s?"
 _MONEY = r"(?:(?:US|C|A|HK|NZ|R)?[$€£¥₹]|RMB|USD|EUR|GBP|￥)?\s?"
 _FIGURE = r"(?:\d{1,3}(?:[,.’' ]\d{3})+|\d+)(?:[.,]\d+)?"
 _NUMBER = re.compile(
-    rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?{_NOTE}"
+    rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?"
+    rf"(?:\s\({_FIGURE}\s?{_UNIT}\))?{_NOTE}"
 )
 _BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|·|\.\.\.?|…)\s?%?\)?|\$")
 _YEAR = re.compile(
@@ -32,7 +33,7 @@ _WORDS = re.compile(r"[^\W\d_]{2,}")
 def is_number(text: str) -> bool:
     """Return whether a cell holds one number, with its sign, unit and footnote marks, or a dash for none.
 
-    >>> [is_number(text) for text in ("(1,234)", "$ 12.5 %", "84,210¹", "–", "12 ± 3", "Q3", "1 of 2")]
+    >>> [is_number(text) for text in ("(1,234)", "$ 12.5 %", "84,210¹", "–", "12 (3%)", "Q3", "1 of 2")]
     [True, True, True, True, True, False, False]
     """
     text = text.strip()

@@ -292,7 +292,7 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
                 continue
             chain = _chain(rows, number, piece, taken)
             taken.update(map(id, chain))
-            if _is_paragraph(chain) and sum(id(line) in labels for line in chain) <= 0.3 * len(chain):
+            if _is_paragraph(chain) and sum(id(line) in labels for line in chain) <= 0.5 * len(chain):
                 prose.update(map(id, chain))
     return prose | find_statements(rows)
 
