@@ -8,20 +8,16 @@ from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
 from vrag.reading.answer import FULL_READING, Mark, MarkRole, Reading, ReadingOptions
+from vrag.reading.answer_checks import can_answer
 from vrag.reading.answer_types import AnswerKind, find_focus
 from vrag.reading.labelled_values import LabelledValue, MatchedValue, find_labelled_values, match_values
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.spans.whole_values import complete_value, skip_neighbour
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
-from vrag.reading.whole_values import (
-    complete_value,
-    is_measured_otherwise,
-    is_of_kind,
-    skip_neighbour,
-)
+from vrag.reading.text_layout import PageLayout, Rect, around
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
@@ -30,7 +26,6 @@ PER_TABLE = 5
 MAX_VALUES = 5
 """Labelled values of each page that are ranked with others."""
 _SPACE = re.compile(r"\s+")
-_DIGIT = re.compile(r"\d")
 _NUMBERED = re.compile(
     r"""(?:\b(?:tables?|figures?|fig|charts?|pages?|sections?|chapters?|exhibits?|annex|appendix|slides?|units?
     |lessons?|modules?|parts?|volumes?|quiz(?:zes)?|questions?|items?|nos?|nr)\.?\s*\#? | [表图圖第]
@@ -41,21 +36,6 @@ _NUMBERED = re.compile(
 
 _LABEL_END = re.compile(r"\s?[:：]\s*(?:\n|$)")
 """The end of a heading that introduces what follows; it is no answer itself."""
-_DATE_ASKED = re.compile(r"\b(?:date|day|month|deadline)\b|日期|哪[一]?[天日月]", re.IGNORECASE)
-"""Words that ask for a date, while "when" may ask for an event."""
-_DATED = re.compile(
-    r"""\d | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b | [年月日]
-    | \b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_COMPARED = re.compile(
-    r"""\b(?:differ\w* | changes? | higher | lower | larger | smaller | greater | more | less | fewer | than
-    | (?:in|de)creas\w* | total | sum | combined | together | ratio | average | mean)\b | [差和共均比]""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Words around a figure that is the result of a computation."""
-_CHOICE = re.compile(r"\b(?:or|among|between|either|which of)\b|还是|哪[一个种条艘座家]", re.IGNORECASE)
-"""Words of a question that names its possible answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,56 +67,23 @@ def list_candidates(
     `spans` are those of its text; `table_scorer` is None for that of the package.
     """
     page, kind = scored.page, find_focus(question).kind
-    is_date = kind is AnswerKind.DATE and _DATE_ASKED.search(question) is not None
-
-    def can_answer(reading: Reading, caption: str = "") -> bool:
-        return (
-            is_of_kind(reading.text, kind)
-            and not repeats_question(reading.text, question)
-            and not is_measured_otherwise(question, reading.text, f"{reading.context} {caption}")
-            and not (is_date and _DATED.search(reading.text) is None)
-            and not (kind is AnswerKind.COMPUTE and not _is_computed(reading, caption))
-        )
-
     for table in tables:
         ranked = rank_answers(
             question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
         )
         pairs = [(_read_table(page.item.id, table, answer), answer) for answer in ranked]
-        pairs = [(reading, answer) for reading, answer in pairs if can_answer(reading, table.caption)]
+        pairs = [
+            (reading, answer) for reading, answer in pairs if can_answer(question, reading, table.caption)
+        ]
         yield from _with_margins(number, pairs[:PER_TABLE], table)
     if options.values:
         values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
-        pairs = [(_read_value(page.item.id, match.value), match) for match in values]
-        yield from _with_margins(
-            number, [(reading, value) for reading, value in pairs if can_answer(reading)]
-        )
-    kept = [
-        (read_span(page, place, span.sentence), span)
-        for place, span in _complete_spans(page.item.text, spans, kind)
-    ]
-    kept = [(reading, span) for reading, span in kept if can_answer(reading)]
-    for candidate in _with_margins(number, kept):
+        labelled = [(_read_value(page.item.id, match.value), match) for match in values]
+        yield from _with_margins(number, [pair for pair in labelled if can_answer(question, pair[0])])
+    whole = _complete_spans(page.item.text, spans, kind)
+    stated = [(read_span(page, place, span.sentence), span) for place, span in whole]
+    for candidate in _with_margins(number, [pair for pair in stated if can_answer(question, pair[0])]):
         yield replace(candidate, table=_find_table(candidate.reading, tables))
-
-
-def _is_computed(reading: Reading, caption: str) -> bool:
-    """Return whether an answer was computed, or the document says that it is the result of a computation."""
-    return bool(reading.arithmetic) or _COMPARED.search(f"{reading.context} {caption}") is not None
-
-
-def repeats_question(text: str, question: str) -> bool:
-    """Return whether an answer only has words of the question, which does not give a choice.
-
-    >>> repeats_question("the black objects", "How many objects with black color are shown?")
-    True
-    >>> repeats_question("Orla", "Which is busier, Orla or Saltby?")
-    False
-    """
-    if _DIGIT.search(text) or _CHOICE.search(question):
-        return False
-    words = {token.term for token in tokens(text)} - STOP_WORDS
-    return bool(words) and words.issubset(token.term for token in tokens(question))
 
 
 def _complete_spans(

@@ -1,37 +1,16 @@
-"""Values that are read whole: dates, amounts, addresses; and the units of quantities that are asked for."""
+"""Checks that leave out what can be no answer to a question, whatever else speaks for it."""
 
 from __future__ import annotations
 
 import re
 
-from vrag.reading.answer_types import AnswerKind
-from vrag.reading.spans.span_types import MONTHS, SpanType, type_of_span
+from vrag.reading.answer import Reading
+from vrag.reading.answer_types import AnswerKind, find_focus
+from vrag.reading.spans.span_types import SpanType, type_of_span
+from vrag.reading.spans.whole_values import AMOUNT, TWO_NUMBERS
+from vrag.reading.text_layout import STOP_WORDS, tokens
 
-_REACH = 60
-"""Characters before and after a span that may belong to its value."""
-_AMOUNT = r"""\d[\d.,\u00a0\u202f]*\d|\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve
-    |thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred)\b"""
-_ADDRESS = re.compile(
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)[^\s<>\"'，。）)]+[^\s<>\"'，。）).,;:]"
-)
-_DATE = re.compile(
-    rf"""(?<!\d)\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?{MONTHS}\b\.?(?:,?\s\d{{4}})?
-    | \b{MONTHS}\b\.?\s\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s\d{{4}})? | \b{MONTHS}\b\.?,?\s\d{{4}}
-    | \d{{4}}\s?年\s?\d{{1,2}}\s?月(?:\s?\d{{1,2}}\s?[日号])? | \d{{1,2}}\s?月\s?\d{{1,2}}\s?[日号]
-    | \b\d{{4}}-\d\d-\d\d\b | \b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SCALE = r"(?:thousand|million|billion|trillion|千|万|百万|亿|億)"
-_UNIT = rf"""(?:{_SCALE}\s?)?(?:%|％|per\ cent|percent|€|£|¥|dollars?|euros?|pounds?|cents?|yen|[美日欧]?元|円
-    |°\ ?[CF]|km/h|mph|knots?|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|kg|kilograms?|tons?|tonnes?
-    |grams?|hectares?|acres?|litres?|liters?|kWh|MWh|GWh|MW|GW|kW|公里|米|吨|公斤)"""
-_QUANTITY = re.compile(
-    rf"(?:(?:US\$|[$€£¥])\s?)?(?:{_AMOUNT})(?:\s?{_UNIT}(?!\w)|\s{_SCALE}\b)?", re.IGNORECASE | re.VERBOSE
-)
-_PRICE = re.compile(rf"(?:{_AMOUNT})\s[^\W\d_]{{3,}}s\b", re.IGNORECASE | re.VERBOSE)
-"""An amount in a currency of any name, such as 12 crowns."""
-
-
+_DIGIT = re.compile(r"\d")
 _NUMERIC = frozenset(
     {
         AnswerKind.COUNT,
@@ -43,15 +22,13 @@ _NUMERIC = frozenset(
     }
 )
 _ANY_NUMBER = re.compile(
-    rf"(?:{_AMOUNT}) | [零〇一二三四五六七八九十百千万亿两半] | \bhalf\b | \bnone\b | \bno\b",
+    rf"(?:{AMOUNT}) | [零〇一二三四五六七八九十百千万亿两半] | \bhalf\b | \bnone\b | \bno\b",
     re.IGNORECASE | re.VERBOSE,
 )
 
 
 _NUMBERED_HEADING = re.compile(r"(?:\d+(?:\.\d+)*\.?\s*|[A-Za-z]+\s+)[A-Z]\w*", re.ASCII)
 """The beginning of a heading, such as 10.1 Design, which is no amount."""
-_TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+(?=\d(?!\d\d(?!\d)))")
-"""Numbers that only stand beside each other, such as 3 2015; 10 000 is one."""
 _MEASURED = frozenset(
     {SpanType.PERCENT, SpanType.MONEY, SpanType.YEAR, SpanType.DATE, SpanType.TIME, SpanType.DURATION}
 )
@@ -68,6 +45,39 @@ _LOOKS = {
     AnswerKind.PHONE: re.compile(r"(?:\d\D{0,3}){5}"),
 }
 """Patterns that answers of some kinds have."""
+_DATE_ASKED = re.compile(r"\b(?:date|day|month|deadline)\b|日期|哪[一]?[天日月]", re.IGNORECASE)
+"""Words that ask for a date, while "when" may ask for an event."""
+_DATED = re.compile(
+    r"""\d | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b | [年月日]
+    | \b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_COMPARED = re.compile(
+    r"""\b(?:differ\w* | changes? | higher | lower | larger | smaller | greater | more | less | fewer | than
+    | (?:in|de)creas\w* | total | sum | combined | together | ratio | average | mean)\b | [差和共均比]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words around a figure that is the result of a computation."""
+_CHOICE = re.compile(r"\b(?:or|among|between|either|which of)\b|还是|哪[一个种条艘座家]", re.IGNORECASE)
+"""Words of a question that names its possible answers."""
+
+
+def can_answer(question: str, reading: Reading, caption: str = "") -> bool:
+    """Return whether a reading may answer a question, by its kind, its words and its measure.
+
+    `caption` is that of the table it is from.
+    """
+    kind = find_focus(question).kind
+    around = f"{reading.context} {caption}"
+    if kind is AnswerKind.DATE and _DATE_ASKED.search(question) and not _DATED.search(reading.text):
+        return False
+    if kind is AnswerKind.COMPUTE and not reading.arithmetic and not _COMPARED.search(around):
+        return False
+    return (
+        is_of_kind(reading.text, kind)
+        and not repeats_question(reading.text, question)
+        and not is_measured_otherwise(question, reading.text, around)
+    )
 
 
 def is_of_kind(text: str, kind: AnswerKind) -> bool:
@@ -84,43 +94,22 @@ def is_of_kind(text: str, kind: AnswerKind) -> bool:
         return True
     if not _ANY_NUMBER.search(text):
         return False
-    is_heading = _NUMBERED_HEADING.match(text) or _TWO_NUMBERS.search(text)
+    is_heading = _NUMBERED_HEADING.match(text) or TWO_NUMBERS.search(text)
     return not is_heading or type_of_span(text) in _MEASURED
 
 
-def skip_neighbour(text: str, start: int, end: int) -> int:
-    """Return where a range begins without a number that only stands before another, such as a footnote mark.
+def repeats_question(text: str, question: str) -> bool:
+    """Return whether an answer only has words of the question, which does not give a choice.
 
-    >>> text = "4 11.8 cents per kilowatt hour"
-    >>> text[skip_neighbour(text, 0, 6) : 6]
-    '11.8'
+    >>> repeats_question("the black objects", "How many objects with black color are shown?")
+    True
+    >>> repeats_question("Orla", "Which is busier, Orla or Saltby?")
+    False
     """
-    mark = _TWO_NUMBERS.match(text, start, end)
-    return mark.end() if mark else start
-
-
-def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[int, int]:
-    """Return the range of the whole value that a range of a text cuts; any other range as it is.
-
-    A date is completed unless a year or a time is asked for.
-
-    >>> text = "It sails on 3 May 2027 and costs 12 crowns."
-    >>> [text[slice(*complete_value(text, text.index(cut), text.index(cut) + len(cut), kind))]
-    ...  for cut, kind in (("2027", AnswerKind.DATE), ("2027", AnswerKind.YEAR), ("12", AnswerKind.MONEY))]
-    ['3 May 2027', '2027', '12 crowns']
-    """
-    patterns = [_ADDRESS, _QUANTITY]
-    if kind is AnswerKind.DATE:
-        patterns.insert(0, _DATE)
-    if kind is AnswerKind.MONEY:
-        patterns.insert(0, _PRICE)
-    begin = max(start - _REACH, 0)
-    for pattern in patterns:
-        for match in pattern.finditer(text, begin, end + _REACH):
-            first, last = match.span()
-            if first <= start and end <= last and last - first > end - start:
-                return first, last
-    return start, end
+    if _DIGIT.search(text) or _CHOICE.search(question):
+        return False
+    words = {token.term for token in tokens(text)} - STOP_WORDS
+    return bool(words) and words.issubset(token.term for token in tokens(question))
 
 
 _DIMENSIONS = (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading.answer_types import AnswerKind
-from vrag.reading.whole_values import complete_value, is_of_kind
+from vrag.reading.spans.whole_values import complete_value
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,3 @@ def test_a_range_only_grows(text: str, data: st.DataObject, kind: AnswerKind) ->
     end = data.draw(st.integers(start, len(text)))
     first, last = complete_value(text, start, end, kind)
     assert 0 <= first <= start <= end <= last <= len(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["six knots", "1,498", "$ 5 Million", "40 Hours", "10 000", "半", "USCA11-2"]
-)
-def test_an_amount_answers_a_question_for_a_number(text: str) -> None:
-    assert is_of_kind(text, AnswerKind.NUMBER)
-
-
-@pytest.mark.parametrize(
-    "text", ["thousands", "10.1 Design", "4.Appota", "15 Preparation", "3 2015", "Ten Islands"]
-)
-def test_headings_and_neighbouring_numbers_are_no_amounts(text: str) -> None:
-    assert not is_of_kind(text, AnswerKind.NUMBER)
-    assert is_of_kind(text, AnswerKind.NAME)

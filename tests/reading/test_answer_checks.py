@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vrag.reading.answer_checks import is_measured_otherwise, is_of_kind, repeats_question
 from vrag.reading.answer_features import answer_key
-from vrag.reading.page_candidates import repeats_question
+from vrag.reading.answer_types import AnswerKind
 from vrag.reading.reader import load_text_reader, weigh_candidates
+from vrag.reading.spans.whole_values import skip_neighbour
 from vrag.reading.text_layout import layout
-from vrag.reading.whole_values import is_measured_otherwise, skip_neighbour
 from vrag.types import Item, ItemKind
 
 
@@ -77,3 +78,18 @@ def test_a_skipped_neighbour_leaves_a_part_of_the_range(text: str, data: st.Data
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     assert start <= skip_neighbour(text, start, end) <= end
+
+
+@pytest.mark.parametrize(
+    "text", ["six knots", "1,498", "$ 5 Million", "40 Hours", "10 000", "半", "USCA11-2"]
+)
+def test_an_amount_answers_a_question_for_a_number(text: str) -> None:
+    assert is_of_kind(text, AnswerKind.NUMBER)
+
+
+@pytest.mark.parametrize(
+    "text", ["thousands", "10.1 Design", "4.Appota", "15 Preparation", "3 2015", "Ten Islands"]
+)
+def test_headings_and_neighbouring_numbers_are_no_amounts(text: str) -> None:
+    assert not is_of_kind(text, AnswerKind.NUMBER)
+    assert is_of_kind(text, AnswerKind.NAME)

@@ -1,0 +1,72 @@
+"""Values that are read whole: dates, amounts, addresses."""
+
+from __future__ import annotations
+
+import re
+
+from vrag.reading.answer_types import AnswerKind
+from vrag.reading.spans.span_types import MONTHS
+
+_REACH = 60
+"""Characters before and after a span that may belong to its value."""
+AMOUNT = r"""\d[\d.,\u00a0\u202f]*\d|\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve
+    |thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred)\b"""
+"""An amount in figures or words."""
+_ADDRESS = re.compile(
+    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)[^\s<>\"'，。）)]+[^\s<>\"'，。）).,;:]"
+)
+_DATE = re.compile(
+    rf"""(?<!\d)\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?{MONTHS}\b\.?(?:,?\s\d{{4}})?
+    | \b{MONTHS}\b\.?\s\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s\d{{4}})? | \b{MONTHS}\b\.?,?\s\d{{4}}
+    | \d{{4}}\s?年\s?\d{{1,2}}\s?月(?:\s?\d{{1,2}}\s?[日号])? | \d{{1,2}}\s?月\s?\d{{1,2}}\s?[日号]
+    | \b\d{{4}}-\d\d-\d\d\b | \b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SCALE = r"(?:thousand|million|billion|trillion|千|万|百万|亿|億)"
+_UNIT = rf"""(?:{_SCALE}\s?)?(?:%|％|per\ cent|percent|€|£|¥|dollars?|euros?|pounds?|cents?|yen|[美日欧]?元|円
+    |°\ ?[CF]|km/h|mph|knots?|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|kg|kilograms?|tons?|tonnes?
+    |grams?|hectares?|acres?|litres?|liters?|kWh|MWh|GWh|MW|GW|kW|公里|米|吨|公斤)"""
+_QUANTITY = re.compile(
+    rf"(?:(?:US\$|[$€£¥])\s?)?(?:{AMOUNT})(?:\s?{_UNIT}(?!\w)|\s{_SCALE}\b)?", re.IGNORECASE | re.VERBOSE
+)
+_PRICE = re.compile(rf"(?:{AMOUNT})\s[^\W\d_]{{3,}}s\b", re.IGNORECASE | re.VERBOSE)
+"""An amount in a currency of any name, such as 12 crowns."""
+
+
+TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+(?=\d(?!\d\d(?!\d)))")
+"""Numbers that only stand beside each other, such as 3 2015; 10 000 is one."""
+
+
+def skip_neighbour(text: str, start: int, end: int) -> int:
+    """Return where a range begins without a number that only stands before another, such as a footnote mark.
+
+    >>> text = "4 11.8 cents per kilowatt hour"
+    >>> text[skip_neighbour(text, 0, 6) : 6]
+    '11.8'
+    """
+    mark = TWO_NUMBERS.match(text, start, end)
+    return mark.end() if mark else start
+
+
+def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[int, int]:
+    """Return the range of the whole value that a range of a text cuts; any other range as it is.
+
+    A date is completed unless a year or a time is asked for.
+
+    >>> text = "It sails on 3 May 2027 and costs 12 crowns."
+    >>> [text[slice(*complete_value(text, text.index(cut), text.index(cut) + len(cut), kind))]
+    ...  for cut, kind in (("2027", AnswerKind.DATE), ("2027", AnswerKind.YEAR), ("12", AnswerKind.MONEY))]
+    ['3 May 2027', '2027', '12 crowns']
+    """
+    patterns = [_ADDRESS, _QUANTITY]
+    if kind is AnswerKind.DATE:
+        patterns.insert(0, _DATE)
+    if kind is AnswerKind.MONEY:
+        patterns.insert(0, _PRICE)
+    begin = max(start - _REACH, 0)
+    for pattern in patterns:
+        for match in pattern.finditer(text, begin, end + _REACH):
+            first, last = match.span()
+            if first <= start and end <= last and last - first > end - start:
+                return first, last
+    return start, end
