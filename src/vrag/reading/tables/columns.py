@@ -60,6 +60,7 @@ def _seed_columns(rows: Sequence[Sequence[Piece]]) -> list[ColumnExtent]:
     The pieces of other rows are heads over several columns, or stand over a part of one.
     """
     columns: list[ColumnExtent] = []
+    heads: list[tuple[ColumnExtent, Piece]] = []
     full = FULL_ROW * max(map(len, rows), default=0)
     pieces = sorted(
         ((len(row) < full, piece.width, piece.x1, piece) for row in rows for piece in row),
@@ -68,9 +69,10 @@ def _seed_columns(rows: Sequence[Sequence[Piece]]) -> list[ColumnExtent]:
     for sparse, _, _, piece in pieces:
         touched = touched_columns(columns, piece.x1, piece.x2)
         if not touched:
-            columns.insert(
-                bisect_left([column.x1 for column in columns], piece.x1), ColumnExtent(piece.x1, piece.x2)
-            )
+            column = ColumnExtent(piece.x1, piece.x2)
+            columns.insert(bisect_left([other.x1 for other in columns], piece.x1), column)
+            if sparse:
+                heads.append((column, piece))
             if len(columns) > MAX_COLUMNS:
                 break
         elif len(touched) == 1:
@@ -81,7 +83,20 @@ def _seed_columns(rows: Sequence[Sequence[Piece]]) -> list[ColumnExtent]:
             right = columns[touched[0] + 1].x1 if touched[0] + 1 < len(columns) else piece.x2
             column.x1 = min(column.x1, max(piece.x1, left))
             column.x2 = max(column.x2, min(piece.x2, right))
-    return columns
+            heads = [entry for entry in heads if entry[0] is not column]
+    return [
+        column
+        for number, column in enumerate(columns)
+        if not any(head is column and _is_between(columns, number, piece) for head, piece in heads)
+    ]
+
+
+def _is_between(columns: Sequence[ColumnExtent], number: int, piece: Piece) -> bool:
+    """Return whether the only piece of a column stands on the centre of its neighbours: a head over both."""
+    if not 1 < number < len(columns) - 1:
+        return False
+    middle = (columns[number - 1].x1 + columns[number + 1].x2) / 2
+    return abs(middle - (piece.x1 + piece.x2) / 2) < piece.height
 
 
 def touched_columns(columns: Sequence[ColumnExtent], x1: float, x2: float) -> range:

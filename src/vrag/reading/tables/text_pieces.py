@@ -121,7 +121,7 @@ def _slope(boxes: NDArray[np.float64]) -> float:
         return 0.0
     heights = boxes[:, 3] - boxes[:, 1]
     across, down = np.diff((boxes[:, :2] + boxes[:, 2:]) / 2, axis=0).T
-    near = (across > heights[1:]) & (np.abs(down) < 0.5 * heights[1:]) & (across < 40 * heights[1:])
+    near = (across > heights[1:]) & (np.abs(down) < 0.8 * heights[1:]) & (across < 40 * heights[1:])
     slopes: list[float] = []
     lengths: list[float] = []
     for line in np.split(boxes, np.flatnonzero(~near) + 1):
