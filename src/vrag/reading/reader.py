@@ -38,7 +38,7 @@ from vrag.reading.text_reader import SpanReader, TextReader
 
 WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
 """The trained scorer of the package."""
-THRESHOLD = 0.12
+THRESHOLD = 0.1
 """The probability from which an answer is given: two of five are right on held-out training questions."""
 LINE_THRESHOLD = 0.3
 """What takes the place of `THRESHOLD` where candidates are compared by `score_by_lines`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -18,6 +19,8 @@ MAX_PROGRAMS = 1500
 """Programs for one question and table."""
 
 
+_MEASURED = re.compile(r"\bhow many (?:hundred|thousand|million|billion)s?\b", re.IGNORECASE)
+"""The beginning of a question for a figure in that scale, which counts no rows."""
 _EXTREME = {Selection.MAXIMUM: TableOperation.MAXIMUM, Selection.MINIMUM: TableOperation.MINIMUM}
 
 
@@ -115,7 +118,7 @@ def _parts(column: GridColumn, record: int, number: int, where: int) -> Iterator
 def _counts(question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]) -> Iterator[Program]:
     if not question.has("how many", "how much", "times", "total", "difference"):
         return
-    if question.cjk and not question.has("how many"):
+    if (question.cjk and not question.has("how many")) or _MEASURED.search(question.text):
         return
     for number, rows in enumerate(sets):
         if rows.selection not in _EXTREME and rows.selection not in {Selection.FIRST, Selection.LAST}:
