@@ -36,6 +36,8 @@ def texts_of_candidates(question: str, text: str) -> set[str]:
         ("How many main functions are there?", "The main functions are shown here.\n\n29\n", "29"),
         ("What date is on the contract?", "The contract covers affairs of the port.", "affairs"),
         ("How fast may ferries go?", "Within 400 metres of land ferries go at six knots.", "400 metres"),
+        ("What was the revenue of the port?", "The revenue of the port was published in 2023.", "2023"),
+        ("How much did the port earn?", "What the port earned until the 31st was not counted.", "31st"),
         ("Which key tasks does the harbour have?", "Key tasks:\nThe harbour unloads timber.", "Key tasks"),
     ],
 )

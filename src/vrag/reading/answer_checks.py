@@ -34,6 +34,12 @@ _MEASURED = frozenset(
 )
 
 
+_HOW_MUCH = re.compile(r"\bhow (?:much|many)\b", re.IGNORECASE)
+_NO_AMOUNT = re.compile(r"\d+(?:st|nd|rd|th)|0\d{2,}|(?:19|20)\d\d\s?[-–/]\s?\d\d", re.IGNORECASE)
+"""Ordinal numbers, numbers of orders and accounts, and financial years."""
+_NEVER_YEARS = frozenset({AnswerKind.MONEY, AnswerKind.PERCENT, AnswerKind.COMPUTE})
+
+
 _LOOKS = {
     AnswerKind.COLOR: re.compile(
         r"""\b(?:black|blue|brown|cyan|gold|gr[ae]y|green|magenta|maroon|orange|pink|purple|red|silver|teal
@@ -68,6 +74,10 @@ def can_answer(question: str, reading: Reading, caption: str = "") -> bool:
     `caption` is that of the table it is from.
     """
     kind = find_focus(question).kind
+    if (_HOW_MUCH.search(question) or kind in _NEVER_YEARS) and _NO_AMOUNT.fullmatch(reading.text):
+        return False
+    if kind in _NEVER_YEARS and not reading.arithmetic and type_of_span(reading.text) is SpanType.YEAR:
+        return False
     around = f"{reading.context} {caption}"
     if kind is AnswerKind.DATE and _DATE_ASKED.search(question) and not _DATED.search(reading.text):
         return False
