@@ -42,7 +42,7 @@ def examined(model: Seeing, order: DoctorOptions | None = None, **flags: Any) ->
 
 
 def coordinates(model: Seeing, **flags: Any) -> Check:  # noqa: ANN401
-    return examined(model, DoctorOptions(coords=True), **flags)["coordinates"]
+    return examined(model, DoctorOptions(coords=True, seconds=600), **flags)["coordinates"]
 
 
 def statuses(checks: dict[str, Check], names: Iterable[str] = MODEL_CHECKS) -> dict[str, str]:
