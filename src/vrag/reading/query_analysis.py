@@ -235,8 +235,13 @@ def _complete_from(previous: str, question: str) -> str:
 
     # The question names nothing: add the words of the previous one that do not change the kind of answer.
     own = {token.term for token in tokens(question)}
-    ask = find_focus(question).kind
-    words = [word for word in search_query(previous).split() if find_focus(f"{question} {word}").kind is ask]
+    ask, before = find_focus(question).kind, find_focus(previous)
+    asked_before = previous[before.start : before.end].split()
+    words = [
+        word
+        for word in search_query(previous).split()
+        if word not in asked_before and find_focus(f"{question} {word}").kind is ask
+    ]
     new = [word for word in words if own.isdisjoint(token.term for token in tokens(word))]
     return " ".join([question, *new])
 
