@@ -29,8 +29,8 @@ WEIGHTS = Path(__file__).parents[1] / "weights" / "span.npz"
 """The trained weights of the package."""
 COMMON = 0.2
 """Words of a smaller rarity are treated like function words."""
-TEMPERATURE, CHINESE_TEMPERATURE = 1.3, 1.5
-"""Flattens the shares of candidates before their overlaps are weighed."""
+CHINESE_TEMPERATURE = 1.5
+"""Flattens the shares of candidates before their overlaps are weighed, in Chinese."""
 CHINESE_LENGTH = 0.3
 """Power of the length of a span that its share is multiplied by in Chinese."""
 _HIRAGANA = re.compile("[\u3041-\u3096]")
@@ -230,11 +230,12 @@ def choice_scores(text: str, first: NDArray[np.int32], last: NDArray[np.int32], 
     """
     if not len(first):
         return scores
-    is_chinese = _is_chinese(text[:MAX_SAMPLE])
-    raised = (scores - scores.max()) / (CHINESE_TEMPERATURE if is_chinese else TEMPERATURE)
     starts, ends = first.astype(np.float32), last.astype(np.float32)
     lengths = ends - starts
-    shares = np.exp(raised + CHINESE_LENGTH * np.log(lengths) if is_chinese else raised)
+    raised = scores - scores.max()
+    if _is_chinese(text[:MAX_SAMPLE]):
+        raised = raised / CHINESE_TEMPERATURE + CHINESE_LENGTH * np.log(lengths)
+    shares = np.exp(raised)
     common = np.minimum(ends[:, None], ends) - np.maximum(starts[:, None], starts)
     overlap = 2 * np.maximum(common, 0) / (lengths[:, None] + lengths)
     return np.log(overlap @ (shares / shares.sum())).astype(np.float32)

@@ -106,7 +106,7 @@ def answer_words(text: str) -> list[str]:
     (['denver', 'broncos'], ['约', '5', '米'])
     """
     plain = _ARTICLES.sub(" ", _PUNCTUATION.sub("", text.lower()))
-    return _CHARACTER.sub(lambda match: f" {match.group()} ", plain).split()
+    return _CHARACTER.sub(r" \g<0> ", plain).split()
 
 
 def answer_f1(answer: Sequence[str], right: Sequence[str]) -> float:
