@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -106,6 +108,16 @@ def test_a_short_answer_is_found_among_all_items(question: str, item: Item, answ
     best = read_best(question, *ITEMS)
     assert (best.item, best.text) == (item.id, answer)
     assert best.probability >= THRESHOLD
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_document_that_the_question_speaks_of_answers(order: tuple[int, int]) -> None:
+    ferry = passage(
+        "The ferry carried 48,200 passengers in 2024.\n\nIn 2023 the ferry carried 45,100 passengers."
+    )
+    train = replace(passage("The train carried 99,000 passengers in 2023."), id="train-1")
+    found = [(ferry, train)[number] for number in order]
+    assert read_best("How many passengers did the ferry carry in 2023?", *found).text == "45,100"
 
 
 def test_a_cell_is_marked_with_its_heads() -> None:

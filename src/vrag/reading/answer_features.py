@@ -93,6 +93,8 @@ _NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
 _AMOUNTS = frozenset({SpanType.NUMBER, SpanType.QUANTITY, SpanType.MONEY, SpanType.PERCENT})
 _LARGEST = 8.0
 """Bound of log odds."""
+_LARGEST_MARGIN = 4.0
+"""Bound of margins: on a page with one candidate, the next best tells nothing."""
 _SPACE = re.compile(r"\s+")
 _DIGIT = re.compile(r"\d")
 
@@ -166,27 +168,22 @@ def _describe_source(candidate: PageCandidate, below: float) -> list[float]:
     source = candidate.source
     table, value, span = ([0.0] * len(names) for names in (_TABLE, _VALUE, _SPAN))
     in_table = float(candidate.table is not None)
+    margin = min(candidate.margin, _LARGEST_MARGIN)
     if isinstance(source, RankedAnswer):
         operation = source.candidate.operation
         is_read = operation in (TableOperation.LOOKUP, TableOperation.SPAN, TableOperation.NUMBER)
         caption = bool(candidate.table and candidate.table.caption)
         facts = [is_read, bool(source.candidate.arithmetic), len(source.candidate.values) > 1, caption]
         matched = source.candidate.features[_MATCHED_COLUMNS].tolist()
-        table = [1.0, _log_odds(source.probability), below, candidate.margin, *map(float, facts), *matched]
+        table = [1.0, _log_odds(source.probability), below, margin, *map(float, facts), *matched]
     elif isinstance(source, MatchedValue):
         found = source.value
         sides = [float(found.side is side) for side in LabelSide]
-        measures = [
-            source.cover,
-            source.precision,
-            candidate.margin,
-            math.log(max(found.size, 0.1)),
-            found.gap,
-        ]
+        measures = [source.cover, source.precision, margin, math.log(max(found.size, 0.1)), found.gap]
         value = [1.0, *measures, *sides]
     else:
         share = math.log(max(source.share, 1e-4))
-        span = [1.0, _log_odds(source.probability), below, candidate.margin, share, in_table]
+        span = [1.0, _log_odds(source.probability), below, margin, share, in_table]
     return [*table, *value, *span]
 
 
