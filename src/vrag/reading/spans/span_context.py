@@ -1,4 +1,4 @@
-"""What the features of spans are made of."""
+"""The texts, types and matches that the features of spans are computed from."""
 
 from __future__ import annotations
 
