@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vrag.reading.answer_checks import is_measured_otherwise, is_of_kind, repeats_question
 from vrag.reading.answer_features import answer_key
-from vrag.reading.answer_types import AnswerKind
+from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.reader import load_text_reader, weigh_candidates
 from vrag.reading.spans.whole_values import skip_neighbour
 from vrag.reading.text_layout import layout
@@ -38,6 +38,11 @@ def texts_of_candidates(question: str, text: str) -> set[str]:
         ("How fast may ferries go?", "Within 400 metres of land ferries go at six knots.", "400 metres"),
         ("What was the revenue of the port?", "The revenue of the port was published in 2023.", "2023"),
         ("How much did the port earn?", "What the port earned until the 31st was not counted.", "31st"),
+        ("How many projects are there?", "There are many projects.\n31.2 Projects of papers", "31.2"),
+        ("How many figures has release two?", "The figures of release 2.18.0 are here.", "2.18.0"),
+        ("How many of them signed the list?", "Of 118 households 97 have signed the list.", "118"),
+        ("How many of them signed the list?", "97 of 118 households have signed the list.", "118"),
+        ("有多少户签了名？", "岛上118户人家中有97户签了名。", "118"),
         ("Which key tasks does the harbour have?", "Key tasks:\nThe harbour unloads timber.", "Key tasks"),
     ],
 )
@@ -50,6 +55,9 @@ def test_what_cannot_answer_is_left_out(question: str, text: str, no_answer: str
     [
         ("How fast may ferries go?", "Within 400 metres of land ferries go at six knots.", "six knots"),
         ("What date is on the contract?", "The date of the contract is 3 May 2027.", "3 May 2027"),
+        ("How many signed the list?", "Of 118 households 97 have signed the list.", "97"),
+        ("How many households are there?", "Of 118 households 97 have signed the list.", "118"),
+        ("When was it opened?", "It was opened on 3.5.2027 by the port.", "3.5.2027"),
         ("What does power cost?", "4 11.8 cents per kilowatt hour is what power costs.", "11.8 cents"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vrag.geometry import Box, Size
 from vrag.reading.evidence_region import MOST, NEW, RankedRegion, ranked_regions, region_around
 from vrag.reading.line_scoring import locate
-from vrag.reading.query_analysis import parse
+from vrag.reading.questions.query_analysis import parse
 from vrag.reading.text_layout import layout
 from vrag.testing import page, passage
 from vrag.types import Item, ItemKind, Word

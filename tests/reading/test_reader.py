@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
-from vrag.reading.answer import MarkRole, Reading, ReadPage
+from vrag.reading.answer import MarkRole, Reading, ReadingOptions, ReadPage
 from vrag.reading.evidence_region import MOST, region_around
 from vrag.reading.reader import THRESHOLD, find_answer, read
 from vrag.reading.text_layout import layout
@@ -219,3 +219,24 @@ def test_the_region_around_a_reading_covers_its_frame(question: str, item: Item)
             assert region.x1 <= reading.frame.x1 < reading.frame.x2 <= region.x2
             assert region.y1 <= reading.frame.y1 < reading.frame.y2 <= region.y2
             assert region.area <= max(MOST, reading.frame.area) + 1e-9
+
+
+def test_a_described_thing_is_named_by_one_page_and_asked_about_on_another() -> None:
+    reading = read_best("When was the port opened that handled the most cargo in 2023?", TABLE, LETTER)
+    assert (reading.item, reading.text) == (LETTER.id, "1962")
+    assert reading.arithmetic == "the port that handled the most cargo in 2023: Lindholm"
+
+
+def test_both_steps_have_to_be_right() -> None:
+    question = "When was the port opened that handled the most cargo in 2023?"
+    one, *_ = read("Which port handled the most cargo in 2023?", [ReadPage(TABLE), ReadPage(LETTER)])
+    two, *_ = read("When was Lindholm opened?", [ReadPage(TABLE), ReadPage(LETTER)])
+    both = read_best(question, TABLE, LETTER)
+    assert both.probability == pytest.approx(one.probability * two.probability)
+
+
+def test_operations_are_left_out_where_only_cells_are_looked_up() -> None:
+    pages = [ReadPage(TABLE), ReadPage(LETTER)]
+    question = "When was the port opened that handled the most cargo in 2023?"
+    readings = read(question, pages, options=ReadingOptions(operations=False))
+    assert not any(reading.arithmetic for reading in readings)

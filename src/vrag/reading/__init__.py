@@ -7,6 +7,7 @@ parts of pages. Everything here is a pure function of its arguments.
 
 from __future__ import annotations
 
-from vrag.reading.query_analysis import completed, search_query
+from vrag.reading.questions.follow_ups import completed
+from vrag.reading.questions.query_analysis import search_query
 
 __all__ = ["completed", "search_query"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vrag.reading.answer import Reading
-from vrag.reading.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.whole_values import AMOUNT, TWO_NUMBERS
 from vrag.reading.text_layout import STOP_WORDS, tokens
@@ -87,6 +87,7 @@ def can_answer(question: str, reading: Reading, caption: str = "") -> bool:
         is_of_kind(reading.text, kind)
         and not repeats_question(reading.text, question)
         and not is_measured_otherwise(question, reading.text, around)
+        and not is_whole_of_part(question, reading.text, reading.context)
     )
 
 
@@ -120,6 +121,34 @@ def repeats_question(text: str, question: str) -> bool:
         return False
     words = {token.term for token in tokens(text)} - STOP_WORDS
     return bool(words) and words.issubset(token.term for token in tokens(question))
+
+
+_PART = rf"(?:{AMOUNT}|[一二三四五六七八九十百千万两]+)"
+_LEADING_AMOUNT = re.compile(_PART, re.IGNORECASE | re.VERBOSE)
+
+
+def is_whole_of_part(question: str, answer: str, context: str) -> bool:
+    """Return whether an answer is the whole that a part is taken from, while a question asks for the part.
+
+    >>> sentence = "Of 118 households on the island 97 have signed the list."
+    >>> [is_whole_of_part("How many households signed?", answer, sentence) for answer in ("118", "97")]
+    [True, False]
+    >>> is_whole_of_part("How many households are on the island?", "118", sentence)
+    False
+    """
+    whole = _LEADING_AMOUNT.match(answer)
+    if whole is None:
+        return False
+    number, asked = re.escape(whole[0]), {token.term for token in tokens(question)} - STOP_WORDS
+    for pattern in (
+        rf"\bof\s+(?:the\s+|all\s+|these\s+)?{number}\b[^\d.;]*?\b{_PART}\b(?P<said>[^.;]*)",
+        rf"\b{_PART}\s+(?:out\s+)?of\s+(?:the\s+|all\s+)?{number}\s+\w+(?P<said>[^.;]*)",
+        rf"{number}[^\d，。]{{0,6}}[中里]，?(?:只?有)?{_PART}(?P<said>[^，。]*)",
+    ):
+        match = re.search(pattern, context, re.IGNORECASE | re.VERBOSE)
+        if match and not asked.isdisjoint(token.term for token in tokens(match["said"])):
+            return True
+    return False
 
 
 _DIMENSIONS = (

@@ -16,11 +16,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.answer_types import AnswerKind, find_focus
 from vrag.reading.labelled_values import LabelSide, MatchedValue
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_candidates import PageCandidate
-from vrag.reading.query_analysis import QuestionAnalysis
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.query_analysis import QuestionAnalysis
 from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
@@ -230,7 +230,7 @@ def _describe_text(question: QuestionAnalysis, candidate: PageCandidate, votes: 
     wanted = AGREES.get(kind)
     agrees = wanted is not None and type_of_span(text) in wanted
     is_number_asked = kind in _NUMERIC
-    disagrees = not _DIGIT.search(text) if is_number_asked else wanted is not None and not agrees
+    disagrees = not agrees and (not _DIGIT.search(text) if is_number_asked else wanted is not None)
     asked = {term.text for term in question.terms}
     own = [token.term for token in tokens(text)]
     repeated = sum(term in asked for term in own) / max(len(own), 1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from vrag.geometry import Box
 from vrag.reading.line_scoring import ScoredPage, locate
-from vrag.reading.query_analysis import parse
+from vrag.reading.questions.query_analysis import parse
 from vrag.reading.text_layout import PageLayout, Rect, around
 
 MOST = 0.24

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole
-from vrag.reading.spans.span_types import SpanType, type_of_span
+from vrag.reading.chart_points import ChartPoint, find_chart_points
+from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
+from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.tables.text_pieces import PageText, Piece, join_words, read_words, split_pieces
 from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.types import Item
@@ -25,18 +27,7 @@ ACROSS = 12.0
 """Largest gap between a value and a label beside it, in heights of the label."""
 LINE_GAP = 0.9
 """Largest gap between two lines of a label, in heights of a line."""
-_VALUES = frozenset(
-    {
-        SpanType.PERCENT,
-        SpanType.MONEY,
-        SpanType.YEAR,
-        SpanType.DATE,
-        SpanType.TIME,
-        SpanType.DURATION,
-        SpanType.NUMBER,
-        SpanType.QUANTITY,
-    }
-)
+_HIGHEST = re.compile(TRIGGERS["highest"])
 _LETTERS = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff]")
 _DIGIT = re.compile(r"\d")
 _SEVERAL = re.compile(r"[%$€£¥].*\d[\d.,]*\s?%|%.*[$€£¥]")
@@ -66,6 +57,8 @@ class LabelledValue:
     """Space between the two, in heights of a line of the label."""
     marks: tuple[Mark, ...]
     """The value, then its label."""
+    is_highest: bool = False
+    """True for the highest value written in a chart."""
 
 
 class MatchedValue(NamedTuple):
@@ -90,7 +83,7 @@ def match_values(
     matched: list[MatchedValue] = []
     for value in values:
         terms = {token.term for token in tokens(value.label)}
-        common = terms.intersection(weights)
+        common = {term for term in weights if term in terms or (value.is_highest and _HIGHEST.search(term))}
         cover = sum(weights[term] for term in common)
         content = terms.difference(STOP_WORDS) or terms
         if cover > 0:
@@ -105,14 +98,34 @@ def find_labelled_values(item: Item) -> list[LabelledValue]:
     pieces = [piece for row in rows for piece in row]
     values = [piece for piece in pieces if _is_value(piece.text)][:MAX_VALUES]
     labels = [piece for piece in pieces if _LETTERS.search(piece.text) and not _is_value(piece.text)]
-    return [found for value in values for found in _find_labels(page, value, labels)]
+    found = [label for value in values for label in _find_labels(page, value, labels)]
+    return [*found, *(_label_point(page, point) for point in find_chart_points(rows))]
+
+
+def _label_point(page: PageText, point: ChartPoint) -> LabelledValue:
+    """Return a value of a chart, labelled with its caption and the label of the axis."""
+    caption = [number for piece in point.caption for number in piece.words]
+    label = [*caption, *point.label.words]
+    return LabelledValue(
+        text=point.value.text,
+        label=join_words(page.item, [page.numbers[number] for number in label]),
+        side=LabelSide.ABOVE,
+        size=1.0,
+        gap=0.0,
+        marks=(
+            Mark(MarkRole.ANSWER, _box(page, point.value.words)),
+            Mark(MarkRole.HEAD, _box(page, point.label.words)),
+            *([Mark(MarkRole.HEAD, _box(page, caption))] if caption else []),
+        ),
+        is_highest=point.is_highest,
+    )
 
 
 def _is_value(text: str) -> bool:
     if len(text) > MAX_VALUE_CHARS or not _DIGIT.search(text) or _SEVERAL.search(text):
         return False
     kind = type_of_span(text)
-    return kind is SpanType.DATE or (kind in _VALUES and _FIRST.match(text) is not None)
+    return kind is SpanType.DATE or (kind in VALUE_TYPES and _FIRST.match(text) is not None)
 
 
 def _find_labels(page: PageText, value: Piece, labels: Sequence[Piece]) -> Iterator[LabelledValue]:

@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.answer_types import AnswerKind
-from vrag.reading.query_analysis import QuestionAnalysis
+from vrag.reading.questions.answer_types import AnswerKind
+from vrag.reading.questions.query_analysis import QuestionAnalysis
 from vrag.reading.text_layout import PageLayout, one_edit_apart, tokens
 
 REACH = 0.05

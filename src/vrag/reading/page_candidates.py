@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from vrag.geometry import Box
 from vrag.reading.answer import FULL_READING, Mark, MarkRole, Reading, ReadingOptions
 from vrag.reading.answer_checks import can_answer
-from vrag.reading.answer_types import AnswerKind, find_focus
 from vrag.reading.labelled_values import LabelledValue, MatchedValue, find_labelled_values, match_values
 from vrag.reading.line_scoring import ScoredPage
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.whole_values import complete_value, skip_neighbour
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
@@ -34,6 +35,8 @@ _NUMBERED = re.compile(
 )
 """The name of a numbered thing: what follows is its number and no answer."""
 
+_SECTION = re.compile(r"\d+(?:\.\d+)+(?=\.?\s+[A-Z])|\d+\.\d+(?:\.\d+)+", re.ASCII)
+"""The number of a section before its title, or of a version; neither is an amount."""
 _LABEL_END = re.compile(r"\s?[:：]\s*(?:\n|$)")
 """The end of a heading that introduces what follows; it is no answer itself."""
 
@@ -95,10 +98,19 @@ def _complete_spans(
         start = skip_neighbour(text, span.start, span.end)
         place = complete_value(text, start, span.end, kind)
         is_number_of_thing = _NUMBERED.search(text, max(place[0] - 20, 0), place[0])
+        is_number_of_thing = is_number_of_thing or _is_section_number(text, place, span.sentence)
         is_alone = span.sentence == place  # a page number, or a word without any context
         if not is_number_of_thing and not is_alone and not _LABEL_END.match(text, place[1]):
             whole.setdefault(place, span)
     return list(whole.items())
+
+
+def _is_section_number(text: str, place: tuple[int, int], sentence: tuple[int, int]) -> bool:
+    """Return whether a range is the number that a title begins with, or that of a version."""
+    match = _SECTION.match(text, place[0])
+    if match is None or match.end() != place[1] or type_of_span(match[0]) is SpanType.DATE:
+        return False
+    return place[0] == sentence[0] or match[0].count(".") > 1
 
 
 def _with_margins(

@@ -7,7 +7,7 @@ the place of an answer that something else has given, such as a model, by the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,12 +24,14 @@ from vrag.reading.answer_features import (
     compute_answer_features,
     fold_answer,
 )
-from vrag.reading.answer_form import AnswerForm, read_form, write_answer
 from vrag.reading.line_scoring import FITTING, RANK, locate
 from vrag.reading.page_candidates import PageCandidate, list_candidates, read_span
-from vrag.reading.query_analysis import parse
+from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
+from vrag.reading.questions.descriptions import Description, find_description
+from vrag.reading.questions.query_analysis import parse
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import load_span_model
+from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import DocumentTable
@@ -40,6 +42,8 @@ WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
 """The trained scorer of the package."""
 THRESHOLD = 0.1
 """The probability from which an answer is given: two of five are right on held-out training questions."""
+NAMES = 2
+"""Names of a described thing that are tried, and answers that are kept of each."""
 LINE_THRESHOLD = 0.3
 """What takes the place of `THRESHOLD` where candidates are compared by `score_by_lines`."""
 ABSENT_FACTOR = 0.3
@@ -94,14 +98,46 @@ def read(
     `text_reader` reads the running text; None for the reader of the package.
     """
     placed = [(layout(page.item), cache.tables(page) if options.tables else ()) for page in pages]
-    reader = text_reader or load_text_reader()
-    candidates, features = weigh_candidates(question, placed, reader, options=options)
-    scorer = load_answer_scorer() if options.learnt else None
-    form = read_form(question)
-    return [
-        _write_reading(candidates[number], probability, form)
-        for number, probability in rank_different_answers(candidates, features, scorer)
+
+    def rank(asked: str) -> list[Reading]:
+        candidates, features = weigh_candidates(
+            asked, placed, text_reader or load_text_reader(), options=options
+        )
+        scorer = load_answer_scorer() if options.learnt else None
+        form = read_form(question)
+        return [
+            _write_reading(candidates[number], probability, form)
+            for number, probability in rank_different_answers(candidates, features, scorer)
+        ]
+
+    description = find_description(question) if options.operations else None
+    return rank(question) if description is None else _read_in_steps(description, rank)
+
+
+def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]]) -> list[Reading]:
+    """Rank answers to a question about a described thing, read at once and for its likeliest names.
+
+    An answer for a name is as likely as both steps together. The thing itself is no answer.
+    """
+    names = [
+        named
+        for named in rank(description.inner)[:NAMES]
+        if named.probability >= THRESHOLD and type_of_span(named.text) not in VALUE_TYPES
     ]
+    readings = rank(description.question)
+    for named in names:
+        derivation = f"{description.text}: {named.text}"
+        readings += (
+            replace(
+                found,
+                arithmetic=" · ".join(filter(None, (derivation, found.arithmetic))),
+                probability=named.probability * found.probability,
+            )
+            for found in rank(description.name(named.text))[:NAMES]
+        )
+    things = {fold_answer(named.text) for named in names}
+    answers = (reading for reading in readings if fold_answer(reading.text) not in things)
+    return sorted(answers, key=lambda reading: -reading.probability)
 
 
 def _write_reading(candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.reading.answer_types import AnswerKind
+from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.spans.whole_values import complete_value
 
 

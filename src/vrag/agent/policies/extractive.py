@@ -25,6 +25,7 @@ from vrag.model_profiles import Profile
 from vrag.reading import completed, search_query
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
 from vrag.reading.evidence_region import ranked_regions, region_around
+from vrag.reading.questions.descriptions import find_description
 from vrag.reading.reader import THRESHOLD, read
 from vrag.reading.text_layout import layout
 from vrag.reading.text_reader import TextReader
@@ -132,9 +133,22 @@ class ExtractivePolicy(OfflinePolicy):
         may_look = not summary.crops and not summary.must_answer
         if may_look and summary.last_turn_showed_something and summary.searches < self.looks:
             return "One page may not be enough: the next hits of the search.", Search(query)
+        if may_look and summary.searches == self.looks and (second := self._search_named(summary)):
+            return second
         nearest = self._read(summary.question, summary.items)
         crop = self._crop(summary, nearest) if self.crops and may_look else None
         return crop or _answer(nearest, self.threshold)
+
+    def _search_named(self, summary: _RunSummary) -> tuple[str, Search] | None:
+        """Search for a thing that the question describes, if the pages shown tell its name."""
+        description = find_description(summary.question)
+        named = self._read(description.inner, summary.items) if description else None
+        if description is None or named is None or named.probability < self.threshold:
+            return None
+        query = without_tags(search_query(description.name(named.text)))
+        return f"{description.text}: {without_tags(named.text)}. What do other pages say about it?", Search(
+            query
+        )
 
     def _crop(self, summary: _RunSummary, nearest: Reading | None) -> tuple[str, Crop] | None:
         """Look closer at the place of the answer, or of most words of the question where none is likely."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.answer_types import QuestionFocus, find_focus
+from vrag.reading.questions.answer_types import QuestionFocus, find_focus
 from vrag.reading.spans.tokens import TokenizedText, TokenKind, tokenize
 from vrag.reading.spans.word_weights import CJK_FUNCTION, WordWeights
 

@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from functools import lru_cache
 
-from vrag.reading.answer_types import AnswerKind
+from vrag.reading.questions.answer_types import AnswerKind
 
 
 class SpanType(IntEnum):
@@ -38,6 +38,21 @@ class SpanType(IntEnum):
     LINK = 19
     COLOR = 20
     LIST = 21
+
+
+VALUE_TYPES = frozenset(
+    {
+        SpanType.PERCENT,
+        SpanType.MONEY,
+        SpanType.YEAR,
+        SpanType.DATE,
+        SpanType.TIME,
+        SpanType.DURATION,
+        SpanType.NUMBER,
+        SpanType.QUANTITY,
+    }
+)
+"""The types of amounts and dates."""
 
 
 def _compile(text: str) -> re.Pattern[str]:

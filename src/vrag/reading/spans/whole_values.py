@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vrag.reading.answer_types import AnswerKind
+from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.spans.span_types import MONTHS
 
 _REACH = 60

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading import completed
-from vrag.reading.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
 
 BEFORE = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 

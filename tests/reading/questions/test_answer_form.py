@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.reading.answer_form import AnswerForm, read_form, write_answer
+from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
 
 
 @pytest.mark.parametrize(

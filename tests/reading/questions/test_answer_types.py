@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrag.reading.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
 
 
 @pytest.mark.parametrize(

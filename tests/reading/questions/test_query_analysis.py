@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading import search_query
-from vrag.reading.query_analysis import Pointer, parse
+from vrag.reading.questions.query_analysis import Pointer, parse
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,158 @@
+"""The analysis of a question: the words worth searching, the kind of its answer, the things that it names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
+from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word of the question that a page may hold."""
+
+    text: str
+    """Normalised by `tokens.tokens`."""
+    key: bool
+    """True if it is a name, a number, a colour or quoted: pages without it hardly answer the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A numbered thing that the question names, such as Table 1-1, Figure 3 or page 50."""
+
+    kind: str
+    """`figure`, `table` or `page`."""
+    number: str
+
+    @property
+    def caption(self) -> re.Pattern[str]:
+        """The pattern of the beginning of its caption."""
+        name = r"(?:tab(?:le)?\.?|表)" if self.kind == "table" else r"(?:fig(?:ure)?\.?|chart|graph|[图圖])"
+        return re.compile(rf"\s*{name}\s*{re.escape(self.number)}(?![\d-])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnalysis:
+    """A question in parts."""
+
+    core: str
+    """The question without instructions for the form of the answer."""
+    terms: tuple[Term, ...]
+    """Distinct words worth finding, in their order."""
+    ask: AnswerKind
+    pointers: tuple[Pointer, ...] = ()
+
+
+GENERIC_WORDS = frozenset(
+    stem(word)
+    for word in """according answer appear chart compare consider document figure image list page paper
+    photo photograph picture presentation question refer regard report section slide table text thing
+    want""".split()
+)
+"""Words that name the kind of thing looked at rather than what it is about."""
+
+_COLORS = frozenset("black blue brown gray green grey orange pink purple red white yellow".split())
+_NAMES_LIKE_STOP_WORDS = frozenset({"US", "IT", "WHO", "CAN", "MAY"})
+_INSTRUCTION = re.compile(
+    r"""(?:please\s+)?(?:write | return | give | answer | format | round | directly | respond | reply
+    | list\ all | the\ answer | your\ answer)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_FORM = re.compile(
+    r"""\b(?:format(?:ted)? | list\ format | int(?:eger)?\b | float | decimals? | round(?:ed)?
+    | percent(?:age)?\ terms? | alphabetical | ascending | descending | directly\ answer | answer\ in
+    | answer\ with | in\ million | in\ billion | yes'?\ or\ '?no | for\ example)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_EXAMPLE = re.compile(
+    r"(?:,\s*)?(?:\be\.\s?g\.?|\bfor example\b|\bsuch as\b)\s*,?\s*\[[^\]]*\]?|\[[^\]]*\]", re.IGNORECASE
+)
+_SENTENCE_END = re.compile(
+    r"""(?<=[a-z0-9)'"”][.?!])\s*(?=[A-Z]) | (?<=[.?!])\s+ | (?<=[?？。！])""", re.VERBOSE
+)
+_QUOTED = re.compile(r"[\"“]([^\"”]{2,})[\"”]|(?<!\w)[`'‘]([^`'’]{2,})[`'’](?!\w)|[《「『][^》」』]+[》」』]")
+_POINTER = re.compile(
+    r"\b(fig(?:ure)?s?|charts?|tables?|pages?)\.?\s*(\d+(?:[-.]\d+)*)|([图圖表])\s*(\d+(?:[-.]\d+)*)|第\s*(\d+)\s*[页頁]",
+    re.IGNORECASE,
+)
+_ASKING = re.compile(
+    r"""请问 | 是?(?:什么|多少|哪[些个里儿]|哪一[个年]?|谁|几[个点天次种]|怎么样|何时) | 怎么 | 怎样 | 如何
+    | 为什么 | 是否 | 吗 | 呢 | 的 | 何ですか | ですか | はどこ | はいつ | は何 | いくら | いくつ | は誰
+    | 무엇입니까 | 무엇 | 얼마 | 언제 | 어디 | 누구""",
+    re.VERBOSE,
+)
+"""Question words in scripts that do not separate words."""
+_CHINESE_BREAKS = re.compile(r"(?<=[\u4e00-\u9fff])[是在有和与由中为了](?=[\u4e00-\u9fff\s]|$)")
+"""Single Chinese characters that usually separate words."""
+
+
+def parse(question: str) -> QuestionAnalysis:
+    """Take a question apart."""
+    core = _without_form(question)
+    pointers: dict[Pointer, None] = {}
+    for match in _POINTER.finditer(core):
+        latin, number, chinese, chinese_number, page = match.groups()
+        if page:
+            pointer = Pointer("page", page)
+        elif latin:
+            pointer = Pointer({"t": "table", "p": "page"}.get(latin[0].lower(), "figure"), number)
+        else:
+            pointer = Pointer("table" if chinese == "表" else "figure", chinese_number)
+        pointers[pointer] = None
+    return QuestionAnalysis(core, _terms(core), find_focus(question).kind, tuple(pointers))
+
+
+def search_query(question: str) -> str:
+    """Return the words of a question worth searching, in their order.
+
+    Instructions about the form of the answer and question words are dropped; names, numbers and
+    quoted strings stay. Where nothing would remain, the question itself is returned.
+
+    >>> search_query("What is the USCA case number? Answer in int format.")
+    'USCA case number'
+    """
+    words = (
+        raw.strip(".,;:?!()[]{}\"'“”‘’`？。，、：；！（）《》「」『』")
+        for raw in _ASKING.sub(" ", _without_form(question)).split()
+    )
+    content = [word for word in words if any(not _is_stop(word, token) for token in tokens(word))]
+    return " ".join(content) or question.strip()
+
+
+def _without_form(question: str) -> str:
+    """Return the question without its instructions for the form of the answer."""
+    parts = [part.strip() for part in _SENTENCE_END.split(_EXAMPLE.sub(" ", question)) if part.strip()]
+    kept = [part for part in parts if not (_INSTRUCTION.match(part) and _FORM.search(part))]
+    return " ".join(kept or parts)
+
+
+def _is_stop(text: str, token: Token) -> bool:
+    """Return whether a token of a text is a question word."""
+    word = text[token.start : token.end]
+    empty = word.casefold() in STOP_WORDS or token.term in STOP_WORDS
+    return empty and word not in _NAMES_LIKE_STOP_WORDS
+
+
+def _terms(core: str) -> tuple[Term, ...]:
+    """Return the distinct terms of the core; a term that is a key anywhere is one.
+
+    Pairs of Chinese characters are never keys.
+    """
+    plain = core
+    for pattern in (_POINTER, _ASKING, _CHINESE_BREAKS):
+        plain = pattern.sub(lambda match: " " * len(match.group()), plain)  # positions stay
+    quoted = [match.span() for match in _QUOTED.finditer(core)]
+    keys: dict[str, bool] = {}
+    for position, token in enumerate(tokens(plain)):
+        term = token.term
+        if _is_stop(plain, token) or term in GENERIC_WORDS:
+            continue
+        is_quoted = any(start <= token.start and token.end <= end for start, end in quoted)
+        is_name = position > 0 and not core.isupper() and core[token.start].isupper()
+        is_value = term in _COLORS or is_number(term) or any(letter.isdigit() for letter in term)
+        is_key = (is_quoted or is_name or is_value) and not is_cjk(term)
+        keys[term] = keys.get(term, False) or is_key
+    return tuple(Term(text, key) for text, key in keys.items())
