@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from agent_scripts import PROFILE, VRAG, Watching, searches
 
@@ -15,6 +17,8 @@ from vrag.agent.page_reading import MAX_TABLE_CHARS, describe_tables
 from vrag.agent.question import Question
 from vrag.agent.runs.run_result import RunResult
 from vrag.reading.answer import MarkRole
+from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.text_reader import Segments, TextReader
 from vrag.testing import MemorySearcher, page, passage
 from vrag.types import Item
 
@@ -67,6 +71,28 @@ def test_pages_that_cannot_be_opened_any_more_are_not_read() -> None:
     run, _ = answered("84,210", CARGO)
     gone = Environment(MemorySearcher(()), PROFILE)
     assert locate_answer(Question(QUESTION), "84,210", run.evidence, gone) == (run.evidence, None)
+
+
+class Silent:
+    """A reader of running text that finds nothing."""
+
+    name = "silent"
+
+    def read(
+        self, question: str, texts: Sequence[str], segments: Sequence[Segments] = ()
+    ) -> tuple[tuple[ScoredSpan, ...], ...]:
+        del question, segments
+        return ((),) * len(texts)
+
+
+@pytest.mark.parametrize(("reader", "is_likely"), [(None, True), (Silent(), False)])
+def test_the_probability_is_that_of_the_reader_in_use(reader: TextReader | None, is_likely: bool) -> None:
+    policy = Watching((VRAG.search("lighthouse"), VRAG.answer("1962")))
+    notes = passage("notes.md", 1, "The lighthouse of Lindholm was built in 1962 by the harbour office.")
+    environment = Environment(MemorySearcher((notes,)), PROFILE, text_reader=reader)
+    run = Agent(policy, environment, VragMethod()).run("When was the lighthouse of Lindholm built?")
+    assert run.reading is not None
+    assert (run.reading.probability > 0) is is_likely
 
 
 @pytest.mark.parametrize("tables", [False, True])

@@ -532,3 +532,31 @@ def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
         "Who won the chess championship of Zanzibar?"
     )
     assert run.stop_reason is StopReason.ABSTAINED
+
+
+LINES = """Table 1: Passengers by line
+
+Line              Ship         Passengers 2024
+Orla – Saltby     Fulmar       84,210
+Hessel – Orla     Sanderling   196,480
+Orla – Fennick    Kittiwake    55,180"""
+FLEET = """Table 2: The fleet
+
+Ship         Built   Capacity
+Fulmar       1996    310
+Sanderling   2016    240
+Kittiwake    1988    180"""
+
+
+def test_a_described_thing_is_named_and_searched_for() -> None:
+    other = "The crew serves coffee, and the ship was painted in 2024 while the line rested."
+    pages = (page("report.pdf", 1, LINES), *(page("report.pdf", n, other) for n in (2, 3)))
+    searcher = MemorySearcher((*pages, page("report.pdf", 4, FLEET)))
+    policy = ExtractivePolicy(searcher, PROFILE)
+    question = "What capacity does the ship have that serves the line with the most passengers in 2024?"
+    run = Agent(policy, Environment(searcher, PROFILE), METHOD).run(question)
+    assert run.answer == "240"
+    *_, last = (step for step in run.steps if step.query is not None)
+    assert "Sanderling" in (last.query or "")
+    assert run.reading is not None
+    assert run.reading.arithmetic.endswith("the line with the most passengers in 2024: Sanderling")

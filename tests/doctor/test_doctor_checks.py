@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from extras import require
+from question_answering_models import write_checkpoint
 from server_harness import serving
 
 from vrag.doctor import Check, CheckStatus, DoctorOptions, examine_all
@@ -336,6 +337,20 @@ def test_a_search_server_whose_pictures_cannot_be_had_fails() -> None:
 def test_a_search_server_that_is_gone_fails_with_how_to_start_it() -> None:
     check = looked_at(search_url="http://127.0.0.1:1")["search server"]
     assert (check.status, "vrag serve" in check.hint) == (CheckStatus.FAILED, True)
+
+
+def test_a_pretrained_reader_is_loaded_and_reads(tmp_path: Path) -> None:
+    require("models", "torch", "transformers")
+    folder = str(write_checkpoint(tmp_path, "Bert"))
+    check = looked_at(reader=folder, device="cpu")["reader"]
+    assert (check.status, check.details["reader"]) == (CheckStatus.OK, folder)
+    assert "reader" not in looked_at()
+
+
+def test_a_pretrained_reader_that_cannot_be_used_fails(tmp_path: Path) -> None:
+    check = looked_at(reader=str(tmp_path / "none"))["reader"]
+    assert check.status is CheckStatus.FAILED
+    assert "VRAG_READER" in check.hint
 
 
 def test_an_action_that_is_not_installed_fails() -> None:

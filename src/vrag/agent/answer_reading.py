@@ -39,7 +39,7 @@ def locate_answer(
         pages = [open_page(environment.searcher, environment.item(item)) for item in items]
     except (SearchError, CollectionError):
         return tuple(evidence), None
-    reading = find_answer(whole, answer, pages)
+    reading = find_answer(whole, answer, pages, text_reader=environment.text_reader)
     if reading is None:
         return tuple(evidence), None
     marked = tuple(_with_marks(entry, reading) if entry.item == reading.item else entry for entry in evidence)

@@ -28,6 +28,8 @@ from vrag.types import Hit, Item, Query
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from vrag.reading.text_reader import TextReader
+
 MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""
 
@@ -66,6 +68,8 @@ class Environment:
     options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     tools: Mapping[str, ToolPlugin] = field(default_factory=dict[str, "ToolPlugin"])
     """The custom tools on offer, by name."""
+    text_reader: TextReader | None = None
+    """The reader of running text that answers are found with; None for that of the package."""
 
     def search(self, query: str) -> list[Hit]:
         """Return the best hits among the documents that may be searched.

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from vrag.agent.actions import ActionRejected, Answer, Invalid, Select, Turn
 from vrag.agent.environment import Environment
@@ -19,9 +19,6 @@ from vrag.agent.replies.tool_calls import AnswerNode
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CorpusError
 from vrag.geometry import View, decode_jpeg, draw_view, encode_jpeg
-
-if TYPE_CHECKING:
-    from vrag.reading.text_reader import TextReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +216,8 @@ class Method(ABC):
     """The options of the memory, where there is one."""
 
     @abstractmethod
-    def offline_policy(self, environment: Environment, text_reader: TextReader | None = None) -> Policy:
-        """Open the policy without a model that writes replies in the grammar of this method.
-
-        `text_reader` reads the running text; None for the reader of the package.
-        """
+    def offline_policy(self, environment: Environment) -> Policy:
+        """Open the policy without a model that writes replies in the grammar of this method."""
 
     @abstractmethod
     def begin(self, environment: Environment, question: str | Question) -> Episode:

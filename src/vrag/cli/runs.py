@@ -16,6 +16,7 @@ from vrag.cli.terminal import files as output
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
 from vrag.cli.terminal.files import parse_path
 from vrag.errors import RunError
+from vrag.factory.models import open_text_reader
 from vrag.factory.session import open_session, run_store
 from vrag.render.exports import Format, export_of
 from vrag.render.report import report_of
@@ -106,12 +107,14 @@ def replay(
     """
     session = open_session(opt.load_flags(locals()).settings)
     stored = read_run(session.runs, run)
+    reader = open_text_reader(session.settings) if session.settings.reader else None
+    replayed = list(replay_run(stored, session.searcher, text_reader=reader))
     found = [
         {
             "recorded": difference.recorded and difference.recorded.model_dump(mode="json"),
             "replayed": difference.replayed and difference.replayed.model_dump(mode="json"),
         }
-        for difference in differences(stored.events, list(replay_run(stored, session.searcher)))
+        for difference in differences(stored.events, replayed)
     ]
 
     def render() -> None:

@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -174,6 +175,18 @@ def check_actions(settings: Settings) -> Check:
 
     names = ", ".join(load_tools(settings.actions))
     return ok(f"They load: {names}.", details={"actions": list(settings.actions)})
+
+
+def check_reader(settings: Settings) -> Check:
+    """Load the pretrained reader of the settings, and let it read a sentence."""
+    from vrag.factory.models import open_text_reader
+
+    reader = open_text_reader(settings)
+    begin = time.perf_counter()
+    (found,) = reader.read("When was the pier opened?", ["The pier of Lindholm was opened in 1962."])
+    seconds = time.perf_counter() - begin
+    message = f"{reader.name} reads a sentence in {seconds:.2f} s, with {len(found)} possible answers."
+    return ok(message, details={"reader": reader.name, "seconds": round(seconds, 3)})
 
 
 def check_disk(directory: Path) -> Check:

@@ -61,6 +61,8 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
         needed = bool(local or embeds or settings.reranker or settings.reader)
         accelerator = partial(environment.check_accelerator, settings, needed=needed)
         steps.append(CheckStep("accelerator", accelerator, slow=True, hint="Use the CPU: VRAG_DEVICE=cpu"))
+        if settings.reader:
+            steps.append(CheckStep("reader", partial(environment.check_reader, settings), slow=True))
         if settings.actions:
             steps.append(CheckStep("actions", partial(environment.check_actions, settings)))
         steps += _group("collection", _search_steps(report, options), SEARCH_HINT)

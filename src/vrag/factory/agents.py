@@ -68,7 +68,8 @@ def open_environment(
 ) -> Environment:
     """Return the environment of an agent: the same for serving, training and evaluation; see `open_agent`.
 
-    Raises `ActionError` if a custom tool cannot be loaded.
+    Raises `ActionError` if a custom tool cannot be loaded, and `ModelError` or `MissingExtra` if the reader
+    of running text cannot be opened.
     """
     options = EnvironmentOptions(
         hits=settings.hits or METHODS[settings.agent].hits,
@@ -78,7 +79,8 @@ def open_environment(
         documents=documents,
         collection=collection,
     )
-    return Environment(searcher, profile, options, load_tools(settings.actions))
+    text_reader = open_text_reader(settings) if settings.reader else None
+    return Environment(searcher, profile, options, load_tools(settings.actions), text_reader)
 
 
 def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
@@ -150,7 +152,7 @@ def _apply_wording(settings: Settings, profile: Profile) -> Profile:
 def check_agent(settings: Settings) -> None:
     """Open what can be opened of the agent, so that a wrong setting shows before anything is indexed.
 
-    Raises `VragError` if the profile, the model, the instruction or a custom tool cannot be opened.
+    Raises `VragError` if the profile, model, instruction, reader or a custom tool cannot be opened.
     """
     is_local = settings.model.startswith(LOCAL)
     if settings.profile != "auto":  # a family that has to be found out is reported once, later
@@ -159,6 +161,8 @@ def check_agent(settings: Settings) -> None:
         open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
     open_method(settings)
     load_tools(settings.actions)
+    if settings.reader:
+        open_text_reader(settings)
     _check_model_named(settings)
     if settings.model and not is_local:
         open_chat(settings)
@@ -211,8 +215,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
 
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.tools))
     _check_model_named(settings)
-    text_reader = open_text_reader(settings) if settings.reader else None
-    return open_method(settings).offline_policy(environment, text_reader)
+    return open_method(settings).offline_policy(environment)
 
 
 def _wording(settings: Settings) -> Instruction | None:

@@ -218,7 +218,12 @@ def weigh_candidates(
 
 
 def find_answer(
-    question: str, answer: str, pages: Sequence[ReadPage], *, cache: TableCache = TABLES
+    question: str,
+    answer: str,
+    pages: Sequence[ReadPage],
+    *,
+    text_reader: TextReader | None = None,
+    cache: TableCache = TABLES,
 ) -> Reading | None:
     """Return the likeliest place of an answer on some pages; None where they do not hold it.
 
@@ -226,7 +231,7 @@ def find_answer(
     stands; the probability of the latter is 0.
     """
     wanted = fold_answer(answer)
-    readings = read(question, pages, cache=cache)
+    readings = read(question, pages, text_reader=text_reader, cache=cache)
     found = next((reading for reading in readings if fold_answer(reading.text) == wanted), None)
     return found or _find_words(question, answer, [layout(page.item) for page in pages])
 

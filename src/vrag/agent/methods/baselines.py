@@ -11,7 +11,7 @@ crop. What it scores less than VRAG is what looking closer is worth.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from vrag.agent.environment import Environment
 from vrag.agent.events import SearchRequested, SearchReturned
@@ -21,9 +21,6 @@ from vrag.agent.policy import Part, Policy, Text
 from vrag.agent.prompts import prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.runs.event_log import EventLog
-
-if TYPE_CHECKING:
-    from vrag.reading.text_reader import TextReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +38,12 @@ class Rag(Method):
     reselect: bool = field(default=False, init=False)
     memory: None = field(default=None, init=False)
 
-    def offline_policy(self, environment: Environment, text_reader: TextReader | None = None) -> Policy:
+    def offline_policy(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractiveReader
 
-        return ExtractiveReader(environment.searcher, environment.profile, text_reader=text_reader)
+        searcher, profile = environment.searcher, environment.profile
+        return ExtractiveReader(searcher, profile, text_reader=environment.text_reader)
 
     def begin(self, environment: Environment, question: str | Question) -> RagEpisode:
         """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`.
@@ -97,12 +95,12 @@ class React(VragMethod):
     trainable: ClassVar[bool] = False
     follows_checkpoints: ClassVar[bool] = False
 
-    def offline_policy(self, environment: Environment, text_reader: TextReader | None = None) -> Policy:
+    def offline_policy(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractivePolicy
 
         searcher, profile = environment.searcher, environment.profile
-        return ExtractivePolicy(searcher, profile, crops=False, text_reader=text_reader)
+        return ExtractivePolicy(searcher, profile, crops=False, text_reader=environment.text_reader)
 
     def begin(self, environment: Environment, question: str | Question) -> ReactEpisode:
         """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`.

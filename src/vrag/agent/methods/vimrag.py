@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from PIL.Image import Image
 
@@ -42,9 +42,6 @@ from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
 
-if TYPE_CHECKING:
-    from vrag.reading.text_reader import TextReader
-
 _Key: TypeAlias = tuple[str, tuple[float, float, float, float] | None]
 """Key of a remembered item, or of a part of one."""
 _TEXT_WORTH = 3
@@ -64,12 +61,12 @@ class Vimrag(Method):
     trainable: ClassVar[bool] = True
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
-    def offline_policy(self, environment: Environment, text_reader: TextReader | None = None) -> Policy:
+    def offline_policy(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractiveGraphPolicy
 
-        searcher, profile = environment.searcher, environment.profile
-        return ExtractiveGraphPolicy(searcher, profile, crops=self.memory.crop_nodes, text_reader=text_reader)
+        searcher, profile, reader = environment.searcher, environment.profile, environment.text_reader
+        return ExtractiveGraphPolicy(searcher, profile, crops=self.memory.crop_nodes, text_reader=reader)
 
     def begin(self, environment: Environment, question: str | Question) -> VimragEpisode:
         """Return a new run: a graph of the question alone; see `Method`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from vrag.agent.actions import Action, ActionRejected, Answer, Crop, Search, Turn, UseTool, parse
 from vrag.agent.environment import Environment
@@ -22,9 +22,6 @@ from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.types import Hit, Item
-
-if TYPE_CHECKING:
-    from vrag.reading.text_reader import TextReader
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
@@ -48,11 +45,12 @@ class VragMethod(Method):
     follows_checkpoints: ClassVar[bool] = True
     memory: None = field(default=None, init=False)
 
-    def offline_policy(self, environment: Environment, text_reader: TextReader | None = None) -> Policy:
+    def offline_policy(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractivePolicy
 
-        return ExtractivePolicy(environment.searcher, environment.profile, text_reader=text_reader)
+        searcher, profile = environment.searcher, environment.profile
+        return ExtractivePolicy(searcher, profile, text_reader=environment.text_reader)
 
     def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
         """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`."""

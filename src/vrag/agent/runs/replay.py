@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
@@ -34,6 +34,9 @@ from vrag.agent.tool_plugins import load_tools
 from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.model_profiles import PROFILES, Profile
 from vrag.search.searcher import Searcher
+
+if TYPE_CHECKING:
+    from vrag.reading.text_reader import TextReader
 
 _Part: TypeAlias = Delta | Retry | Reply | ContextShortened
 
@@ -138,13 +141,19 @@ class ReplayDifference:
     replayed: Event | None
 
 
-def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -> Iterator[Event]:
+def replay(
+    run: StoredRun,
+    searcher: Searcher,
+    profile: Profile | None = None,
+    text_reader: TextReader | None = None,
+) -> Iterator[Event]:
     """Run the recorded replies through the environment.
 
     Args:
         run: The recorded run.
         searcher: The collection that it searched.
         profile: The profile of the run, where it is none of `PROFILES`; otherwise it is found by its name.
+        text_reader: The reader of running text of the run; None for that of the package.
 
     Raises:
         RunError: If the run never ended or was stopped from outside, the collection has changed since, its
@@ -168,7 +177,8 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
             f"The run {run.id} was made with the model profile {settings.profile!r}, which is not built in.",
             "Replay it in Python: replay(run, searcher, profile) with that profile.",
         )
-    environment = Environment(searcher, profile, settings.environment, load_tools(settings.actions))
+    tools = load_tools(settings.actions)
+    environment = Environment(searcher, profile, settings.environment, tools, text_reader)
     limits = settings.limits.model_copy(update={"seconds": None})
     agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
     return agent.stream(run.read_question(), run_id=run.id)
