@@ -98,27 +98,3 @@ def test_any_page_gives_values_with_labels_on_it(placed: list[PLACED]) -> None:
         for mark in found.marks:
             assert 0 <= mark.box.x1 <= mark.box.x2 <= 1
             assert 0 <= mark.box.y1 <= mark.box.y2 <= 1
-
-
-CHART = page(
-    (0.1, 0.30, 0.02, "Figure 1 Cargo by month in thousand tonnes"),
-    *((0.1, 0.40 + 0.1 * step, 0.02, tick) for step, tick in enumerate(("60", "40", "20", "0"))),
-    *((0.2 + 0.1 * month, 0.74, 0.02, name) for month, name in enumerate(("Jan", "Feb", "Mar", "Apr"))),
-    (0.31, 0.42, 0.02, "56.9"), (0.5, 0.58, 0.02, "21.3"),
-    (0.1, 0.90, 0.02, "The harbour was closed in May."),
-)  # fmt: skip
-
-
-def test_a_value_in_a_chart_has_the_caption_and_the_label_of_the_axis() -> None:
-    points = [one for one in find_labelled_values(CHART) if "Cargo" in one.label]
-    assert [(one.text, one.label, one.is_highest) for one in points] == [
-        ("56.9", "Figure 1 Cargo by month in thousand tonnes Feb", True),
-        ("21.3", "Figure 1 Cargo by month in thousand tonnes Apr", False),
-    ]
-
-
-def test_the_highest_value_of_a_chart_answers_what_is_highest() -> None:
-    weights = {"cargo": 0.3, "month": 0.3, "busiest": 0.4}
-    best, *_ = match_values(find_labelled_values(CHART), weights, 5)
-    assert best.value.text == "56.9"
-    assert best.cover == 1

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole
-from vrag.reading.chart_points import ChartPoint, find_chart_points
 from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
-from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.tables.text_pieces import PageText, Piece, join_words, read_words, split_pieces
 from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.types import Item
@@ -27,7 +25,6 @@ ACROSS = 12.0
 """Largest gap between a value and a label beside it, in heights of the label."""
 LINE_GAP = 0.9
 """Largest gap between two lines of a label, in heights of a line."""
-_HIGHEST = re.compile(TRIGGERS["highest"])
 _LETTERS = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff]")
 _DIGIT = re.compile(r"\d")
 _SEVERAL = re.compile(r"[%$€£¥].*\d[\d.,]*\s?%|%.*[$€£¥]")
@@ -57,8 +54,6 @@ class LabelledValue:
     """Space between the two, in heights of a line of the label."""
     marks: tuple[Mark, ...]
     """The value, then its label."""
-    is_highest: bool = False
-    """True for the highest value written in a chart."""
 
 
 class MatchedValue(NamedTuple):
@@ -83,7 +78,7 @@ def match_values(
     matched: list[MatchedValue] = []
     for value in values:
         terms = {token.term for token in tokens(value.label)}
-        common = {term for term in weights if term in terms or (value.is_highest and _HIGHEST.search(term))}
+        common = terms.intersection(weights)
         cover = sum(weights[term] for term in common)
         content = terms.difference(STOP_WORDS) or terms
         if cover > 0:
@@ -98,27 +93,7 @@ def find_labelled_values(item: Item) -> list[LabelledValue]:
     pieces = [piece for row in rows for piece in row]
     values = [piece for piece in pieces if _is_value(piece.text)][:MAX_VALUES]
     labels = [piece for piece in pieces if _LETTERS.search(piece.text) and not _is_value(piece.text)]
-    found = [label for value in values for label in _find_labels(page, value, labels)]
-    return [*found, *(_label_point(page, point) for point in find_chart_points(rows))]
-
-
-def _label_point(page: PageText, point: ChartPoint) -> LabelledValue:
-    """Return a value of a chart, labelled with its caption and the label of the axis."""
-    caption = [number for piece in point.caption for number in piece.words]
-    label = [*caption, *point.label.words]
-    return LabelledValue(
-        text=point.value.text,
-        label=join_words(page.item, [page.numbers[number] for number in label]),
-        side=LabelSide.ABOVE,
-        size=1.0,
-        gap=0.0,
-        marks=(
-            Mark(MarkRole.ANSWER, _box(page, point.value.words)),
-            Mark(MarkRole.HEAD, _box(page, point.label.words)),
-            *([Mark(MarkRole.HEAD, _box(page, caption))] if caption else []),
-        ),
-        is_highest=point.is_highest,
-    )
+    return [found for value in values for found in _find_labels(page, value, labels)]
 
 
 def _is_value(text: str) -> bool:
