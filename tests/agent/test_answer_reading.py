@@ -8,14 +8,16 @@ import pytest
 from agent_scripts import PROFILE, VRAG, Watching, searches
 
 from vrag.agent.agent import Agent
-from vrag.agent.answer_reading import locate_answer
+from vrag.agent.answer_reading import AnswerPlace, locate_answer
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven
+from vrag.agent.evidence import passage_evidence, picture_evidence
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.page_reading import MAX_TABLE_CHARS, describe_tables
 from vrag.agent.question import Question
 from vrag.agent.runs.run_result import RunResult
+from vrag.geometry import Box
 from vrag.reading.answer import MarkRole
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.text_reader import Segments, TextReader
@@ -54,6 +56,54 @@ def test_the_cell_of_a_models_answer_is_marked_with_its_heads() -> None:
     assert answer == pytest.approx(word.box.as_tuple())
 
 
+def test_a_whole_page_becomes_the_part_with_the_answer() -> None:
+    files: dict[str, bytes] = {}
+    policy = Watching((VRAG.search("passengers Orla Saltby"), VRAG.answer("84,210")))
+    environment = Environment(MemorySearcher((CARGO,)), PROFILE)
+    *_, end = Agent(policy, environment, VragMethod()).stream(QUESTION, save=files.__setitem__)
+    assert isinstance(end, AnswerGiven)
+    (evidence,) = end.evidence
+    assert evidence.located
+    assert evidence.box is not None
+    assert "84,210" in evidence.quote
+    assert "The weather" not in evidence.quote
+    (answer,) = (mark.box for mark in evidence.marks if mark.role is MarkRole.ANSWER)
+    assert Box.unit(*evidence.box).covers(*Box.unit(*answer).center)
+    assert f"{evidence.crop_sha256}.jpg" in files
+
+
+LONG = "The weather was mild, and on most Sundays the ferries were full, as they had been for years. " * 4
+
+
+def test_a_longer_answer_points_at_the_part_with_most_of_its_words() -> None:
+    run, _ = answered(LONG, CARGO)
+    (evidence,) = run.evidence
+    assert evidence.located
+    assert "the ferries were full" in evidence.quote
+    assert run.reading is None
+
+
+def test_the_page_that_holds_the_answer_comes_first_unless_the_order_was_chosen() -> None:
+    other = page("other.pdf", 1, "Orla and Saltby are islands.")
+    environment = Environment(MemorySearcher((other, CARGO)), PROFILE)
+    pages = [picture_evidence(environment.whole(item), item, "").evidence for item in (other, CARGO)]
+    for ordered, documents in ((False, ["report.pdf", "other.pdf"]), (True, ["other.pdf", "report.pdf"])):
+        place = locate_answer(Question(QUESTION), "84,210", pages, environment, ordered=ordered)
+        assert [entry.document for entry in place.evidence] == documents
+        (located,) = (entry for entry in place.evidence if entry.located)
+        assert located.document == "report.pdf"
+
+
+def test_passages_and_moments_of_videos_stay_as_they_are() -> None:
+    notes = passage("notes.md", 1, "The lighthouse of Lindholm was built in 1962.")
+    environment = Environment(MemorySearcher((notes,)), PROFILE)
+    words = passage_evidence(notes, "").evidence
+    moment = words.model_copy(update={"seconds": (1.0, 2.0), "box": (0.0, 0.0, 1.0, 1.0)})
+    question = Question("When was the lighthouse built?")
+    assert locate_answer(question, "1962", [words], environment).evidence == (words,)
+    assert locate_answer(question, "1962", [moment], environment) == AnswerPlace((moment,))
+
+
 @pytest.mark.parametrize("answer", ["three oranges", "word " * 60])
 def test_an_answer_that_is_not_on_the_pages_is_not_marked(answer: str) -> None:
     run, _ = answered(answer, CARGO)
@@ -70,7 +120,7 @@ def test_a_phrase_is_marked_where_most_of_the_question_stands() -> None:
 def test_pages_that_cannot_be_opened_any_more_are_not_read() -> None:
     run, _ = answered("84,210", CARGO)
     gone = Environment(MemorySearcher(()), PROFILE)
-    assert locate_answer(Question(QUESTION), "84,210", run.evidence, gone) == (run.evidence, None)
+    assert locate_answer(Question(QUESTION), "84,210", run.evidence, gone) == AnswerPlace(run.evidence)
 
 
 class Silent:

@@ -284,7 +284,7 @@ class TestEvidence:
         shown = {event.item for event in events if isinstance(event, ImageShown | PassageShown)}
         assert {one.item for one in evidence} == shown
         assert evidence[0].page == 3
-        assert all(one.box in {None, (0.0, 0.0, 1.0, 1.0)} for one in evidence)
+        assert all(one.box in {None, (0.0, 0.0, 1.0, 1.0)} or one.located for one in evidence)
 
     def test_that_an_answer_rests_on_is_the_first(self) -> None:
         events, _ = ran(ANSWER)

@@ -72,7 +72,7 @@ def test_evidence_is_what_the_ancestors_of_the_answer_remember_the_nearest_first
         memorizes(note("Picture 1", 5)),
         searches("winter", "ice January", ["report"]),
         memorizes(note("Text 1", 3), summary="Ice."),
-        answers("winter"),
+        answers("winter", text="Nobody knows."),
     )
     evidence = end_of(said(*script)).evidence
     assert [(one.node, one.document, one.page) for one in evidence] == [
@@ -82,7 +82,7 @@ def test_evidence_is_what_the_ancestors_of_the_answer_remember_the_nearest_first
     ]
     assert evidence[0].quote.startswith("The ferry does not run")
     assert evidence[0].box is None
-    assert evidence[1].box == (0, 0, 1, 1)
+    assert evidence[1].box is not None
 
 
 def test_a_run_that_ends_without_an_answer_says_where_it_looked() -> None:

@@ -244,12 +244,20 @@ def test_a_run_ends_with_its_answer_and_what_was_seen() -> None:
 
 
 def test_the_last_crop_comes_first_in_the_evidence() -> None:
-    script = SEARCH, crop("[0, 0, 400, 60]"), crop("[0, 300, 400, 400]", 1), ANSWER
-    boxes = [evidence.box for evidence in agent(*script).run("?").evidence]
-    assert len(boxes) == 3
-    assert boxes[0] is not None
-    assert boxes[1] is not None
-    assert boxes[0][1] > boxes[1][1]
+    crops = crop("[0, 0, 400, 60]"), crop("[0, 300, 400, 400]", 1)
+    run = agent(SEARCH, *crops, VRAG.answer("Nobody knows.")).run("?")
+    tops = [evidence.box[1] for evidence in run.evidence if evidence.box is not None]
+    assert len(tops) == 3
+    assert tops[0] > tops[1]
+
+
+def test_a_crop_that_holds_the_answer_comes_before_later_ones() -> None:
+    crops = crop("[0, 0, 400, 60]"), crop("[0, 300, 400, 400]", 1)
+    run = agent(SEARCH, *crops, ANSWER).run("?")
+    tops = [evidence.box[1] for evidence in run.evidence if evidence.box is not None]
+    assert tops[0] < tops[1]
+    assert run.evidence[0].marks
+    assert not any(evidence.located for evidence in run.evidence)
 
 
 def test_what_holds_the_answer_word_for_word_leads_the_evidence() -> None:

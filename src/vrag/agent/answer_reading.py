@@ -1,4 +1,4 @@
-"""The place of a short answer on the pages of its evidence, found again by the offline reader.
+"""The place of an answer on the pages of its evidence: its words or cell, and the rectangle around it.
 
 It is a function of question, answer, evidence and collection: a replay finds the same. It serves answers of
 models as well as those of the offline policy.
@@ -7,48 +7,156 @@ models as well as those of the offline policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vrag.agent.environment import Environment
+from vrag.agent.environment import Environment, fault_of
 from vrag.agent.events import AnswerReading
-from vrag.agent.evidence import BoxSides, Evidence, EvidenceMark
+from vrag.agent.evidence import BoxSides, Evidence, EvidenceMark, picture_evidence
 from vrag.agent.page_reading import open_page
+from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box, View
 from vrag.reading import completed
-from vrag.reading.answer import Reading
-from vrag.reading.reader import find_answer
+from vrag.reading.answer import Reading, ReadPage
+from vrag.reading.evidence_region import ranked_regions, region_around
+from vrag.reading.reader import THRESHOLD, find_answer
+from vrag.reading.text_layout import layout
 
 MAX_PAGES = 5
 """Pages of the evidence on which an answer is looked for."""
 MAX_ANSWER_CHARS = 200
-"""Characters from which an answer is no short one."""
+"""Characters from which an answer is no short one, whose words or cell could be marked."""
+MAX_WORDS_CHARS = 1000
+"""Characters of a longer answer whose words tell the part of a page that it rests on."""
+LARGE = 0.25
+"""Share of the page from which evidence does not point at a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPlace:
+    """Where an answer stands."""
+
+    evidence: tuple[Evidence, ...]
+    """The evidence, what holds the answer first, with its words marked."""
+    reading: AnswerReading | None = None
+    """What the reader found of the answer; None where it does not stand on the pages."""
+    picture: Picture | None = None
+    """The picture of a part that was found by the words of the answer, which no agent has looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    item: str
+    region: Box
+    """In `Space.UNIT`."""
+    reading: Reading | None = None
+
+    @property
+    def point(self) -> tuple[float, float]:
+        """A point that a rectangle around the answer covers."""
+        frame = self.reading and self.reading.frame
+        return (frame or self.region).center
+
+    @property
+    def is_likely(self) -> bool:
+        """True if the reader would have given the answer itself, from here."""
+        return self.reading is not None and self.reading.probability >= THRESHOLD
 
 
 def locate_answer(
-    question: Question, answer: str, evidence: Sequence[Evidence], environment: Environment
-) -> tuple[tuple[Evidence, ...], AnswerReading | None]:
-    """Return the evidence with the words and cells of a short answer marked, and what was found of it.
+    question: Question,
+    answer: str,
+    evidence: Sequence[Evidence],
+    environment: Environment,
+    *,
+    ordered: bool = False,
+) -> AnswerPlace:
+    """Find an answer on its evidence, mark its words, and put what holds it first.
 
-    Where the answer is not found or a page cannot be opened, the evidence is returned as it is, and None.
+    Where the evidence is a whole page, it becomes the part with the answer: the row or sentence of a short
+    answer, or else the part with most words of question and answer. With `ordered` the evidence keeps its
+    order, which the model has chosen. The evidence is returned as it is where no page can be opened; moments
+    of videos stay as they are.
     """
-    items = list(dict.fromkeys(entry.item for entry in evidence))[:MAX_PAGES]
-    if not items or len(answer) > MAX_ANSWER_CHARS:
-        return tuple(evidence), None
+    items = list(dict.fromkeys(entry.item for entry in evidence if entry.seconds is None))[:MAX_PAGES]
+    if not items:
+        return AnswerPlace(tuple(evidence))
     whole = completed(question.text, [turn.question for turn in question.history])
     try:
         pages = [open_page(environment.searcher, environment.item(item)) for item in items]
     except (SearchError, CollectionError):
-        return tuple(evidence), None
-    reading = find_answer(whole, answer, pages, text_reader=environment.text_reader)
+        return AnswerPlace(tuple(evidence))
+    place = _find_place(whole, answer, pages, environment)
+    if place is None:
+        return AnswerPlace(tuple(evidence))
+    at, picture = _choose_entry(place, evidence, environment)
+    entries = list(evidence)
+    if picture is not None:
+        part = picture_evidence(picture, environment.item(place.item), "", node=entries[at].node).evidence
+        entries[at] = part.model_copy(update={"located": True})
+    reading = place.reading
     if reading is None:
-        return tuple(evidence), None
-    marked = tuple(_with_marks(entry, reading) if entry.item == reading.item else entry for entry in evidence)
-    return marked, AnswerReading(
+        return AnswerPlace(tuple(entries), picture=picture)
+    if not ordered:
+        entries = [entries[at], *entries[:at], *entries[at + 1 :]]
+    found = AnswerReading(
         item=reading.item,
         context=reading.context,
         arithmetic=reading.arithmetic,
         probability=reading.probability,
     )
+    marked = tuple(_with_marks(entry, reading) if entry.item == reading.item else entry for entry in entries)
+    return AnswerPlace(marked, found, picture)
+
+
+def _find_place(
+    question: str, answer: str, pages: Sequence[ReadPage], environment: Environment
+) -> _Place | None:
+    """Return the place of an answer, or else the part with most words of question and answer."""
+    if len(answer) <= MAX_ANSWER_CHARS:
+        reading = find_answer(question, answer, pages, text_reader=environment.text_reader)
+        if reading is not None:
+            page = next(page for page in pages if page.item.id == reading.item)
+            frame = reading.frame
+            region = region_around(layout(page.item), frame) if frame else Box.unit(0, 0, 1, 1)
+            return _Place(reading.item, region, reading)
+    words = f"{question} {answer[:MAX_WORDS_CHARS]}"
+    ranked = ranked_regions(words, [layout(page.item) for page in pages], most=1)
+    return next((_Place(region.item, region.box) for region in ranked), None)
+
+
+def _choose_entry(
+    place: _Place, evidence: Sequence[Evidence], environment: Environment
+) -> tuple[int, Picture | None]:
+    """Return the number of the evidence for a place, and the picture of the part that it becomes, if any.
+
+    What an agent has looked at closely stands for the answer where the reader does not find it elsewhere.
+    """
+    close = [at for at, entry in enumerate(evidence) if entry.box is not None and _area(entry.box) <= LARGE]
+    for at in close:
+        if evidence[at].item == place.item and _covers(evidence[at].box, place.point):
+            return at, None
+    if close and not place.is_likely:
+        return close[0], None
+    at = next(at for at, entry in enumerate(evidence) if entry.item == place.item)
+    is_page = evidence[at].box is not None and place.region.area <= LARGE
+    return at, _cut_out(place, environment) if is_page else None
+
+
+def _cut_out(place: _Place, environment: Environment) -> Picture | None:
+    """Return the picture of a place, drawn like a crop; None where it cannot be drawn."""
+    item = environment.item(place.item)
+    if item.size is None:
+        return None
+    view = View.whole(item.size, item.size)
+    region = view.cut(place.region)
+    if fault_of(region):
+        return None
+    try:
+        return environment.closer(item.id, view, region)
+    except (SearchError, CollectionError, ValueError):
+        return None
 
 
 def _with_marks(evidence: Evidence, reading: Reading) -> Evidence:
@@ -58,12 +166,15 @@ def _with_marks(evidence: Evidence, reading: Reading) -> Evidence:
     marks = tuple(
         EvidenceMark(role=mark.role, box=mark.box.as_tuple())
         for mark in reading.marks
-        if _holds(evidence.box, mark.box.as_tuple())
+        if _covers(evidence.box, mark.box.center)
     )
     return evidence.model_copy(update={"marks": marks})
 
 
-def _holds(outer: BoxSides, inner: BoxSides) -> bool:
-    """Check whether the centre of a box lies in another."""
-    x, y = (inner[0] + inner[2]) / 2, (inner[1] + inner[3]) / 2
-    return outer[0] <= x <= outer[2] and outer[1] <= y <= outer[3]
+def _area(box: BoxSides) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _covers(box: BoxSides | None, point: tuple[float, float]) -> bool:
+    """Return whether a point lies in a box."""
+    return box is not None and box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]

@@ -56,6 +56,8 @@ class Evidence(BaseModel):
     """The span of a clip in its video, in seconds; None for what is no video."""
     node: str | None = None
     """The node of the memory graph that holds it; None without a graph."""
+    located: bool = False
+    """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from vrag.agent.budget import Spending
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     AnswerGiven,
+    AnswerReading,
     ContextShortened,
     Event,
     ModelCalled,
@@ -32,7 +33,7 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.evidence import check_evidence
+from vrag.agent.evidence import Evidence, check_evidence
 from vrag.agent.method import ActionOutcome, Context, Episode, Method
 from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Policy, Reply, Retry
 from vrag.agent.prompts import encodable
@@ -176,19 +177,17 @@ class Run:
             answer = episode.conclude(self.log).answer
 
         text = None if answer is None or answer.abstains else answer.text
-        reading = None
         try:
-            evidence, faults = await self._in_thread(
+            checked, faults = await self._in_thread(
                 lambda: check_evidence(episode.evidence(answer and answer.text), self.environment),
                 grace=GRACE_SECONDS,
             )
-            if text is not None:
-                from vrag.agent.answer_reading import locate_answer  # the reader takes time to load
-
-                found = partial(locate_answer, self.question, text, evidence, self.environment)
-                evidence, reading = await self._in_thread(found, grace=GRACE_SECONDS)
+            evidence, reading = (
+                (checked, None) if text is None else await self._locate(text, checked, episode)
+            )
         except _OutOfTime:
-            evidence, faults = (), ("There was no time left to check the evidence.",)
+            evidence, reading = (), None
+            faults = ("There was no time left to check the evidence.",)
         self.log.add(
             AnswerGiven,
             text=text,
@@ -197,6 +196,25 @@ class Run:
             unsupported=faults,
             stop_reason=_answer_reason(answer) or self.stop,
         )
+
+    async def _locate(
+        self, answer: str, evidence: Sequence[Evidence], episode: Episode
+    ) -> tuple[Sequence[Evidence], AnswerReading | None]:
+        """Return the evidence with what holds the answer first, and what was found of the answer."""
+        from vrag.agent.answer_reading import locate_answer  # the reader takes time to load
+
+        locate = partial(
+            locate_answer,
+            self.question,
+            answer,
+            evidence,
+            self.environment,
+            ordered=episode.selected is not None,
+        )
+        place = await self._in_thread(locate, grace=GRACE_SECONDS)
+        if place.picture is not None:
+            self.log.save_file(f"{place.picture.sha256}.jpg", place.picture.jpeg)
+        return place.evidence, place.reading
 
     async def _start(self) -> None:
         """Save the pictures of the question, and add the first event: also when the collection is gone."""
