@@ -1,6 +1,6 @@
 """Does the evidence cover where the answer stands, and does the agent abstain when it should?
 
-    python benchmarks/grounding.py DATASET.json --docs DIR [--collection DIR] [--full]
+    python benchmarks/grounding.py DATASET.json --docs DIR [--collection DIR] [--full | --told]
 
 Every question is put to the agent as `vrag ask` builds it, over all documents together. Printed side by
 side: the agent, and two ways to answer without reading, on the first page it was shown: always the whole
@@ -11,6 +11,9 @@ gold box when it lies on the same page of the same document and covers its centr
 25 % of the page": the evidence box is that small (the whole page never hits); the gold box is that small
 (the whole page hits wherever it is shown); both. IoU is the best with any gold box of the question, 0
 where the page is wrong.
+
+With `--told`, no agent is asked: the gold pages are the evidence and the gold answer is the answer, as of a
+model that says it without a closer look; printed are the boxes with and without looking for the answer there.
 
 Abstention is counted on unanswerable questions (those without gold page whose type is "Unanswerable")
 beside false abstention on all others.
@@ -97,6 +100,7 @@ class Outcome:
 
 
 Row = tuple[str, Callable[[float], str], float]
+Columns = list[tuple[str, "Sequence[Outcome]"]]
 
 
 def grounding(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -153,6 +157,27 @@ def outcome_of(case: Case, run: RunResult, workbench: Session) -> Outcome:
     return Outcome(case, run.answer is not None, place, shown, run.usage.seconds)
 
 
+def tell(case: Case, workbench: Session) -> tuple[Outcome, Outcome] | None:
+    """The first evidence when a model says the gold answer on the gold pages: looked for, and as shown."""
+    from vrag.agent.answer_reading import locate_answer
+    from vrag.agent.evidence import picture_evidence
+    from vrag.agent.question import Question
+    from vrag.types import item_id
+
+    environment = workbench.agent().environment
+    document = next((one.id for one in workbench.documents if one.name == case.file_name), None)
+    pages = sorted({*case.reference_page, *(region.page for region in case.regions)})
+    if document is None or case.query_type.casefold() == UNANSWERABLE:
+        return None
+    items = [environment.item(item_id(document, page)) for page in pages]
+    shown = tuple((item.document_name, item.ordinal) for item in items)
+    evidence = [picture_evidence(environment.whole(item), item, "").evidence for item in items]
+    found = locate_answer(Question(case.query), str(case.reference_answer), evidence, environment)
+    firsts = (found.evidence[0], evidence[0])
+    places = [Place(one.document, one.page, Box.unit(*(one.box or WHOLE.as_tuple()))) for one in firsts]
+    return Outcome(case, True, places[0], shown), Outcome(case, True, places[1], shown)
+
+
 def main() -> None:
     """Indexes what is new, asks every question, prints one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -160,12 +185,18 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="folder of documents to index first")
     parser.add_argument("--collection", type=Path, help="the collection; else the default one")
     parser.add_argument("--full", action="store_true", help="one line per question as well")
+    parser.add_argument("--told", action="store_true", help="tell gold pages and answers instead of asking")
     options = parser.parse_args()
 
     from vrag.datasets.registry import read_cases
 
     cases = read_cases(options.dataset)
     workbench = open_documents(options.docs, options.collection)
+    if options.told:
+        told = [tell(case, workbench) for case in cases if case.regions]
+        located, whole = ([pair[number] for pair in told if pair] for number in (0, 1))
+        _print_columns([("answer looked for", located), ("whole gold page", whole)], (grounding,))
+        return
     agent = workbench.agent()
     outcomes = list[Outcome]()
     for number, case in enumerate(cases, start=1):
@@ -194,16 +225,20 @@ def open_documents(docs: Path | None, collection: Path | None) -> Session:
 
 def _show(outcomes: Sequence[Outcome]) -> None:
     """Prints the agent beside the two ways not to read."""
-    columns = [
+    columns: Columns = [
         ("agent", outcomes),
         ("whole page", [always(outcome, WHOLE) for outcome in outcomes]),
         ("middle quarter", [always(outcome, MIDDLE) for outcome in outcomes]),
     ]
-    print(f"{'':44}" + "".join(f"{name:>16}" for name, _ in columns))
-    for table in (grounding, abstention):
+    _print_columns(columns, (grounding, abstention))
+
+
+def _print_columns(columns: Columns, tables: Sequence[Callable[[Sequence[Outcome]], list[Row]]]) -> None:
+    print(f"{'':44}" + "".join(f"{name:>20}" for name, _ in columns))
+    for table in tables:
         for rows in zip(*(table(column) for _, column in columns), strict=True):
             values = (form(value) for _, form, value in rows)
-            print(f"{rows[0][0]:44}" + "".join(f"{value:>16}" for value in values))
+            print(f"{rows[0][0]:44}" + "".join(f"{value:>20}" for value in values))
 
 
 def _line(outcome: Outcome) -> str:

@@ -177,7 +177,7 @@ class Figures:
         ]
 
     def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[PageFigure]:
-        """Return the page with the rectangle on it, and the part enlarged, as the model or the reader saw it."""
+        """Return the page with the rectangle on it, and the part enlarged, as the model or reader saw it."""
         page, closer = self.run.images_of(evidence)
         marks = [mark.box for mark in evidence.marks]
         boxes = [evidence.box, *marks] if evidence.box else []
@@ -189,9 +189,8 @@ class Figures:
             figures += [self.figure(closer, f"{name}-closer", marks, caption=caption, class_="closer")]
         elif evidence.located and evidence.crop_sha256:
             caption = f"{where}, closer"
-            figures += [
-                self.plain(evidence.crop_sha256, f"{evidence.document}, {caption}", f"{name}-closer", caption)
-            ]
+            alt = f"{evidence.document}, {caption}"
+            figures += [self.plain(evidence.crop_sha256, alt, f"{name}-closer", caption)]
         if not figures and evidence.crop_sha256:
             figures += [self.plain(evidence.crop_sha256, f"{evidence.document}, {where}", name, where)]
         return figures
