@@ -46,6 +46,7 @@ def test_the_defaults_of_settings_are_those_of_the_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VRAG_OCR")
+    monkeypatch.delenv("VRAG_WORKERS")
     report = load_settings(collection=tmp_path / "collection")
     assert corpus_options(report.settings) == CorpusOptions()
     open_for_adding(report)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from command_line import Done, run_vrag
 
 from vrag.samples import corpus_dir
 from vrag.search.client import SearchClient
@@ -29,9 +30,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="u
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("served") / "reports"
-    line = [sys.executable, "-m", "vrag", "index", "add", str(SLIDES), "-c", str(path)]
-    without_ocr = {**os.environ, "VRAG_OCR": "false"}
-    subprocess.run(line, check=True, capture_output=True, env=without_ocr)
+    done = run_vrag("index", "add", str(SLIDES), "-c", str(path), cwd=path.parent, VRAG_OCR="false")
+    assert done.status == 0, done.err
     return path
 
 
@@ -61,16 +61,18 @@ def running(
     assert rest.endswith("Stopped.\n")
 
 
-def refused(collection: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "vrag", "serve", "-c", str(collection), *arguments]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+def refused(collection: Path, *arguments: str) -> Done:
+    """Run the command in this process; it is to end before it serves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr("vrag.cli.serve.run_server")
+        return run_vrag("serve", "-c", str(collection), *arguments, cwd=collection.parent)
 
 
 @pytest.mark.slow
 def test_it_serves_what_the_page_shows(collection: Path) -> None:
     with running(collection, "--only", "search") as (address, told):
         done = refused(collection, "--port", address.rsplit(":", 1)[1])
-        assert (done.returncode, "another program listens there" in done.stderr) == (2, True)
+        assert (done.status, "another program listens there" in done.err) == (2, True)
 
         example = re.search(r"-H '(?P<header>[^']+)' (?P<url>\S+) -d '(?P<body>[^']+)'", told)
         assert example
@@ -104,8 +106,7 @@ def test_it_serves_several_collections_by_their_names(collection: Path, tmp_path
     note = tmp_path / "ferry note.md"
     note.write_text("The ferry does not run in January because of ice.", encoding="utf-8")
     notes = tmp_path / "notes"
-    add = [sys.executable, "-m", "vrag", "index", "add", str(note), "-c", str(notes)]
-    subprocess.run(add, check=True, capture_output=True)
+    assert run_vrag("index", "add", str(note), "-c", str(notes), cwd=tmp_path).status == 0
     with (
         running((collection, notes), "--ranking", "lexical") as (address, _),
         SearchClient(address) as client,
@@ -128,16 +129,16 @@ def test_how_to_search_can_be_said_and_is_checked_before_it_listens(
     collection: Path, option: str, value: str
 ) -> None:
     done = refused(collection, "--port", "0", option, value)
-    assert done.returncode != 0
-    assert "Error: " in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.status != 0
+    assert "Error: " in done.err
+    assert "Traceback" not in done.err
 
 
 def test_it_does_not_open_itself_to_others_unasked(collection: Path) -> None:
     done = refused(collection, "--host", "0.0.0.0")
-    assert done.returncode == 2
-    assert "VRAG_API_KEY" in done.stderr
-    assert "--insecure" in done.stderr
+    assert done.status == 2
+    assert "VRAG_API_KEY" in done.err
+    assert "--insecure" in done.err
 
 
 @pytest.mark.parametrize(
@@ -145,10 +146,10 @@ def test_it_does_not_open_itself_to_others_unasked(collection: Path) -> None:
 )
 def test_an_address_that_is_not_here_is_refused_in_words(collection: Path, host: str, why: str) -> None:
     done = refused(collection, "--host", host, "--insecure", "--port", "0")
-    assert done.returncode == 2
-    assert why in " ".join(done.stderr.split())
-    assert "Errno" not in done.stderr
-    assert "--host" in done.stderr
+    assert done.status == 2
+    assert why in " ".join(done.err.split())
+    assert "Errno" not in done.err
+    assert "--host" in done.err
 
 
 def test_models_without_commas_between_them_are_noticed(collection: Path) -> None:
@@ -184,7 +185,7 @@ def test_it_serves_others_when_told_to(collection: Path) -> None:
 
 def test_a_missing_collection_is_said_so(tmp_path: Path) -> None:
     done = refused(tmp_path / "none")
-    assert (done.returncode, "vrag index add" in done.stderr) == (1, True)
+    assert (done.status, "vrag index add" in done.err) == (1, True)
 
 
 def test_the_page_names_every_route_and_field() -> None:

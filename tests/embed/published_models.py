@@ -26,8 +26,10 @@ RANK, ALPHA, DIMENSION = 4, 8, 128
 TARGETS = "(.*({part}).*(down_proj|gate_proj|up_proj|k_proj|q_proj|v_proj|o_proj).*$|.*(custom_text_proj).*$)"
 LANGUAGE_LAYER = re.compile(r"(^model|language_model\.model)\.layers\.\d+\.(self_attn|mlp)\.\w+_proj\.weight")
 QWEN2_VL_MAX_PIXELS = 12_845_056
+VOCABULARY = 4096
+"""Tokens of wide networks. No text has more here, and the rows of others would be a gigabyte never read."""
 QWEN2_VL_2B = {
-    "vocab_size": 151_936,
+    "vocab_size": VOCABULARY,
     "hidden_size": 1536,
     "intermediate_size": 8960,
     "num_hidden_layers": 1,
@@ -37,7 +39,7 @@ QWEN2_VL_2B = {
 }
 QWEN2_VL_VISION = {"depth": 1, "embed_dim": 1280, "num_heads": 16, "mlp_ratio": 4}
 GEMMA_2B = {
-    "vocab_size": 257_216,
+    "vocab_size": VOCABULARY,
     "hidden_size": 2048,
     "intermediate_size": 16_384,
     "num_hidden_layers": 1,
@@ -65,7 +67,8 @@ def colqwen2(folder: Path, base: Path, seed: int = 20, *, wide: bool = False) ->
         folder: Where the adapter goes.
         base: Where the base model goes.
         seed: Of the random weights.
-        wide: Whether sizes are the published ones, but for one layer of each part, in bfloat16.
+        wide: Whether sizes are the published ones, but for the vocabulary and one layer of each part, in
+            bfloat16.
     """
     tiny.seeded(seed)
     tokenizer = tiny.tokenizer()
@@ -137,7 +140,8 @@ def colpali(folder: Path, base: Path, seed: int = 21, *, wide: bool = False) -> 
         folder: Where the adapter goes.
         base: Where the base model goes.
         seed: Of the random weights.
-        wide: Whether sizes are the published ones, but for one layer of each part, in bfloat16.
+        wide: Whether sizes are the published ones, but for the vocabulary and one layer of each part, in
+            bfloat16.
     """
     transformers = tiny.load("transformers")
     tiny.seeded(seed)

@@ -44,6 +44,9 @@ def serve() -> Generator[Storage]:
     """Starts a server on a free port, and stops it."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto: Any = importlib.import_module("moto.server")
+    backends: Any = importlib.import_module("moto.backends")
+    services = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: services  # it looks into its folder twice in each request
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

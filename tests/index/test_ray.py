@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +33,7 @@ from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.maintenance import remove
 from vrag.index.remote.ray import RayOptions, RayProgress, by_ray
+from vrag.index.remote.ray_tasks import Embedding, RayTaskFailed, row
 from vrag.testing import HashEmbedder, passage
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.embed.embedder import EmbedContent
+    from vrag.index.build import AddReport
     from vrag.index.embed_items import Made
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
@@ -77,24 +81,25 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("kind", "shared"), [(None, True), (VectorKind.SINGLE, False), (VectorKind.MULTI, True)]
-)
-def test_the_collection_is_that_of_one_machine(
-    kind: VectorKind | None, shared: bool, cluster: object, files: Path, tmp_path: Path
-) -> None:
-    opened = partial(HashEmbedder, kind, 16) if kind else None
-    embedder = opened() if opened else None
+def test_the_collection_is_that_of_one_machine(cluster: object, files: Path, tmp_path: Path) -> None:
+    """Of vectors of many rows, from files fetched; of one row, and none, of files shared: below."""
+    opened = partial(HashEmbedder, VectorKind.MULTI, 16)
+    embedder = opened()
     near = Collection.create(tmp_path / "near", OPTIONS, embedder=embedder)
     far = Collection.create(tmp_path / "far", OPTIONS, embedder=embedder)
-    producer = by_ray(RayOptions(shared=shared), opened, embedder)
+    producer = by_ray(RayOptions(shared=False), opened, embedder)
     here = add(near, [files], embedder=embedder)
     there = add(far, [files], embedder=embedder, producer=producer)
+    assert_alike(near, here, far, there)
+    assert [document.name for document in there.problems] == ["broken.png"]
+    assert there.items > 24
+
+
+def assert_alike(near: Collection, here: AddReport, far: Collection, there: AddReport) -> None:
+    """Checks that two collections, and the reports of making them, are the same."""
     assert contents(far) == contents(near)
     assert far.content_version == near.content_version
     assert replace(there, seconds=0) == replace(here, seconds=0)
-    assert [document.name for document in there.problems] == ["broken.png"]
-    assert there.items > 24
 
 
 class Fragile(HashEmbedder):
@@ -147,7 +152,7 @@ def test_a_converting_process_that_is_killed_is_replaced(
     near, far = (Collection.create(tmp_path / name, OPTIONS) for name in ("near", "far"))
     for number in range(40):
         (files / f"more {number}.txt").write_text(f"pear {number} " * 3000)
-    add(near, [files])
+    here = add(near, [files])
     killed: list[int] = []
 
     def produce(*wanted: Any) -> Generator[Made, None, None]:  # noqa: ANN401
@@ -158,9 +163,9 @@ def test_a_converting_process_that_is_killed_is_replaced(
                     os.kill(process, signal.SIGKILL)
             yield made
 
-    add(far, [files], producer=produce)
+    there = add(far, [files], producer=produce)
     assert killed
-    assert contents(far) == contents(near)
+    assert_alike(near, here, far, there)
 
 
 def own_processes(title: str) -> list[int]:
@@ -179,6 +184,17 @@ def own_processes(title: str) -> list[int]:
     return [process for process in titled if is_ours(process)]
 
 
+def test_what_is_no_files_fault_ends_the_job_with_its_own_error(
+    cluster: object, files: Path, tmp_path: Path
+) -> None:
+    collection = Collection.create(tmp_path / "far", OPTIONS, embedder=SINGLE)
+    opened = partial(Gone, VectorKind.SINGLE, 16)
+    with pytest.raises(EmbedderFailedError):
+        add(collection, [files], embedder=SINGLE, producer=by_ray(RayOptions(), opened, SINGLE))
+    add(collection, [files], embedder=SINGLE)
+    assert collection.item_table.read(["id"]).data.num_rows > 20
+
+
 @pytest.mark.parametrize(
     ("opened", "error"),
     [
@@ -187,14 +203,19 @@ def own_processes(title: str) -> list[int]:
         (partial(Gone, VectorKind.SINGLE, 16), EmbedderFailedError),
     ],
 )
-def test_what_is_no_files_fault_ends_the_job_with_its_own_error(
-    opened: Callable[[], HashEmbedder], error: type[VragError], cluster: object, files: Path, tmp_path: Path
+def test_what_is_no_files_fault_comes_back_as_its_own_error(
+    opened: Callable[[], HashEmbedder], error: type[VragError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collection = Collection.create(tmp_path / "far", OPTIONS, embedder=SINGLE)
-    with pytest.raises(error):
-        add(collection, [files], embedder=SINGLE, producer=by_ray(RayOptions(), opened, SINGLE))
-    add(collection, [files], embedder=SINGLE)
-    assert collection.item_table.read(["id"]).data.num_rows > 20
+    """From the actor, as this process gets it; the test above shows that it ends the job."""
+    monkeypatch.setattr("ray.get", bool)
+    noted = SimpleNamespace(remote=str.isspace)  # false: nothing was begun before
+    actor = Embedding(opened, SINGLE.fingerprint, SimpleNamespace(begin=noted, end=noted))
+    source = SourceFile(Path("/a.txt"), "ab" * 32, "a.txt", 1, 1)
+    (told,) = actor(row(3, Converted(source, passage("a.txt", 1, "number 7"))))
+    assert told["number"].to_pylist() == [3]
+    message = pickle.loads(told["made"][0].as_py())
+    assert isinstance(message, RayTaskFailed)
+    assert type(message.error) is error
 
 
 def test_what_nobody_can_bring_to_an_end_fails_with_the_reason(
@@ -209,22 +230,18 @@ def test_what_nobody_can_bring_to_an_end_fails_with_the_reason(
     assert "were lost" in report.problems[0].reason
 
 
-def test_a_file_that_vanishes_fails_alone(cluster: object, files: Path, tmp_path: Path) -> None:
-    sources = [read_source(files / "1.txt"), read_source(files / "2.txt")]
-    sources[0].path.unlink()
-    made = list(by_ray(RayOptions())(iter(sources), tmp_path / "items", OPTIONS, lambda _: ()))
-    (failed,) = (one for one in made if isinstance(one, Failed))
-    assert (failed.source, failed.ordinal) == (sources[0], None)
-    assert "No such file" in failed.reason
-    assert [one.source.name for one in made if isinstance(one, Finished)].count("2.txt") == 1
-
-
 def test_the_order_is_the_promised_one_and_what_is_had_is_not_made(
     cluster: object, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In two waves, where a file that vanishes fails alone."""
     monkeypatch.setattr("vrag.index.remote.ray.FIRST_WAVE", 5)
-    sources = [read_source(path) for path in sorted(files.glob("*.txt"))]
-    made = list(by_ray(RayOptions())(iter(sources), tmp_path / "items", OPTIONS, lambda _: {1}))
+    gone, *sources = (read_source(path) for path in sorted(files.glob("*.txt")))
+    gone.path.unlink()
+    made = list(by_ray(RayOptions())(iter([gone, *sources]), tmp_path / "items", OPTIONS, lambda _: {1}))
+    (failed,) = (one for one in made if isinstance(one, Failed))
+    assert (failed.source, failed.ordinal) == (gone, None)
+    assert "No such file" in failed.reason
+    assert [one for one in made if one.source is gone] == [failed, Finished(gone)]
     for source in sources:
         mine = [one for one in made if one.source is source]
         assert isinstance(mine[0], ItemCount)

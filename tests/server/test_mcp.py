@@ -429,7 +429,9 @@ def with_pipes(
 
 class TestStdio:
     @pytest.mark.parametrize("mode", MODES)
-    def test_all_tools_work(self, tmp_path: Path, mode: str) -> None:
+    def test_all_tools_work_and_what_lies_outside_of_the_collection_stays_there(
+        self, tmp_path: Path, mode: str
+    ) -> None:
         async def work(client: Client) -> None:
             assert len((await client.list_tools()).tools) == 4
             found = data(await client.call_tool("search", {"query": "ferry prices", "top_k": 3}))["hits"]
@@ -440,17 +442,15 @@ class TestStdio:
             assert pictures(part)[0].size == (200, 150)
             answer = data(await client.call_tool("ask", {"question": "When does the ferry sail?"}))
             assert answer["run"]
+            await assert_nothing_leads_outside(client)
 
-        with_pipes(tmp_path, work, mode)
-
-    def test_what_lies_outside_of_the_collection_stays_there(self, tmp_path: Path) -> None:
-        async def work(client: Client) -> None:
+        async def assert_nothing_leads_outside(client: Client) -> None:
             for name in ("away.pdf", "root.pdf", "link.pdf", "folder.pdf", "gone.pdf", "torn.pdf"):
                 failed = await client.call_tool("look", {"item": id_of(name)})
                 assert failed.is_error
                 assert str(tmp_path) not in told(failed)
 
-        with_pipes(tmp_path, work)
+        with_pipes(tmp_path, work, mode)
 
     def test_nothing_but_the_protocol_is_printed_and_it_ends_with_its_input(self, tmp_path: Path) -> None:
         collection = stored(tmp_path).collection
