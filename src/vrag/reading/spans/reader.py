@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.scorer import CandidateScorer
-from vrag.reading.spans.calibration import Calibration
+from vrag.reading.spans.calibration import CONFIDENCE_FEATURES, Calibration, confidence_features
 from vrag.reading.spans.candidates import TextShape, list_spans, shape_text
-from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
 from vrag.reading.spans.features import SPAN_FEATURES, compute_features, types_of_spans
 from vrag.reading.spans.matching import QuestionText, match_question, read_question
 from vrag.reading.spans.span_context import Floats, SpanContext

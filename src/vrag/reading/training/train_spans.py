@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.scorer import Group, TrainingOptions, train_scorer
-from vrag.reading.spans.calibration import expected_error, fit_calibration, measure_reliability
-from vrag.reading.spans.confidence import CONFIDENCE_FEATURES, confidence_features
+from vrag.reading.spans.calibration import (
+    CONFIDENCE_FEATURES,
+    confidence_features,
+    expected_error,
+    fit_calibration,
+    measure_reliability,
+)
 from vrag.reading.spans.features import SPAN_FEATURES
 from vrag.reading.spans.reader import (
     SpanModel,
