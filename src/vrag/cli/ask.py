@@ -233,6 +233,7 @@ def _evidence(evidence: Evidence, run: StoredRun) -> dict[str, Any]:
         "crop": str(run.file(crop)) if crop else None,
         "quote": evidence.quote,
         "marks": [mark.model_dump(mode="json") for mark in evidence.marks],
+        "located": evidence.located,
     }
 
 
