@@ -227,6 +227,12 @@ def test_a_described_thing_is_named_by_one_page_and_asked_about_on_another() -> 
     assert reading.arithmetic == "the port that handled the most cargo in 2023: Lindholm"
 
 
+def test_what_the_row_that_names_a_thing_says_takes_no_second_step() -> None:
+    question = "What cargo in 2022 does the port have that handled the most cargo in 2023?"
+    (reading,) = (one for one in read(question, [ReadPage(TABLE)]) if one.text == "433")
+    assert "Lindholm" not in reading.arithmetic
+
+
 def test_both_steps_have_to_be_right() -> None:
     question = "When was the port opened that handled the most cargo in 2023?"
     one, *_ = read("Which port handled the most cargo in 2023?", [ReadPage(TABLE), ReadPage(LETTER)])

@@ -117,7 +117,8 @@ def read(
 def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]]) -> list[Reading]:
     """Rank answers to a question about a described thing, read at once and for its likeliest names.
 
-    An answer for a name is as likely as both steps together. The thing itself is no answer.
+    An answer for a name is as likely as both steps together. The thing itself is no answer; what its own row
+    or sentence says takes no second step.
     """
     names = [
         named
@@ -134,6 +135,7 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
                 probability=named.probability * found.probability,
             )
             for found in rank(description.name(named.text))[:NAMES]
+            if (found.item, found.frame) != (named.item, named.frame)
         )
     things = {fold_answer(named.text) for named in names}
     answers = (reading for reading in readings if fold_answer(reading.text) not in things)
