@@ -227,6 +227,19 @@ def test_a_described_thing_is_named_by_one_page_and_asked_about_on_another() -> 
     assert reading.arithmetic == "the port that handled the most cargo in 2023: Lindholm"
 
 
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("5", "Of all ports 41.5 % are open, and 3,500 people work in them."),
+        ("500", "In the ports 3,500 people work."),
+        ("6", "The weather in the ports is described in Section 6 of the report."),
+    ],
+)
+def test_a_number_that_only_stands_in_another_or_is_unlikely_has_no_place(answer: str, text: str) -> None:
+    question = "How many of the ports had snow?"
+    assert find_answer(question, answer, [ReadPage(passage(text))]) is None
+
+
 def test_what_the_row_that_names_a_thing_says_takes_no_second_step() -> None:
     question = "What cargo in 2022 does the port have that handled the most cargo in 2023?"
     (reading,) = (one for one in read(question, [ReadPage(TABLE)]) if one.text == "433")

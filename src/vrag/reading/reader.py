@@ -42,6 +42,9 @@ WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
 """The trained scorer of the package."""
 THRESHOLD = 0.1
 """The probability from which an answer is given: two of five are right on held-out training questions."""
+LIKELY_NUMBER = 0.05
+"""The probability from which a number of one or two digits is marked as an answer."""
+_SMALL_NUMBER = re.compile(r"\d{1,2}")
 NAMES = 2
 """Names of a described thing that are tried, and answers that are kept of each."""
 LINE_THRESHOLD = 0.3
@@ -230,11 +233,14 @@ def find_answer(
     """Return the likeliest place of an answer on some pages; None where they do not hold it.
 
     It is a candidate of the reader, or else the place with the same words around which most of the question
-    stands; the probability of the latter is 0.
+    stands; the probability of the latter is 0. Small numbers stand everywhere, so that one which the reader
+    finds unlikely, such as the number of things that were counted, has no place.
     """
     wanted = fold_answer(answer)
     readings = read(question, pages, text_reader=text_reader, cache=cache)
     found = next((reading for reading in readings if fold_answer(reading.text) == wanted), None)
+    if _SMALL_NUMBER.fullmatch(wanted):
+        return found if found is not None and found.probability >= LIKELY_NUMBER else None
     return found or _find_words(question, answer, [layout(page.item) for page in pages])
 
 
@@ -242,7 +248,8 @@ def _find_words(question: str, answer: str, layouts: Sequence[PageLayout]) -> Re
     words = answer.strip().rstrip(".。").split()
     if not words:
         return None
-    pattern = re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)", re.IGNORECASE)
+    spaced = r"\s+".join(map(re.escape, words))
+    pattern = re.compile(rf"(?<!\w)(?<!\d[.,]){spaced}(?!\w|[.,]\d)", re.IGNORECASE)
     found: list[tuple[float, PageLayout, int, tuple[int, int]]] = []
     for page in locate(parse(question), layouts):
         for number, line in enumerate(page.page.lines):
