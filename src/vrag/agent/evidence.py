@@ -51,7 +51,7 @@ class Evidence(BaseModel):
     marks: tuple[EvidenceMark, ...] = ()
     """The words or cells of the answer inside the box, with their heads; empty where they are not known."""
     crop_sha256: str | None = None
-    """Hash of the picture shown, as stored with the run; None for a passage."""
+    """Hash of its picture, as stored with the run; None for a passage."""
     seconds: tuple[float, float] | None = None
     """The span of a clip in its video, in seconds; None for what is no video."""
     node: str | None = None
