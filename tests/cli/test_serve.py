@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
@@ -62,10 +63,18 @@ def running(
 
 
 def refused(collection: Path, *arguments: str) -> Done:
-    """Run the command in this process; it is to end before it serves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr("vrag.cli.serve.run_server")
-        return run_vrag("serve", "-c", str(collection), *arguments, cwd=collection.parent)
+    """Run the command in this process; it is to end before it serves, and to leave no logging behind."""
+    loggers = [logging.getLogger(name) for name in ("", "vrag", "uvicorn.error")]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delattr("vrag.cli.serve.run_server")
+            return run_vrag("serve", "-c", str(collection), *arguments, cwd=collection.parent)
+    finally:
+        logging.captureWarnings(capture=False)
+        for logger, level, handlers in before:
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
 
 
 @pytest.mark.slow
