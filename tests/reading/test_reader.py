@@ -240,6 +240,13 @@ def test_a_number_that_only_stands_in_another_or_is_unlikely_has_no_place(answer
     assert find_answer(question, answer, [ReadPage(passage(text))]) is None
 
 
+def test_only_the_answer_is_written_in_the_form_that_is_asked_for_not_the_name() -> None:
+    question = "When was the port opened that handled the most cargo in 2023? Answer in list format."
+    reading = read_best(question, TABLE, LETTER)
+    assert reading.text == '["1962"]'
+    assert reading.arithmetic.endswith(": Lindholm")
+
+
 def test_what_the_row_that_names_a_thing_says_takes_no_second_step() -> None:
     question = "What cargo in 2022 does the port have that handled the most cargo in 2023?"
     (reading,) = (one for one in read(question, [ReadPage(TABLE)]) if one.text == "433")

@@ -22,6 +22,7 @@ from vrag.reading.answer import Reading, ReadPage
 from vrag.reading.evidence_region import ranked_regions, region_around
 from vrag.reading.reader import THRESHOLD, find_answer
 from vrag.reading.text_layout import layout
+from vrag.types import Item
 
 MAX_PAGES = 5
 """Pages of the evidence on which an answer is looked for."""
@@ -47,7 +48,7 @@ class AnswerPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    item: str
+    item: Item
     region: Box
     """In `Space.UNIT`."""
     reading: Reading | None = None
@@ -93,7 +94,7 @@ def locate_answer(
     at, picture = _choose_entry(place, evidence, environment)
     entries = list(evidence)
     if picture is not None:
-        part = picture_evidence(picture, environment.item(place.item), "", node=entries[at].node).evidence
+        part = picture_evidence(picture, place.item, "", node=entries[at].node).evidence
         entries[at] = part.model_copy(update={"located": True})
     reading = place.reading
     if reading is None:
@@ -120,10 +121,11 @@ def _find_place(
             page = next(page for page in pages if page.item.id == reading.item)
             frame = reading.frame
             region = region_around(layout(page.item), frame) if frame else Box.unit(0, 0, 1, 1)
-            return _Place(reading.item, region, reading)
+            return _Place(page.item, region, reading)
     words = f"{question} {answer[:MAX_WORDS_CHARS]}"
-    ranked = ranked_regions(words, [layout(page.item) for page in pages], most=1)
-    return next((_Place(region.item, region.box) for region in ranked), None)
+    items = {page.item.id: page.item for page in pages}
+    ranked = ranked_regions(words, [layout(item) for item in items.values()], most=1)
+    return next((_Place(items[region.item], region.box) for region in ranked), None)
 
 
 def _choose_entry(
@@ -135,26 +137,26 @@ def _choose_entry(
     """
     close = [at for at, entry in enumerate(evidence) if entry.box is not None and _area(entry.box) <= LARGE]
     for at in close:
-        if evidence[at].item == place.item and _covers(evidence[at].box, place.point):
+        if evidence[at].item == place.item.id and _covers(evidence[at].box, place.point):
             return at, None
     if close and not place.is_likely:
         return close[0], None
-    at = next(at for at, entry in enumerate(evidence) if entry.item == place.item)
+    at = next(at for at, entry in enumerate(evidence) if entry.item == place.item.id)
     is_page = evidence[at].box is not None and place.region.area <= LARGE
     return at, _cut_out(place, environment) if is_page else None
 
 
 def _cut_out(place: _Place, environment: Environment) -> Picture | None:
     """Return the picture of a place, drawn like a crop; None where it cannot be drawn."""
-    item = environment.item(place.item)
-    if item.size is None:
+    size = place.item.size
+    if size is None:
         return None
-    view = View.whole(item.size, item.size)
+    view = View.whole(size, size)
     region = view.cut(place.region)
     if fault_of(region):
         return None
     try:
-        return environment.closer(item.id, view, region)
+        return environment.closer(place.item.id, view, region)
     except (SearchError, CollectionError, ValueError):
         return None
 

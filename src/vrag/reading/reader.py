@@ -45,8 +45,8 @@ THRESHOLD = 0.1
 LIKELY_NUMBER = 0.05
 """The probability from which a number of one or two digits is marked as an answer."""
 _SMALL_NUMBER = re.compile(r"\d{1,2}")
-NAMES = 2
-"""Names of a described thing that are tried, and answers that are kept of each."""
+MAX_NAMES = 2
+"""Names of a described thing that are tried, and answers for each that are kept."""
 LINE_THRESHOLD = 0.3
 """What takes the place of `THRESHOLD` where candidates are compared by `score_by_lines`."""
 ABSENT_FACTOR = 0.3
@@ -107,7 +107,7 @@ def read(
             asked, placed, text_reader or load_text_reader(), options=options
         )
         scorer = load_answer_scorer() if options.learnt else None
-        form = read_form(question)
+        form = read_form(asked)
         return [
             _write_reading(candidates[number], probability, form)
             for number, probability in rank_different_answers(candidates, features, scorer)
@@ -125,7 +125,7 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
     """
     names = [
         named
-        for named in rank(description.inner)[:NAMES]
+        for named in rank(description.inner)[:MAX_NAMES]
         if named.probability >= THRESHOLD and type_of_span(named.text) not in VALUE_TYPES
     ]
     readings = rank(description.question)
@@ -137,10 +137,11 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
                 arithmetic=" · ".join(filter(None, (derivation, found.arithmetic))),
                 probability=named.probability * found.probability,
             )
-            for found in rank(description.name(named.text))[:NAMES]
+            for found in rank(description.with_name(named.text))[:MAX_NAMES]
             if (found.item, found.frame) != (named.item, named.frame)
         )
-    things = {fold_answer(named.text) for named in names}
+    form = read_form(description.question)
+    things = {fold_answer(write_answer(named.text, form)) for named in names}
     answers = (reading for reading in readings if fold_answer(reading.text) not in things)
     return sorted(answers, key=lambda reading: -reading.probability)
 

@@ -37,7 +37,7 @@ from vrag.reading.questions.descriptions import find_description
 def test_a_description_becomes_a_question_of_its_own(question: str, inner: str, named: str) -> None:
     description = find_description(question)
     assert description is not None
-    assert (description.inner, description.name("X")) == (inner, named)
+    assert (description.inner, description.with_name("X")) == (inner, named)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_words_around_a_description_stay(before: str, clause: str) -> None:
     question = f"{before} the port that {clause}"
     description = find_description(question)
     if description is not None:
-        named = description.name("X")
+        named = description.with_name("X")
         assert named.startswith(question[: description.start] + "X")
         assert named.endswith(question[description.end :])
         assert 0 <= description.start < description.end <= len(question)

@@ -145,7 +145,7 @@ class ExtractivePolicy(OfflinePolicy):
         named = self._read(description.inner, summary.items) if description else None
         if description is None or named is None or named.probability < self.threshold:
             return None
-        query = without_tags(search_query(description.name(named.text)))
+        query = without_tags(search_query(description.with_name(named.text)))
         return f"{description.text}: {without_tags(named.text)}. What do other pages say about it?", Search(
             query
         )

@@ -49,7 +49,7 @@ class Description:
     inner: str
     """The question which thing it is."""
 
-    def name(self, name: str) -> str:
+    def with_name(self, name: str) -> str:
         """Return the question with the name of the thing in place of its description."""
         return f"{self.question[: self.start]}{name}{self.kept}{self.question[self.end :]}"
 
@@ -58,10 +58,10 @@ def find_description(question: str) -> Description | None:
     """Return the thing that a question describes; None for a question without one.
 
     >>> found = find_description("How many people does the ship hold that serves the line to Orla?")
-    >>> found.inner, found.name("Sanderling")
+    >>> found.inner, found.with_name("Sanderling")
     ('Which ship serves the line to Orla?', 'How many people does Sanderling hold?')
     >>> found = find_description("What is the population of the city where the first mill stood?")
-    >>> found.inner, found.name("Aurora")
+    >>> found.inner, found.with_name("Aurora")
     ('In which city the first mill stood?', 'What is the population of Aurora?')
     >>> find_description("What is the city where the first mill stood?") is None
     True
