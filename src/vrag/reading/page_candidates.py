@@ -98,9 +98,9 @@ def _complete_spans(
         start = skip_neighbour(text, span.start, span.end)
         place = complete_value(text, start, span.end, kind)
         is_number_of_thing = _NUMBERED.search(text, max(place[0] - 20, 0), place[0])
-        is_number_of_thing = is_number_of_thing or _is_section_number(text, place, span.sentence)
+        is_section_number = _is_section_number(text, place, span.sentence)
         is_alone = span.sentence == place  # a page number, or a word without any context
-        if not is_number_of_thing and not is_alone and not _LABEL_END.match(text, place[1]):
+        if not (is_number_of_thing or is_section_number or is_alone or _LABEL_END.match(text, place[1])):
             whole.setdefault(place, span)
     return list(whole.items())
 

@@ -146,9 +146,8 @@ class ExtractivePolicy(OfflinePolicy):
         if description is None or named is None or named.probability < self.threshold:
             return None
         query = without_tags(search_query(description.with_name(named.text)))
-        return f"{description.text}: {without_tags(named.text)}. What do other pages say about it?", Search(
-            query
-        )
+        thought = f"{description.text}: {named.text}. What do other pages say about it?"
+        return thought, Search(query)
 
     def _crop(self, summary: _RunSummary, nearest: Reading | None) -> tuple[str, Crop] | None:
         """Look closer at the place of the answer, or of most words of the question where none is likely."""
