@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.budget import Limits, Prices, StopReason
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.evidence import BoxSides, Evidence
@@ -345,6 +346,12 @@ class AnswerGiven(EventBase):
     """The places where the answer was seen; of an abstention, where the agent looked."""
     reading: AnswerReading | None = None
     """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
+    citations: tuple[Citation, ...] = ()
+    """The parts of the text and the evidence that each rests on. What is cited stands first in `evidence`."""
+    claims: tuple[CheckedClaim, ...] = ()
+    """The claims of the text, and what the evidence says about each; empty where they are not checked."""
+    withdrawn: str | None = None
+    """The answer that was withdrawn because its evidence does not support it; then `text` is None."""
     unsupported: tuple[str, ...] = ()
     """The reason pieces of evidence were left out: each no longer agrees with the collection."""
     stop_reason: StopReason

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
@@ -117,6 +118,12 @@ class RunResult:
     evidence: tuple[Evidence, ...] = ()
     reading: AnswerReading | None = None
     """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
+    citations: tuple[Citation, ...] = ()
+    """The parts of the answer and the evidence that each rests on."""
+    claims: tuple[CheckedClaim, ...] = ()
+    """The claims of the answer, and what the evidence says about each."""
+    withdrawn: str | None = None
+    """The answer that was withdrawn because its evidence does not support it."""
     unsupported: tuple[str, ...] = ()
     """The reason pieces of evidence were left out."""
     stop_reason: StopReason | None = None
@@ -170,6 +177,11 @@ class RunResult:
                 return {"start": event, "run_id": event.run_id, "question": event.question}
             case AnswerGiven(text=text, evidence=evidence, unsupported=unsupported, stop_reason=reason):
                 changes = {"answer": text, "evidence": evidence, "unsupported": unsupported}
+                changes |= {
+                    "citations": event.citations,
+                    "claims": event.claims,
+                    "withdrawn": event.withdrawn,
+                }
                 return changes | {"end": event, "stop_reason": reason, "reading": event.reading}
             case RunFailed():
                 return {"end": event, "failure": event.message, "stop_reason": event.stop_reason}

@@ -1,0 +1,99 @@
+"""Citations of an answer: which part of its text rests on which evidence, and the text with markers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+
+_BLOCK_ENDS = ("```", "|", "$$")
+"""Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own."""
+
+
+class Citation(BaseModel):
+    """A part of the answer, and the evidence that it rests on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    start: int = Field(ge=0)
+    """Start of the part in the text of the answer, in characters."""
+    end: int = Field(ge=0)
+    """Its end; a marker stands there."""
+    numbers: tuple[int, ...]
+    """Numbers of the evidence, from 1, as the answer lists it."""
+    source: Literal["model", "matched"]
+    """`model` if the model wrote the markers; `matched` if the words of the part led to the evidence."""
+
+
+class CheckedClaim(BaseModel):
+    """A claim of the answer, and what its evidence says about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: ClaimKind
+    start: int = Field(ge=0)
+    """Start of the claim in the text of the answer, in characters."""
+    end: int = Field(ge=0)
+    verdict: ClaimVerdict
+    numbers: tuple[int, ...] = ()
+    """Numbers of the evidence that supports or contradicts it, from 1; empty where none does."""
+    found: str = ""
+    """The words of the evidence that support or contradict it; empty where there are none."""
+    judge: str = ""
+    """Name of the model that judged it; empty for a verdict by rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A marker such as `[2]` in a text."""
+
+    number: int
+    start: int
+    """In characters of the text with markers."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """An answer with the markers of its citations."""
+
+    text: str
+    markers: tuple[Marker, ...]
+
+
+def with_markers(text: str, citations: Sequence[Citation]) -> MarkedText:
+    """Return an answer with its markers: after a word and a blank, before the full stop that ends a part.
+
+    >>> with_markers("It rose. It fell.", [Citation(start=0, end=8, numbers=(1, 2), source="matched")]).text
+    'It rose [1][2]. It fell.'
+    """
+    pieces: list[str] = []
+    markers: list[Marker] = []
+    length = at = 0
+    for citation in sorted(citations, key=lambda citation: citation.end):
+        place = marker_place(text, citation)
+        if place < at:
+            continue
+        before = text[at:place]
+        ends_block = not text[place:].strip() and before.rstrip().endswith(_BLOCK_ENDS)
+        before += "\n\n" if ends_block else " "
+        pieces.append(before)
+        length += len(before)
+        at = place
+        for number in citation.numbers:
+            marker = f"[{number}]"
+            markers.append(Marker(number, length, length + len(marker)))
+            pieces.append(marker)
+            length += len(marker)
+    return MarkedText("".join([*pieces, text[at:]]), tuple(markers))
+
+
+def marker_place(text: str, citation: Citation) -> int:
+    """Return where the markers of a citation stand: at its end, before punctuation and blanks."""
+    part = text[: citation.end].rstrip()
+    place = len(part.rstrip(".!?。！？;；"))
+    return place if place > citation.start else len(part)

@@ -1,0 +1,1 @@
+"""The claims of an answer, and whether the words of its evidence support them."""
