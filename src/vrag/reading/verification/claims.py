@@ -13,7 +13,7 @@ from vrag.reading.verification.text_values import CODE, TextValue, find_values
 MAX_ANSWER = 20_000
 """Characters of an answer that are read."""
 SHORT = 60
-"""Characters up to which an answer of one line may be a name alone."""
+"""Characters up to which an answer without other words may be a name alone."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MARKUP = re.compile(
@@ -55,6 +55,13 @@ _NO_NAMES = frozenset(
 )
 
 
+_FRAME = re.compile(
+    r"""\W*(?:according\ to\ (?:the|this)\ \w+ | as\ (?:the|stated\ in\ the)\ \w+\ ?(?:says|states|shows)?
+    | the\ (?:answer|page|document|text|report|table|figure)\ (?:is|states|says|shows|reports)(?:\ that)?
+    | (?:根据|根據|据)[^，,]{1,8} | 文中提到 | 答案是 | 文中)[,，:：]?\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The beginning of a sentence that only says where something stands."""
 _JOINS = re.compile("[和与與及至到年月日约約から]+|to|and|or|und|bis")
 """Words between the entries of a list or the ends of a range."""
 
@@ -68,6 +75,8 @@ class ReadSentence(NamedTuple):
     """Numbers, dates and names, in order."""
     values: tuple[TextValue, ...]
     """The values of the numbers and dates, with offsets in the answer."""
+    content: int
+    """Where the words begin that state something."""
     is_alone: bool
     """True if there is nothing else in it than these claims."""
 
@@ -96,7 +105,9 @@ def read_sentences(answer: str) -> list[ReadSentence]:
     """Return the sentences of an answer, lines of lists and cells of tables included, with their claims."""
     plain = _MARKUP.sub(_blank, answer[:MAX_ANSWER])
     ranges = list(_split(plain))
-    alone = len(ranges) == 1 and len(plain.strip()) <= SHORT
+    words = re.findall(r"[^\W\d_]+", plain)
+    small = sum(word.islower() and word not in STOP_WORDS for word in words)
+    alone = len(ranges) == 1 and len(plain.strip()) <= SHORT and small == 0
     return [_read_sentence(answer, plain, start, end, alone) for start, end in ranges]
 
 
@@ -131,13 +142,15 @@ def _read_sentence(answer: str, plain: str, start: int, end: int, short: bool) -
         Claim(kind, start + first, start + last, answer[start + first : start + last])
         for first, last, kind in sorted(spans)
     )
-    rest = list(text)
+    frame = _FRAME.match(text)
+    content = frame.end() if frame and frame.end() < len(text) else 0
+    rest = list(" " * content + text[content:])
     for first, last in taken:
         rest[first:last] = " " * (last - first)
     words = re.findall(r"\w+", "".join(rest))
     is_alone = bool(claims) and all(word.lower() in STOP_WORDS or _JOINS.fullmatch(word) for word in words)
     moved = tuple(value.moved(start) for value in values)
-    return ReadSentence(start, end, claims, moved, is_alone)
+    return ReadSentence(start, end, claims, moved, start + content, is_alone)
 
 
 def _find_names(text: str, short: bool) -> Iterator[tuple[int, int]]:

@@ -199,7 +199,7 @@ def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) ->
             return Agreement.SAME
         is_other = bool(around.scales) or "percent" in _classes(value.units or around.units)
         return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
-    if claim.scale == 1 and value.scale != 1 and not claim.units:
+    if claim.scale == 1 and value.scale != 1 and (not claim.units or _shared_factors(claim.units, value.units)):
         return Agreement.LOOSE
     return Agreement.OTHER_FORM
 

@@ -12,7 +12,7 @@ from vrag.reading.text_layout import CJK
 _BREAK = re.compile(r"[ \t\r\u00a0\u3000]*\n\s*")
 _NEW_LINE = re.compile(r"\n\s*(?:\n|[-*+•▪●◦–|#>]\s?|\d{1,3}[.)]\s|$)")
 """A break that ends a paragraph, an entry of a list or a row of a table."""
-_HYPHEN = re.compile(r"(?<=[^\W\d_]{2})[-‐\u00ad]$")
+_HYPHEN = re.compile(r"(?:[^\W\d_A-Z]{2}[-‐]|\u00ad)$")
 _WIDE_END = re.compile(rf"[{CJK}、。，：；！？（）「」『』《》]$")
 _WIDE_START = re.compile(rf"[{CJK}、。，：；！？（）「」『』《》]")
 SEPARATOR = "\n\n"
@@ -89,7 +89,7 @@ def _join_lines(text: str, start: int, end: int, pieces: _Pieces, *, keep_paragr
             pieces.add(SEPARATOR, match.start())
         elif following.islower() and _HYPHEN.search(line[-3:]):
             pieces.add(line[:-1], at)
-        elif _WIDE_END.search(line) or _WIDE_START.match(following):
+        elif _WIDE_END.search(line) or _WIDE_START.match(following) or line.endswith(("-", "‐")):
             pieces.add(line, at)
         else:
             pieces.add(line, at)

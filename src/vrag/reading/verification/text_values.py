@@ -102,7 +102,7 @@ _SPELLED_ORDINALS = {
 _SPELLED_ORDINAL = re.compile(rf"\b(?:{'|'.join(_SPELLED_ORDINALS)})\b", re.IGNORECASE)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def find_values(text: str) -> tuple[TextValue, ...]:
     """Return the values of a text in order; none overlaps another. Numbers of codes and addresses are none.
 

@@ -35,18 +35,20 @@ STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
 MIN_PRESENT = 0.5
 """Share of the words around a claim that count even if the evidence lacks them."""
-MARGIN = 0.2
+MARGIN = 0.15
 """How much more of them another statement must have to contradict what stands elsewhere."""
-NAME_MARGIN, SHORT_NAME_MARGIN = 0.3, 0.4
+LONG_MARGIN, LONG_DIGITS = 0.3, 3
+"""The same for a number with so many digits, which seldom stands somewhere by chance."""
+NAME_MARGIN, SHORT_NAME_MARGIN = 0.4, 0.45
 """The same for a name, in a sentence and in an answer with few words of its own."""
 MIN_OWN = 4
 """Words of a sentence below which those of the question count as its own."""
 ELSEWHERE = "it stands elsewhere on the page"
 FORM_MARGIN = 0.1
 """The same where it is the same number with another unit, scale or sign."""
-COVER = 0.4
+COVER = 0.25
 """Share of the words of a sentence that one statement must have."""
-COVER_WITH_VALUES = 0.2
+COVER_WITH_VALUES = 0.15
 """The same for a sentence with numbers, dates or names, all of which are supported."""
 OPERAND_SHARE = 0.75
 """Share of the best support that a number needs to be one that was computed with."""
@@ -91,6 +93,8 @@ class ClaimCheck:
 
 def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> tuple[ClaimCheck, ...]:
     """Return the verdict on each claim of an answer, in the order of `extract_claims`.
+
+    A number that the question states, and that the evidence does not support, is left out.
 
     Args:
         question: The question, completed if it follows others.
@@ -249,19 +253,19 @@ class _SentenceCheck:
         for token in tokens(self.text):
             at = self.sentence.start + token.start
             in_value = any(value.start <= at < value.end for value in self.sentence.values)
-            if token.term not in STOP_WORDS:
+            if token.term not in STOP_WORDS and at >= self.sentence.content:
                 terms[token.term] = terms.get(token.term, True) and in_value
         return [term for term in terms if not terms[term]], [term for term in terms if terms[term]]
 
     def checks(self) -> list[ClaimCheck]:
         """Return the verdicts on the claims and then on the sentence."""
         values = {(value.start, value.end): value for value in self.sentence.values}
-        found = [
-            self._check_value(claim, values[claim.start, claim.end])
-            if claim.kind is not ClaimKind.NAME
-            else self._check_name(claim)
-            for claim in self.sentence.claims
-        ]
+        found: list[ClaimCheck] = []
+        for claim in self.sentence.claims:
+            value = values.get((claim.start, claim.end))
+            check = self._check_name(claim) if value is None else self._check_value(claim, value)
+            if check.verdict is ClaimVerdict.SUPPORTED or value is None or not self._is_asked(value):
+                found.append(check)
         if self.sentence.is_alone:
             return found
         return [*found, self._check_sentence(found)]
@@ -309,7 +313,8 @@ class _SentenceCheck:
                     ranked[agreement] = score, TextPlace(page, statement, other.start, other.end)
         if value.day and value.day.year and value.day.month and Agreement.SAME not in ranked:
             ranked |= self._find_parted_date(value.day, support)
-        check = self._decide(claim, ranked, MARGIN)
+        is_long = sum(sign.isdigit() for sign in claim.text) >= LONG_DIGITS
+        check = self._decide(claim, ranked, LONG_MARGIN if is_long and not value.is_date else MARGIN)
         stands = not ranked.keys().isdisjoint({Agreement.SAME, Agreement.LOOSE, Agreement.OTHER_FORM})
         if stands or value.amount is None:
             return check
@@ -352,6 +357,12 @@ class _SentenceCheck:
                     place = TextPlace(page, at, other.start, other.end)
                     return {Agreement.SAME: (float(support[page][at]), place)}
         return {}
+
+    def _is_asked(self, value: TextValue) -> bool:
+        """Return whether the question itself states a number, which is then no claim of the answer."""
+        return value.amount is not None and any(
+            compare(value, asked) <= Agreement.LOOSE for asked in self.asked_values
+        )
 
     def _is_stated(self, value: TextValue) -> bool:
         """Return whether answer or question state a value, so that it is no other value in a claim's place."""
@@ -408,6 +419,8 @@ class _SentenceCheck:
             return replace(contradicted, claim=claim)
         if not scored:
             return self._missing(claim)
+        if found and not doubted and len(self.own) < 2:
+            return replace(found[0], claim=claim)
         score, page, number = max(scored)
         statement = self.evidence.texts[page].statements[number]
         place = TextPlace(page, number, statement.start, statement.end)
