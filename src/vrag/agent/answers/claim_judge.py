@@ -21,7 +21,7 @@ from vrag.agent.prompts import encodable, material, prompt, spoken
 from vrag.chat.messages import ChatImage, ChatMessage, ChatModel, ChatOptions, ChatPart, ChatReply, ChatText
 from vrag.errors import JudgeError, ModelError
 from vrag.reading.verification.claim import ClaimVerdict
-from vrag.reading.verification.verifier import ClaimCheck
+from vrag.reading.verification.claim_evidence import ClaimCheck
 
 log = logging.getLogger("vrag.agent")
 

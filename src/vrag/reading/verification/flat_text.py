@@ -39,12 +39,12 @@ class FlatText:
 
 
 def flatten(text: str, segments: Sequence[tuple[int, int]]) -> FlatText:
-    """Join the lines of each segment of a text; of the whole text if there are no segments.
+    r"""Join the lines of each segment of a text; of the whole text if there are no segments.
 
     Words that a hyphen parts at the end of a line are joined where the next line begins with a small letter;
     lines of Chinese and Japanese are joined without a space.
 
-    >>> flatten("The govern-\\nment met\\nin Oslo.", ()).text
+    >>> flatten("The govern-\nment met\nin Oslo.", ()).text
     'The government met in Oslo.'
     """
     pieces = _Pieces()

@@ -175,7 +175,10 @@ def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
     rects = np.asarray([rect for _, _, rect in page.words])
     x, y = (rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2
     inside = (
-        (boxes[:, 0, None] <= x) & (x <= boxes[:, 2, None]) & (boxes[:, 1, None] <= y) & (y <= boxes[:, 3, None])
+        (boxes[:, 0, None] <= x)
+        & (x <= boxes[:, 2, None])
+        & (boxes[:, 1, None] <= y)
+        & (y <= boxes[:, 3, None])
     )
     cell = np.where(inside.any(axis=0), inside.argmax(axis=0), -1)
     return {page.words[at][0] for at in (np.flatnonzero(np.diff(cell)) + 1).tolist()}
@@ -187,7 +190,7 @@ def _find_statements(text: str) -> list[tuple[int, int]]:
     bounds: list[int] = words.bounds.tolist()
     return [
         (int(words.starts[first]), int(words.ends[last - 1]))
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+        for first, last in pairwise(bounds)
         if last > first
     ]
 
@@ -298,4 +301,6 @@ def _value_context(heads: _Heads | None, scales: frozenset[float]) -> ValueConte
         return ValueContext(scales=scales)
     scale = find_scale(heads.text) or find_scale(heads.caption)
     own = frozenset({_SCALES[scale]}) if scale in _SCALES else scales
-    return ValueContext(find_units(heads.text) or find_units(heads.caption), own, is_cell=True, words=heads.text)
+    return ValueContext(
+        find_units(heads.text) or find_units(heads.caption), own, is_cell=True, words=heads.text
+    )
