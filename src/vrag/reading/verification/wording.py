@@ -43,7 +43,7 @@ _OPPOSITES = (
 def are_opposite(sentence: str, statement: str) -> bool:
     """Return whether one of two texts about the same denies the other, or turns its direction.
 
-    >>> are_opposite("Sales rose by 3 %.", "In May, sales fell by 3 %"), are_opposite("Sales rose.", "Sales grew.")
+    >>> are_opposite("Sales rose.", "In May, sales fell."), are_opposite("Sales rose.", "Sales grew.")
     (True, False)
     >>> are_opposite("The ferry does not sail.", "The ferry sails daily.")
     True
