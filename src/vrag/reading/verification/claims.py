@@ -57,7 +57,7 @@ _NO_NAMES = frozenset(
     """i yes no not answer note total figure table page source it's the this that however therefore thus
     overall additionally moreover furthermore according based both each all none there here these those
     january february march april may june july august september october november december monday tuesday
-    wednesday thursday friday saturday sunday""".split()
+    wednesday thursday friday saturday sunday mr mrs ms dr""".split()
 )
 _FRAME = re.compile(
     r"""\W*(?:according\ to\ (?:the|this)\ \w+ | as\ (?:the|stated\ in\ the)\ \w+\ ?(?:says|states|shows)?
