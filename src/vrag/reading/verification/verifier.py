@@ -22,15 +22,17 @@ from vrag.reading.text_layout import STOP_WORDS, is_cjk, tokens
 from vrag.reading.verification.claim import Claim, ClaimVerdict
 from vrag.reading.verification.claim_evidence import (
     INSIDE,
+    MIN_SHARE,
+    MIN_WHOLE_SHARE,
     ClaimCheck,
     ClaimEvidence,
     ClaimSource,
     Support,
+    TextPlace,
 )
 from vrag.reading.verification.claims import ReadSentence, read_sentences
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
 from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
-from vrag.reading.verification.names import MIN_SHARE, MIN_WHOLE_SHARE, TextPlace, find_name
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.wording import are_opposite
@@ -285,7 +287,7 @@ class _SentenceCheck:
 
     def _check_name(self, claim: Claim) -> ClaimCheck:
         share = MIN_SHARE if len(self.own) > 1 or not self.sentence.is_alone else MIN_WHOLE_SHARE
-        places = list(find_name(claim.text, self.evidence.texts, self.evidence.resolve, share))
+        places = list(self.evidence.find_name(claim.text, share))
         if not places:
             return self._missing(claim)
         support = self._raise(self._support_without(claim.start, claim.end))
