@@ -44,6 +44,9 @@ STANDS = frozenset({Agreement.SAME, Agreement.LOOSE, Agreement.OTHER_FORM})
 """Agreements of values that are the same number."""
 STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
+WEAK = 0.4
+"""The same below which a short number or a year stands somewhere by chance."""
+ELSEWHERE = "it stands only in other places of the page"
 MIN_PRESENT = 0.5
 """Share of the words around a claim that count even if the evidence lacks them."""
 MARGIN = 0.15
@@ -93,6 +96,11 @@ def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> 
     for sentence in read_sentences(answer):
         checks += _SentenceCheck(question, answer, sentence, evidence, computations).checks()
     return tuple(checks)
+
+
+def _best(support: Support) -> float:
+    """Return the highest support of any statement."""
+    return max((float(scores.max()) for scores in support if len(scores)), default=0.0)
 
 
 def _around(text: SourceText, value: TextValue, statement: int) -> ValueContext:
@@ -170,7 +178,8 @@ class _SentenceCheck:
             support = self._raise(support)
         rounding = read_rounding(self.question, self.answer[: claim.start])
         ranked = self._rank_values(claim, value, support, rounding)
-        check = self._decide(claim, ranked, self._margin(claim, value))
+        best = _best(support)
+        check = self._decide(claim, ranked, self._margin(claim, value), best)
         if value.amount is None or not ranked.keys().isdisjoint(STANDS):
             return check
         derivation = self.computations.find(value, self.text, self._operands(support), rounding)
@@ -271,21 +280,31 @@ class _SentenceCheck:
         stated = (*self.sentence.values, *self.asked_values)
         return any(compare(one, value) is Agreement.SAME for one in stated)
 
-    def _decide(self, claim: Claim, ranked: RankedPlaces, margin: float) -> ClaimCheck:
+    def _decide(self, claim: Claim, ranked: RankedPlaces, margin: float, best: float) -> ClaimCheck:
+        """Return the verdict on a number or a date.
+
+        Args:
+            claim: The claim.
+            ranked: The best places of such values.
+            margin: How much better another value must fit to contradict one that stands on the page.
+            best: The highest support of any statement.
+        """
         same, loose, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:4])
         if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
             same = loose
-        if same is not None:
-            if form and form[0] - same[0] >= FORM_MARGIN:
-                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
-            if rival and rival[0] >= STRONG and rival[0] - same[0] >= margin:
-                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
-            return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
-        if form is not None:
+        rival = rival if rival is not None and rival[0] >= STRONG else None
+        if same is None:
+            other = form or rival
+            if other is None:
+                return self._missing(claim)
+            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
+        if form is not None and form[0] - same[0] >= FORM_MARGIN:
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
-        if rival is not None and rival[0] >= STRONG:
+        if rival is not None and rival[0] - same[0] >= margin:
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
-        return self._missing(claim)
+        if margin == MARGIN and same[0] < WEAK and best >= STRONG:
+            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, same[1], reason=ELSEWHERE)
+        return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
 
     def _missing(self, claim: Claim) -> ClaimCheck:
         if not self.evidence.has_text:
@@ -301,14 +320,12 @@ class _SentenceCheck:
             return self._missing(claim)
         support = self._raise(self._support_without(claim.start, claim.end))
         best = max(places, key=lambda place: support[place.page][place.statement])
-        rival = max(float(scores.max()) for scores in support if len(scores))
+        rival = _best(support)
         margin = NAME_MARGIN if len(self.own) >= MIN_OWN else SHORT_NAME_MARGIN
         if self.asked.issuperset(token.term for token in tokens(claim.text)):
             margin = math.inf  # what the question is about need not be named again
         if rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin:
-            return self.evidence.check(
-                claim, ClaimVerdict.NOT_FOUND, best, reason="it stands only in other places of the page"
-            )
+            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, best, reason=ELSEWHERE)
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
 
     def _has_new_name(self, score: float) -> bool:
