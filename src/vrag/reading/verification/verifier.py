@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -126,7 +127,7 @@ class _SentenceCheck:
         self.text = answer[sentence.start : sentence.end]
         self.own, values = self._content_terms()
         asked = [term.text for term in parse(question).terms] if len(self.own) < MIN_OWN else []
-        self.weights = evidence.weights(dict.fromkeys([*self.own, *values, *asked]))
+        self.words = evidence.weigh([*self.own, *values, *asked])
         self.asked_values = find_values(question)
         self.asked = {token.term for token in tokens(question)}
 
@@ -156,8 +157,7 @@ class _SentenceCheck:
     def _support_without(self, start: int, end: int) -> Support:
         """Return the support by the words around a claim."""
         own = {token.term for token in tokens(self.answer[start:end])}
-        weights = {term: weight for term, weight in self.weights.items() if term not in own}
-        found = self.evidence.support(weights or self.weights, MIN_PRESENT)
+        found = self.words.support(MIN_PRESENT, own)
         return [
             support + INSIDE * inside for support, inside in zip(found, self.evidence.inside, strict=True)
         ]
@@ -224,7 +224,7 @@ class _SentenceCheck:
             for other, statement in text.values:
                 around = _around(text, other, statement)
                 agreement = compare(value, other, claimed=claimed, around=around, rounding=rounding)
-                if agreement is Agreement.OTHER_VALUE and self._is_stated(other):
+                if agreement is Agreement.OTHER_VALUE and other in self.stated:
                     continue
                 if value.day and other.day and not other.day.year and value.day.year not in {0, *years}:
                     agreement = Agreement.OTHER_VALUE
@@ -275,10 +275,16 @@ class _SentenceCheck:
             compare(value, asked) <= Agreement.LOOSE for asked in self.asked_values
         )
 
-    def _is_stated(self, value: TextValue) -> bool:
-        """Return whether answer or question state a value, which then contradicts no claim."""
+    @cached_property
+    def stated(self) -> frozenset[TextValue]:
+        """The values of the evidence that answer or question state, which contradict no claim."""
         stated = (*self.sentence.values, *self.asked_values)
-        return any(compare(one, value) is Agreement.SAME for one in stated)
+        return frozenset(
+            value
+            for text in self.evidence.texts
+            for value, _ in text.values
+            if any(compare(one, value) is Agreement.SAME for one in stated)
+        )
 
     def _decide(self, claim: Claim, ranked: RankedPlaces, margin: float, best: float) -> ClaimCheck:
         """Return the verdict on a number or a date.
@@ -356,7 +362,7 @@ class _SentenceCheck:
 
     def _check_words(self, claim: Claim, needed: float) -> ClaimCheck:
         """Check a sentence by the words of the statement that has most of them."""
-        support = self.evidence.support(self.evidence.weights(self.own), 1.0)
+        support = self.evidence.weigh(self.own).support(1.0)
         scored = [
             (float(score), page, number)
             for page, scores in enumerate(support)
