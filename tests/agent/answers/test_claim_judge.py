@@ -103,6 +103,7 @@ def test_the_model_is_shown_pictures_and_quoted_text() -> None:
         [ModelError("The server is gone.")],
         ["I think they are fine.", "Sorry."],
         ["", ""],
+        ['<think><verdict claim="1" source="1">supported</verdict>'] * 2,
         ['<verdict claim="9" source="1">supported</verdict>', '<verdict claim="1">perhaps</verdict>'],
     ],
 )

@@ -37,6 +37,7 @@ MAX_REPLY_CHARS = 4000
 JUDGED = frozenset({ClaimVerdict.ONLY_VISIBLE, ClaimVerdict.NOT_FOUND})
 """The verdicts by rules that a judge is asked about."""
 _TAGS = "question", "answer", "claim", "text", "verdict"
+_THOUGHT = re.compile(r"<think\b", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
 _VERDICT = re.compile(
     r"""<verdict\s+claim=["']?(?P<claim>\d{1,3})["']?(?:\s+source=["']?(?P<source>\d{0,3})["']?)?\s*>\s*
@@ -139,7 +140,8 @@ class ChatClaimJudge:
         async with aclosing(self.model.stream(messages, self.options)) as parts:
             async for part in parts:
                 if isinstance(part, ChatReply):
-                    return _THOUGHT_END.split(encodable(part.text))[-1].strip()
+                    text = _THOUGHT_END.split(encodable(part.text))[-1].strip()
+                    return "" if _THOUGHT.search(text) else text  # a thought without an end says nothing
         raise ModelError("It ended without a reply.")
 
 
