@@ -148,7 +148,8 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
             texts = " + ".join(one.text for one in group)
             yield _Computed(total, texts, group[0], group[0].value.units)
             if "average" in named:
-                yield _Computed(total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units)
+                mean = f"({texts}) / {len(group)}"
+                yield _Computed(total / len(group), mean, group[0], group[0].value.units)
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:
