@@ -35,7 +35,7 @@ RENDERERS = [
         marks=pytest.mark.skipif(shutil.which("pdftoppm") is None, reason="pdftoppm is not installed"),
     ),
 ]
-SCALE = 2.0
+SCALE = 2
 """Pixels per point."""
 TOLERANCE = 2
 """Pixels at an edge that may be drawn or not."""
@@ -48,14 +48,19 @@ def evidence_on(
     **values: Any,  # noqa: ANN401
 ) -> Evidence:
     """Evidence on a page of a report, with words of the answer."""
-    fields = {"document": "report.pdf", "document_id": "ab" * 32, "kind": ItemKind.PAGE, "quote": "1.2 %"}
+    fields: dict[str, Any] = {
+        "document": "report.pdf",
+        "document_id": "ab" * 32,
+        "kind": ItemKind.PAGE,
+        "quote": "1.2 %",
+    }
     marked = tuple(EvidenceMark(role=MarkRole.ANSWER, box=mark) for mark in marks)
     return Evidence(item=f"{'ab' * 8}-{page}", page=page, box=box, marks=marked, **(fields | values))
 
 
 def place_of(evidence: Evidence, number: str = "1", **values: Any) -> CitedPlace:  # noqa: ANN401
     """A place that an answer cites."""
-    fields = {
+    fields: dict[str, Any] = {
         "question": "What was the margin?",
         "answer": "It was 1.2 %.",
         "run": "20260301-101500-000000-beef",
@@ -104,7 +109,7 @@ def draw(data: bytes, page: int, renderer: str, folder: Path) -> NDArray[np.int1
     pdf.close()
     if renderer == "poppler":
         (folder / "drawn.pdf").write_bytes(data)
-        options = f"-cropbox -r {72 * SCALE:g} -f {page} -l {page} -png"
+        options = f"-cropbox -r {72 * SCALE} -f {page} -l {page} -png"
         command = ["pdftoppm", *options.split(), "-singlefile", "drawn.pdf", "drawn"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         with Image.open(folder / "drawn.png") as image:

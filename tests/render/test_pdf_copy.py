@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +189,7 @@ def test_numbers_of_one_place_stand_below_each_other_and_its_words_are_highlight
         annotations = list(pdf.pages[0].obj.Annots)
     notes = [[float(side) for side in each.Rect] for each in annotations if each.Subtype == "/Text"]
     assert len(notes) == 3
-    for above, below in zip(notes, notes[1:], strict=False):
+    for above, below in itertools.pairwise(notes):
         assert below[3] <= above[1] + 0.01
     assert sum(each.Subtype == "/Highlight" for each in annotations) == 1
 

@@ -68,7 +68,7 @@ class PageFrame(NamedTuple):
                 return Box.unit(x1, y1, x2, y2)
 
     def from_unit(self, box: Box) -> tuple[float, float, float, float]:
-        """Convert fractions of the rendered image to left, bottom, right and top: the inverse of `to_unit`."""
+        """Convert fractions of the rendered image to left, bottom, right, top: the inverse of `to_unit`."""
         x1, y1, x2, y2 = box.as_tuple()
         match self.turn:
             case 1:
