@@ -31,6 +31,7 @@ from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box
+from vrag.reading.answer import MarkRole
 from vrag.reading.places.part_places import PartPlace, locate_parts
 from vrag.reading.spans.tokens import tokenize
 
@@ -147,7 +148,7 @@ def _support_short(
     if selected:
         chosen = list(range(len(entries)))
     elif place.reading is not None:
-        chosen = [at for at, entry in enumerate(entries) if entry.marks] or [0]
+        chosen = _marked(entries) or [0]
     else:
         chosen = _closest(entries)
     rest = [at for at in range(len(entries)) if at not in chosen]
@@ -155,6 +156,22 @@ def _support_short(
     pictures = () if place.picture is None else (place.picture,)
     ordered = tuple(entries[at] for at in (*chosen, *rest))
     return SupportedAnswer(ordered, (citation,), place.reading, pictures)
+
+
+def _marked(evidence: Sequence[Evidence]) -> list[int]:
+    """Return the positions of what holds words or cells of the answer, of each page its smallest part."""
+    smallest: dict[str, int] = {}
+    for at, entry in enumerate(evidence):
+        best = smallest.get(entry.item)
+        if any(mark.role is not MarkRole.HEAD for mark in entry.marks) and (
+            best is None or _size(entry) < _size(evidence[best])
+        ):
+            smallest[entry.item] = at
+    return list(smallest.values())
+
+
+def _size(evidence: Evidence) -> float:
+    return 1.0 if evidence.box is None else area(evidence.box)
 
 
 def _closest(evidence: Sequence[Evidence]) -> list[int]:

@@ -193,14 +193,8 @@ class RunResult:
         match event:
             case RunStarted():
                 return {"start": event, "run_id": event.run_id, "question": event.question}
-            case AnswerGiven(text=text, evidence=evidence, unsupported=unsupported, stop_reason=reason):
-                changes = {"answer": text, "evidence": evidence, "unsupported": unsupported}
-                changes |= {
-                    "citations": event.citations,
-                    "claims": event.claims,
-                    "withdrawn": event.withdrawn,
-                }
-                return changes | {"end": event, "stop_reason": reason, "reading": event.reading}
+            case AnswerGiven():
+                return self._answer_changes(event)
             case RunFailed():
                 return {"end": event, "failure": event.message, "stop_reason": event.stop_reason}
             case UsageReported():
