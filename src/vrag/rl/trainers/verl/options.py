@@ -49,7 +49,7 @@ class MemorySettings(_StrictOptions):
     tokens: int = Field(default=1280, ge=1)
     fresh_tokens: int = Field(default=4096, ge=1)
     items: int = Field(default=5, ge=1)
-    crop_nodes: bool = False
+    crop_nodes: bool = True
 
 
 class VerlOptions(_StrictOptions):
