@@ -246,6 +246,16 @@ class Settings(BaseSettings):
     """Ask the model to select its evidence before it answers."""
     repair: bool = True
     """Accept replies with a broken grammar if their meaning is clear."""
+    verify: Literal["off", "tell", "repair", "withdraw"] = Field(
+        default="tell",
+        description="Compare the claims of an answer with the text of its evidence: tell shows verdicts, "
+        "repair asks the model once to look again, withdraw gives no answer that is in doubt.",
+    )
+    verify_model: str = Field(
+        default="",
+        description="Model that judges on the pictures what rules cannot decide, as in VRAG_MODEL; empty for "
+        "rules alone.",
+    )
     actions: Names = ()
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""

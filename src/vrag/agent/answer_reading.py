@@ -6,7 +6,7 @@ models as well as those of the offline policy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vrag.agent.environment import Environment, fault_of
@@ -18,7 +18,7 @@ from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, View
 from vrag.reading import completed
-from vrag.reading.answer import Reading, ReadPage
+from vrag.reading.answer import Mark, Reading, ReadPage
 from vrag.reading.evidence_region import ranked_regions, region_around
 from vrag.reading.reader import THRESHOLD, find_answer
 from vrag.reading.text_layout import layout
@@ -107,7 +107,9 @@ def locate_answer(
         arithmetic=reading.arithmetic,
         probability=reading.probability,
     )
-    marked = tuple(_with_marks(entry, reading) if entry.item == reading.item else entry for entry in entries)
+    marked = tuple(
+        with_marks(entry, reading.marks) if entry.item == reading.item else entry for entry in entries
+    )
     return AnswerPlace(marked, found, picture)
 
 
@@ -135,48 +137,49 @@ def _choose_entry(
 
     What an agent has looked at closely stands for the answer where the reader does not find it elsewhere.
     """
-    close = [at for at, entry in enumerate(evidence) if entry.box is not None and _area(entry.box) <= LARGE]
+    close = [at for at, entry in enumerate(evidence) if entry.box is not None and area(entry.box) <= LARGE]
     for at in close:
-        if evidence[at].item == place.item.id and _covers(evidence[at].box, place.point):
+        if evidence[at].item == place.item.id and covers(evidence[at].box, place.point):
             return at, None
     if close and not place.is_likely:
         return close[0], None
     at = next(at for at, entry in enumerate(evidence) if entry.item == place.item.id)
     is_page = evidence[at].box is not None and place.region.area <= LARGE
-    return at, _cut_out(place, environment) if is_page else None
+    return at, cut_out(place.item, place.region, environment) if is_page else None
 
 
-def _cut_out(place: _Place, environment: Environment) -> Picture | None:
-    """Return the picture of a place, drawn like a crop; None where it cannot be drawn."""
-    size = place.item.size
+def cut_out(item: Item, region: Box, environment: Environment) -> Picture | None:
+    """Return the picture of a part of an item, drawn like a crop; None where it cannot be drawn."""
+    size = item.size
     if size is None:
         return None
     view = View.whole(size, size)
-    region = view.cut(place.region)
-    if fault_of(region):
+    part = view.cut(region)
+    if fault_of(part):
         return None
     try:
-        return environment.closer(place.item.id, view, region)
+        return environment.closer(item.id, view, part)
     except (SearchError, CollectionError, ValueError):
         return None
 
 
-def _with_marks(evidence: Evidence, reading: Reading) -> Evidence:
-    """Return evidence with the marks that lie in its box."""
+def with_marks(evidence: Evidence, marks: Iterable[Mark]) -> Evidence:
+    """Return evidence with further marks: those that lie in its box, each once."""
     if evidence.box is None:
         return evidence
-    marks = tuple(
+    further = (
         EvidenceMark(role=mark.role, box=mark.box.as_tuple())
-        for mark in reading.marks
-        if _covers(evidence.box, mark.box.center)
+        for mark in marks
+        if covers(evidence.box, mark.box.center)
     )
-    return evidence.model_copy(update={"marks": marks})
+    return evidence.model_copy(update={"marks": tuple(dict.fromkeys((*evidence.marks, *further)))})
 
 
-def _area(box: BoxSides) -> float:
+def area(box: BoxSides) -> float:
+    """Return the area of a box, as a share of the page."""
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def _covers(box: BoxSides | None, point: tuple[float, float]) -> bool:
+def covers(box: BoxSides | None, point: tuple[float, float]) -> bool:
     """Return whether a point lies in a box."""
     return box is not None and box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]

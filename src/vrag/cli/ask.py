@@ -11,7 +11,7 @@ import typer
 from vrag.agent.events import Event, StopReason, UsageReported
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import Question, QuestionImage
-from vrag.agent.runs.run_result import RunUsage, citations
+from vrag.agent.runs.run_result import RunUsage
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -192,14 +192,13 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
 def run_as_json(stored: StoredRun) -> dict[str, Any]:
     """Return question, answer, evidence, steps, memory graph and cost of a run."""
     run = stored.result
-    cited = citations(run.evidence, stored.started.settings, answered=run.answer is not None)
     return {
         "question": run.question,
         "answer": run.answer,
         "stop_reason": run.stop_reason,
         "reading": run.reading and run.reading.model_dump(mode="json"),
-        "evidence": [_evidence(evidence, stored) for evidence in cited.rests],
-        "looked_at": [_evidence(evidence, stored) for evidence in cited.besides],
+        "evidence": [_evidence(evidence, stored) for evidence in run.rests],
+        "looked_at": [_evidence(evidence, stored) for evidence in run.looked_at],
         "unsupported": list(run.unsupported),
         "steps": [
             {

@@ -12,7 +12,7 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
 from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, count
@@ -150,12 +150,11 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
         _print_no_answer(run, started.settings, state, settings)
     else:
         _print_answer(run, run.answer, offline=started.settings.policy == OFFLINE)
-    cited = citations(run.evidence, started.settings, answered=run.answer is not None)
-    for number, evidence in enumerate(cited.rests, 1):
+    for number, evidence in enumerate(run.rests, 1):
         _print_evidence(number, evidence, stored)
-    if cited.besides:
+    if run.looked_at:
         echo(("Also looked at:", "dim"))
-    for number, evidence in enumerate(cited.besides, len(cited.rests) + 1):
+    for number, evidence in enumerate(run.looked_at, run.cited + 1):
         _print_evidence(number, evidence, stored)
     for notice in started.notices:
         echo(("Note: ", "yellow"), plain(notice))

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import Citations, citations, is_whole
+from vrag.agent.runs.run_result import is_whole
 from vrag.agent.runs.run_store import StoredRun
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
 from vrag.render.markup import image, inline, render_page
@@ -93,19 +93,15 @@ class ReportPart:
     """From 1."""
     run_view: RunView
 
-    @cached_property
-    def _citations(self) -> Citations:
-        return citations(self.run_view.result.evidence, self.run_view.settings, answered=self.answered)
-
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The evidence of its answer; without an answer, the pages where the agent looked."""
-        return self._citations.rests
+        return self.run_view.result.rests
 
     @property
     def besides(self) -> tuple[Evidence, ...]:
         """The other pages that the agent looked at."""
-        return self._citations.besides
+        return self.run_view.result.looked_at
 
     @property
     def closeups(self) -> tuple[Evidence, ...]:

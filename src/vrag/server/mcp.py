@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.text_format import BY_READER, OFFLINE, step_line
@@ -267,8 +267,7 @@ class McpTools:
 
     async def _answer(self, run: str, outline: RunResult, end: AnswerGiven) -> ToolOutput:
         settings = outline.started.settings
-        cited = citations(end.evidence, settings, answered=end.text is not None)
-        shas = list(dict.fromkeys(item.crop_sha256 for item in cited.rests if item.crop_sha256))
+        shas = list(dict.fromkeys(item.crop_sha256 for item in outline.rests if item.crop_sha256))
         files = {sha: self.runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
         pictures = await self.runs.in_thread(
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
@@ -287,7 +286,7 @@ class McpTools:
                 # The number of the enclosed picture that shows it.
                 **({"picture": numbers[item.crop_sha256]} if item.crop_sha256 in numbers else {}),
             }
-            for number, item in enumerate(cited.rests + cited.besides, 1)
+            for number, item in enumerate(outline.evidence, 1)
         ]
         offline = end.text is not None and settings.policy == OFFLINE
         data = {
@@ -295,8 +294,8 @@ class McpTools:
             **({"note": BY_READER} if offline else {}),
             "stop_reason": end.stop_reason,
             **({"reading": end.reading.model_dump(mode="json", exclude={"item"})} if end.reading else {}),
-            "evidence": places[: len(cited.rests)],
-            "looked_at": places[len(cited.rests) :],
+            "evidence": places[: outline.cited],
+            "looked_at": places[outline.cited :],
             "run": run,
             "session": outline.started.session or run,
         }

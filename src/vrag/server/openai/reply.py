@@ -24,7 +24,7 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, citations, is_whole
+from vrag.agent.runs.run_result import RunResult, is_whole
 from vrag.render.markup import inline
 from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, step_line, where
 from vrag.server.http.errors import FrozenModel, Refusal
@@ -230,12 +230,10 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         raise Refusal(502, one_line(end.message))
     answered = isinstance(end, AnswerGiven)
     text = end.text if answered else None
-    cited = citations(end.evidence if answered else (), settings, answered=text is not None)
     sources = tuple(
-        AnswerSource(**dict(item), number=number, url=url)
-        for number, item in enumerate(cited.rests + cited.besides, 1)
+        AnswerSource(**dict(item), number=number, url=url) for number, item in enumerate(outline.evidence, 1)
     )
-    evidence, looked_at = sources[: len(cited.rests)], sources[len(cited.rests) :]
+    evidence, looked_at = sources[: outline.cited], sources[outline.cited :]
     part = VragPart(
         run_id=run,
         stop_reason=end.stop_reason,

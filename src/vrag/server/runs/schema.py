@@ -19,7 +19,7 @@ from pydantic import (
 from vrag.agent.agent import Agent
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.server.http.errors import FrozenModel
 from vrag.settings import AgentName
@@ -179,11 +179,10 @@ class RunDetail(RunSummary):
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
         """Summarize a run with its evidence."""
-        cited = citations(outline.evidence, outline.started.settings, answered=outline.answer is not None)
         return cls(
             **dict(RunSummary.of(id, outline, state)),
-            evidence=cited.rests,
-            looked_at=cited.besides,
+            evidence=outline.rests,
+            looked_at=outline.looked_at,
             unsupported=outline.unsupported,
             failure=outline.failure,
         )
