@@ -278,7 +278,7 @@ def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
 def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reworded = {"results_text.md", "results_picture.md", "memory_node.md"}
+    reworded = {"passage.md", "results_picture.md", "memory_node.md"}
 
     def other(file: str, /, **values: str | int) -> str:
         return "Otherwise." if file in reworded else prompt(file, **values)
