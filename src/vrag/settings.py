@@ -240,8 +240,8 @@ class Settings(BaseSettings):
     """Visual tokens of the results of a search of vimrag."""
     frame_tokens: int = Field(default=96, ge=1)
     """Minimum visual tokens per video frame; with less room, frames are left out."""
-    crop_nodes: bool = False
-    """Let vimrag zoom into pictures from memory."""
+    crop_nodes: bool = True
+    """Let vimrag zoom into pictures from memory; False as in the reference."""
     reselect: bool = False
     """Ask the model to select its evidence before it answers."""
     repair: bool = True

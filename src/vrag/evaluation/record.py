@@ -11,7 +11,7 @@ from vrag.agent.actions import ABSTENTION
 from vrag.agent.events import PassageShown, StopReason
 from vrag.agent.evidence import BoxSides
 from vrag.cases import UNANSWERABLE, gold_documents, gold_pages
-from vrag.evaluation.run_measures import citing, conduct, grounding, joint, looking
+from vrag.evaluation.measures.run_measures import citing, conduct, grounding, joint, looking
 from vrag.reward.parts import answer_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class CaseRecord(_FrozenRecord):
     """End of the run (`StopReason`)."""
     evidence: tuple[EvidencePlace, ...] = ()
     measures: dict[str, FiniteFloat]
-    """Measures by the names of `vrag.evaluation.run_measures`; what could not be measured is missing."""
+    """Measures by the names of `vrag.evaluation.measures`; what could not be measured is missing."""
 
     @property
     def key(self) -> tuple[str, str, int]:

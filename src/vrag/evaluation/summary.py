@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vrag.evaluation.intervals import LEVEL, RESAMPLES, SHARE, ClusteredSample, intervals, sample_of
+from vrag.evaluation.measures.run_measures import COUNTS
 from vrag.evaluation.pairs import ACCURACY, MAX_VALUE, document_of, value
 from vrag.evaluation.record import CaseOutcome
-from vrag.evaluation.run_measures import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

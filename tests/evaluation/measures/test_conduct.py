@@ -4,7 +4,7 @@ import pytest
 
 from vrag.agent.events import StopReason, UsageReported
 from vrag.agent.runs.run_result import RunResult, RunStep, RunUsage
-from vrag.evaluation.run_measures import CONDUCT, COUNTS, conduct
+from vrag.evaluation.measures.run_measures import CONDUCT, COUNTS, conduct
 
 
 def usage(**told: object) -> UsageReported:

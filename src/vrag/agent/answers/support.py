@@ -141,9 +141,8 @@ def _support_short(
         chosen = _meant(evidence, named=selected or named)
     rest = [at for at in range(len(entries)) if at not in chosen]
     citation = Citation(start=0, end=len(answer), numbers=tuple(range(1, len(chosen) + 1)), source="matched")
-    pictures = () if place.picture is None else (place.picture,)
     ordered = tuple(entries[at] for at in (*chosen, *rest))
-    return SupportedAnswer(ordered, (citation,), place.reading, pictures)
+    return SupportedAnswer(ordered, (citation,), place.reading, place.pictures)
 
 
 def _marked(evidence: Sequence[Evidence]) -> list[int]:

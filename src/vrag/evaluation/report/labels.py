@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from vrag.evaluation.measures.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.retrieval import BLANK
-from vrag.evaluation.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.render.text_format import amount, count, money, seconds
 
 if TYPE_CHECKING:

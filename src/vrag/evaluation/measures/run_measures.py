@@ -17,9 +17,8 @@ from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.cases import gold_documents, gold_pages
 from vrag.evaluation.relevance import Gold, is_text
-from vrag.evaluation.search_measures import overlap
 from vrag.geometry import Box
-from vrag.metrics import ndcg, recall
+from vrag.metrics import ndcg, overlap, recall
 from vrag.reward.parts import clips_known, images_looked_at, searches
 from vrag.types import ItemKind
 
