@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shown_runs import FERRY, HARBOUR, case, document, evidence, region, run
 
-from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.events import StopReason
 from vrag.cases import UNANSWERABLE
 from vrag.evaluation.measures.chains import (
@@ -27,7 +27,7 @@ from vrag.evaluation.measures.chains import (
 from vrag.evaluation.relevance import DocumentNames
 from vrag.geometry import Box
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
-from vrag.types import GoldPage, Item, ItemKind, Word, item_id
+from vrag.types import GoldFact, GoldPage, Item, ItemKind, Word, item_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,8 +76,8 @@ def measured(
     return chain(of, run, NAMES, {page.id: page}.get, right=right)
 
 
-def cites(box: BoxSides | None, page: int = 3, **more: str) -> RunResult:
-    return run(cites=(evidence(page, box, **more),))
+def cites(box: BoxSides, page: int = 3, *, id: str = FERRY, name: str = "ferry.pdf") -> RunResult:
+    return run(cites=(evidence(page, box, id=id, name=name),))
 
 
 class TestAChain:
@@ -142,10 +142,9 @@ class TestAChain:
         assert measured(cites(GOLD), two)["cited_page_recall"] == 0.5
 
     def test_goes_by_what_is_cited_and_not_by_what_was_looked_at(self) -> None:
-        looked = run(cites=(evidence(2, GOLD), evidence(3, GOLD)))
-        cited = replace(looked, citations=(Citation(start=0, end=1, numbers=(1,), source="model"),))
-        assert measured(looked)["chain_page"] == 1
-        assert measured(cited)["chain_page"] == 0
+        both = run(cites=(evidence(2, GOLD), evidence(3, GOLD)))
+        assert measured(both)["chain_page"] == 1
+        assert measured(replace(both, cited=1))["chain_page"] == 0
 
     def test_of_a_document_without_pages_is_met_by_any_passage(self) -> None:
         text = replace(case(), file_name="harbour.pdf", gold=(GoldPage("harbour.pdf"),))
@@ -173,8 +172,7 @@ class TestTheRegion:
 
     def test_a_page_as_a_whole_beside_a_part_of_it_is_the_part(self) -> None:
         both = run(cites=(evidence(3, (0, 0, 1, 1)), evidence(3, GOLD)))
-        cited = replace(both, citations=(Citation(start=0, end=1, numbers=(1, 2), source="model"),))
-        assert measured(cited)["region_f1"] == 1
+        assert measured(both)["region_f1"] == 1
 
     def test_overlaps_by_areas_of_all_gold_pages(self) -> None:
         """On page 3 all of both, on page 5 nothing: the mean is a half."""
@@ -211,6 +209,34 @@ class TestTheFact:
         found = chain(BOXED, cites(GOLD), NAMES, lambda _: None, right=True)
         assert "chain_fact" not in found
         assert found["chain_complete"] == 1
+
+
+class TestGoldFacts:
+    """Facts stand for the answer where a data set has them."""
+
+    TEXT = "The island of Fennick has 97 households. In 1974 Orla had 412 households and a school for all."
+
+    def page(self) -> Item:
+        words = self.TEXT.split()
+        return item(
+            3, *((word, 0.02 + at % 8 * 0.11, 0.12 if at < 8 else 0.52) for at, word in enumerate(words))
+        )
+
+    def asked(self, *facts: str) -> Case:
+        return replace(
+            case(3, regions=(region(3, 0.0, 0.0, 1.0, 0.4),)),
+            query="How many households has Fennick?",
+            facts=tuple(GoldFact(fact, 3) for fact in facts),
+        )
+
+    def test_are_said_by_the_words_of_the_cited_rectangle(self) -> None:
+        asked = self.asked("Fennick has 97 households.")
+        assert measured(cites((0, 0, 1, 0.4)), asked, page=self.page())["chain_fact"] == 1
+        assert measured(cites((0, 0.5, 1, 0.9)), asked, page=self.page())["chain_fact"] == 0
+
+    def test_that_the_gold_boxes_do_not_say_are_passed_over(self) -> None:
+        asked = self.asked("Fennick has 98 households.")
+        assert "chain_fact" not in measured(cites((0, 0, 1, 0.4)), asked, page=self.page())
 
 
 class TestAnswerWords:

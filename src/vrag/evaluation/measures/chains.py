@@ -3,11 +3,12 @@
 DocScope (Feng et al. 2026, arXiv 2605.08888) found that at most 29 % of right answers have a complete chain
 of page, region and fact. Here the stages are measured of any questions with gold pages, without a model:
 
-- *page*: a gold page is among the pages of the cited evidence (`vrag.reward.parts.cited_evidence`).
+- *page*: a gold page is among the pages of the evidence that the answer cites (`RunResult.rests`).
 - *region*: a cited rectangle covers the centre of a gold box on its page, and is at most a quarter of the
   page or overlaps the gold box by half (IoU). A whole page points at no region.
-- *fact*: the words of the cited evidence say the gold answer. Measured where the words of the gold boxes, or
-  of the gold pages without boxes, say it: not of answers that are computed, drawn, or yes and no.
+- *fact*: the words of the cited evidence say the gold answer, or the gold facts where a data set has them (by
+  the rules of the verifier). Measured where the words of the gold boxes, or of the gold pages without boxes,
+  do: not of answers that are computed, drawn, or yes and no.
 - *answer*: the answer is right, by the judge or the rules that decide on the outcome.
 
 A stage that cannot be measured for a question is passed over. A run that failed, abstained or never answered
@@ -30,8 +31,10 @@ from vrag.errors import CaseError
 from vrag.evaluation.relevance import Gold, is_text
 from vrag.geometry import Box, iou
 from vrag.metrics import region_iou
+from vrag.reading.answer import ReadPage
 from vrag.reading.verification.claim import ClaimVerdict
-from vrag.reward.parts import best_annotator, cited_boxes, cited_evidence
+from vrag.reading.verification.verifier import ClaimSource, check_claims
+from vrag.reward.parts import best_annotator, cited_boxes
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -45,11 +48,13 @@ if TYPE_CHECKING:
     ItemOf = Callable[[str], Item | None]
     """Returns the item with an id; None where there is none."""
     _Page = tuple[str, int]
+    _Place = tuple[Item, Sequence[Box] | None]
+    """An item, and the parts of it that are meant; None for all of it."""
 
 STAGES: Mapping[str, str] = {
     "chain_page": "a gold page is among the pages of the cited evidence",
     "chain_region": "a cited rectangle covers the centre of a gold box, and is small or overlaps it by half",
-    "chain_fact": "the words of the cited evidence say the gold answer, where the words of the gold do",
+    "chain_fact": "the words of the cited evidence say the gold answer or facts, where those of the gold do",
     "chain_answer": "the answer is right, of questions with gold pages",
 }
 """Stages in order, and their definitions."""
@@ -96,7 +101,7 @@ def chain(
     gold = Gold.of(case, names)
     if not gold.grades or case.reference_answer == UNANSWERABLE:
         return {}
-    cited = cited_evidence(run)
+    cited = () if run.answer is None else run.rests
     pages = {gold.spot(item.item, item.document, item.page, item.kind, item.seconds) for item in cited}
     found = pages & gold.grades.keys()
     measures: dict[str, float] = {"cited_page_recall": len(found) / len(gold.grades)}
@@ -170,48 +175,56 @@ def _overlap(
 
 def _fact(
     case: Case,
-    cited: Iterable[Evidence],
+    cited: Sequence[Evidence],
     regions: Mapping[_Page, Sequence[Region]],
     names: DocumentNames,
     items: ItemOf,
 ) -> bool | None:
-    """Return whether the cited words say a right answer; None where the words of the gold do not."""
-    gold_words = AnswerWords.of(" ".join(_gold_texts(case, regions, names, items)))
+    """Return whether the cited words say the gold facts or answer; None where those of the gold do not."""
+    gold = list(_gold_places(case, regions, names, items))
+    boxes = [(items(piece.item), piece.box and (Box.unit(*piece.box),)) for piece in cited]
+    shown = [(item, box) for item, box in boxes if item]
+    if case.facts:
+        facts = [fact.text for fact in case.facts if _state(gold, case.query, fact.text)]
+        return all(_state(shown, case.query, fact) for fact in facts) if facts else None
+    gold_words = AnswerWords.of(" ".join(text_inside(*place) for place in gold))
     right = [answer for answer in case.references if gold_words.say(answer)]
     if not right:
         return None
-    cited_words = AnswerWords.of(" ".join(_text_of(items(item.item), item) for item in cited))
+    cited_words = AnswerWords.of(" ".join(text_inside(*place) for place in shown))
     return any(map(cited_words.say, right))
 
 
-def _gold_texts(
+def _gold_places(
     case: Case, regions: Mapping[_Page, Sequence[Region]], names: DocumentNames, items: ItemOf
-) -> Iterable[str]:
-    """Yield the words of the gold boxes; of the gold pages where there are none."""
+) -> Iterable[_Place]:
+    """Yield the pages with their gold boxes; the gold pages where there are none."""
 
     def page_item(name: str, page: int) -> Item | None:
         keys = sorted(names.by_name.get(name, ()))
         return next((item for key in keys if (item := items(f"{key}-{page}"))), None)
 
-    for (name, page), boxes in regions.items():
+    for (name, page), found in regions.items():
         if item := page_item(name, page):
-            yield text_inside(item, [region.box for region in boxes])
+            yield item, tuple(region.box for region in found)
     if not regions:
         for name, kind, page in Gold.of(case, names).grades:
             if kind == "page" and not is_text(name) and (item := page_item(name, page)):
-                yield item.text
+                yield item, None
 
 
-def _text_of(item: Item | None, evidence: Evidence) -> str:
-    """Return the words of a piece of evidence; its quote where the collection no longer has its item."""
-    if item is None:
-        return evidence.quote
-    return item.text if evidence.box is None else text_inside(item, [Box.unit(*evidence.box)])
+def _state(places: Iterable[_Place], question: str, fact: str) -> bool:
+    """Return whether the words of places support all that a fact claims, by the rules of the verifier."""
+    sources = [ClaimSource(ReadPage(item), box) for item, boxes in places for box in (boxes or (None,))]
+    checks = check_claims(question, fact, sources)
+    return bool(checks) and all(
+        check.verdict is ClaimVerdict.SUPPORTED and not check.outside for check in checks
+    )
 
 
-def text_inside(item: Item, boxes: Sequence[Box]) -> str:
-    """Return the words whose centre lies in one of the boxes; the whole text where words have no boxes."""
-    if not item.words:
+def text_inside(item: Item, boxes: Sequence[Box] | None) -> str:
+    """Return the words whose centre lies in one of the boxes; the whole text without boxes of either."""
+    if boxes is None or not item.words:
         return item.text
     inside = (word for word in item.words if any(box.covers(*word.box.center) for box in boxes))
     return " ".join(item.text[word.start : word.end] for word in inside)

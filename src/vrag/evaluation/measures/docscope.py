@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from vrag.cases import gold_pages
 from vrag.datasets.docscope import BoxLabel, box_label, page_scores
 from vrag.geometry import Box
-from vrag.reward.parts import cited_evidence
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
     from vrag.evaluation.relevance import DocumentNames
     from vrag.types import Case, GoldFact
@@ -112,12 +112,16 @@ def _statements(case: Case, run: RunResult, names: DocumentNames, page: int) -> 
             yield text[citation.start : citation.end]
 
 
+def _cited_evidence(run: RunResult) -> tuple[Evidence, ...]:
+    return () if run.answer is None else run.rests
+
+
 def _cited(case: Case, run: RunResult, names: DocumentNames) -> set[tuple[str, int]]:
     """Return the cited pages; those of the document of the question under the name that it has there."""
     wanted = {case.file_name}
     return {
         (names.among(wanted, item.document_id, item.document) or item.document_id, item.page)
-        for item in cited_evidence(run)
+        for item in _cited_evidence(run)
     }
 
 
@@ -133,7 +137,7 @@ def docscope(
     cited, gold = _cited(case, run, names), set(gold_pages(case))
     scores = page_scores(cited, gold)
     boxes: defaultdict[tuple[str, int], list[Box]] = defaultdict(list)
-    for item in cited_evidence(run):
+    for item in _cited_evidence(run):
         name = names.among({case.file_name}, item.document_id, item.document)
         if name is not None and item.kind is ItemKind.PAGE and item.box is not None:
             boxes[name, item.page].append(Box.unit(*item.box))
