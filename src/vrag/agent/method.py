@@ -67,6 +67,8 @@ class Episode(ABC):
     """True if the model is asked which evidence counts."""
     repair: bool = True
     """True if replies that break the grammar are read where their meaning is clear."""
+    names_evidence: ClassVar[bool] = False
+    """True if an answer names what it rests on, as nodes of a graph."""
     pending: list[Part] = field(default_factory=list[Part])
     """The parts of the next message."""
     messages: list[Message] = field(default_factory=list[Message])

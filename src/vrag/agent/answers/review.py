@@ -103,7 +103,9 @@ def _support(
     kept = [[entry for entry in entries if place_of(entry) in places] for entries in cited]
     parts = cited_parts(answer, episode.markers, kept)
     selected = episode.selected is not None
-    return support_answer(question, answer, parts, evidence, environment, selected=selected)
+    return support_answer(
+        question, answer, parts, evidence, environment, selected=selected, named=episode.names_evidence
+    )
 
 
 def _cited_markers(episode: Episode) -> _CitedMarkers:

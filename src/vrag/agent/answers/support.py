@@ -70,6 +70,7 @@ def support_answer(
     environment: Environment,
     *,
     selected: bool = False,
+    named: bool = False,
 ) -> SupportedAnswer:
     """Find what the parts of an answer rest on, and number it.
 
@@ -80,11 +81,13 @@ def support_answer(
         evidence: The evidence, best first; what is cited is among it.
         environment: The environment of the run.
         selected: Whether the model was asked which evidence counts: then all of it does.
+        named: Whether the agent has named its evidence, as nodes of a graph: then all of it counts where the
+            answer does not stand on it.
     """
     if not evidence:
         return SupportedAnswer(())
     if not parts and len(answer) <= MAX_ANSWER_CHARS and len(split_sentences(answer)) == 1:
-        return _support_short(question, answer, evidence, environment, selected=selected)
+        return _support_short(question, answer, evidence, environment, selected=selected, named=named)
     listing = _Listing(list(evidence), environment)
     source: Literal["model", "matched"] = "model" if parts else "matched"
     sentences = (AnswerPart(start, end) for start, end in split_sentences(answer)[:MAX_PARTS])
@@ -92,7 +95,7 @@ def support_answer(
         listing.cite(question, answer, part)
     if not listing.cited:
         source = "matched"
-        listing.cited[0, len(answer)] = set(_closest(listing.entries))
+        listing.cited[0, len(answer)] = set(_meant(listing.entries, named=selected or named))
     ordered, numbers = listing.numbered()
     citations = tuple(
         Citation(start=start, end=end, numbers=tuple(sorted(numbers[at] for at in places)), source=source)
@@ -141,16 +144,15 @@ def _support_short(
     environment: Environment,
     *,
     selected: bool,
+    named: bool,
 ) -> SupportedAnswer:
     """Support an answer of one sentence by the reader, or else by the whole of what was looked at closely."""
     place = locate_answer(question, answer, evidence, environment, ordered=selected)
     entries = place.evidence
-    if selected:
-        chosen = list(range(len(entries)))
-    elif place.reading is not None:
+    if place.reading is not None and not selected:
         chosen = _marked(entries) or [0]
     else:
-        chosen = _closest(entries)
+        chosen = _meant(evidence, named=selected or named)
     rest = [at for at in range(len(entries)) if at not in chosen]
     citation = Citation(start=0, end=len(answer), numbers=tuple(range(1, len(chosen) + 1)), source="matched")
     pictures = () if place.picture is None else (place.picture,)
@@ -174,8 +176,13 @@ def _size(evidence: Evidence) -> float:
     return 1.0 if evidence.box is None else area(evidence.box)
 
 
-def _closest(evidence: Sequence[Evidence]) -> list[int]:
-    """Return the positions of what was looked at closely, or of the first piece where nothing was."""
+def _meant(evidence: Sequence[Evidence], *, named: bool) -> list[int]:
+    """Return the positions of what an answer rests on that stands nowhere.
+
+    It is what the agent named, or what it looked at closely, or else the first piece.
+    """
+    if named:
+        return list(range(len(evidence)))
     close = [at for at, entry in enumerate(evidence) if entry.box is not None and area(entry.box) <= LARGE]
     return close or [0]
 

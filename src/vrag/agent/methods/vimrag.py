@@ -95,6 +95,8 @@ class Vimrag(Method):
 class VimragEpisode(Episode):
     """The state of one run: the graph, what its newest node found, what memory shows."""
 
+    names_evidence: ClassVar[bool] = True
+
     options: MemoryOptions
     question: tuple[Part, ...]
     """The question, last, after what belongs to it: repeated whenever the context is rebuilt."""
