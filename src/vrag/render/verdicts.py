@@ -44,10 +44,13 @@ def notable_claims(claims: Iterable[CheckedClaim]) -> list[CheckedClaim]:
     return sorted([*narrow, *whole], key=lambda claim: (claim.start, claim.end))
 
 
-def describe_claim(answer: str, claim: CheckedClaim) -> str:
-    """Return what the evidence says about a claim, as a sentence with the numbers of the evidence."""
+def describe_claim(answer: str, claim: CheckedClaim, label: str = "") -> str:
+    """Return what the evidence says about a claim, as a sentence with the numbers of the evidence.
+
+    `label` stands before each number.
+    """
     words = f"“{_cut(answer[claim.start : claim.end])}”"
-    numbers = "".join(f"[{number}]" for number in claim.numbers)
+    numbers = "".join(f"[{label}{number}]" for number in claim.numbers)
     at = f" {numbers}" if numbers else ""
     match claim.verdict:
         case ClaimVerdict.SUPPORTED:
@@ -64,9 +67,9 @@ def describe_claim(answer: str, claim: CheckedClaim) -> str:
             return f"Only a look at the picture{at} can tell: {words}."
 
 
-def claim_lines(run: RunResult) -> list[str]:
-    """Return a sentence for each claim of a run that is not supported."""
-    return [describe_claim(run.checked_text, claim) for claim in notable_claims(run.claims)]
+def claim_lines(run: RunResult, label: str = "") -> list[str]:
+    """Return a sentence for each claim of a run that is not supported; see `describe_claim`."""
+    return [describe_claim(run.checked_text, claim, label) for claim in notable_claims(run.claims)]
 
 
 @dataclass(frozen=True, slots=True)
