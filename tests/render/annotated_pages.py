@@ -161,6 +161,7 @@ def stored_run(
     *,
     citations: Sequence[Citation] = (),
     claims: Sequence[CheckedClaim] = (),
+    withdrawn: str | None = None,
     reselect: bool = False,
 ) -> StoredRun:
     """A run of VRAG that gives an answer with evidence, all of which counts with `reselect`."""
@@ -176,6 +177,7 @@ def stored_run(
             evidence=tuple(evidence),
             citations=tuple(citations),
             claims=tuple(claims),
+            withdrawn=withdrawn,
             stop_reason=StopReason.ABSTAINED if answer is None else StopReason.ANSWERED,
             **common,
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from annotated_pages import evidence_on, place_of, stored_run
@@ -10,7 +10,7 @@ from annotated_pages import evidence_on, place_of, stored_run
 from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.evidence import BoxSides
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
-from vrag.render.annotations.cited_place import MAX_ANSWER_CHARS, JudgedText, cited_places
+from vrag.render.annotations.cited_place import MAX_ANSWER_CHARS, cited_places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,17 +42,20 @@ def test_a_place_has_the_parts_and_the_verdicts_that_are_about_it(tmp_path: Path
             claim("1.2 %", ClaimVerdict.CONTRADICTED, 2),
             claim("fell", ClaimVerdict.NOT_FOUND),
             claim("Nobody", ClaimVerdict.NOT_FOUND),
+            claim("Sales rose by 4 %.", ClaimVerdict.CONTRADICTED, 1).model_copy(
+                update={"kind": ClaimKind.SENTENCE}
+            ),
         ),
     )
     first, second = cited_places([run])
     assert (first.number, second.number) == ("1", "2")
     assert first.parts == ("Sales rose by 4 %.", "The margin fell to 1.2 %.")
     assert second.parts == ("The margin fell to 1.2 %.",)
-    assert [claim.text for claim in first.claims] == ["4 %", "fell"]
-    assert [claim.text for claim in second.claims] == ["1.2 %", "fell"]
+    assert first.verdict_lines == ("Supported [1]: “4 %”.", "Not found in the evidence: “fell”.")
+    assert second.verdict_lines[0] == "The evidence [2] contradicts “1.2 %”."
     assert (first.verdict, second.verdict) == (ClaimVerdict.NOT_FOUND, ClaimVerdict.CONTRADICTED)
     assert "Cited for: The margin fell to 1.2 %." in second.note
-    assert "Checked: “1.2 %”: contradicted" in second.note
+    assert "The evidence [2] contradicts “1.2 %”." in second.note
     assert second.summary == "[2] The margin fell to 1.2 %."
 
 
@@ -68,10 +71,15 @@ def test_a_run_without_citations_cites_what_its_answer_rests_on(tmp_path: Path) 
     whole = evidence_on(2, (0.0, 0.0, 1.0, 1.0), ())
     (place,) = cited_places([stored_run(tmp_path, TEXT, (evidence_on(), whole))])
     assert place.evidence == evidence_on()
-    assert place.parts == place.claims == ()
-    assert place.verdict is None
+    assert place.parts == (TEXT,)
+    assert (place.verdict, place.verdict_lines) == (None, ())
     assert "Cited for" not in place.note
-    assert "Checked" not in place.note
+
+
+def test_a_withdrawn_answer_is_called_so(tmp_path: Path) -> None:
+    run = stored_run(tmp_path, None, (evidence_on(),), withdrawn=TEXT)
+    (place,) = cited_places([run])
+    assert "Withdrawn answer: Sales rose" in place.note
 
 
 def test_a_note_is_bounded_and_has_no_control_characters() -> None:
@@ -90,6 +98,7 @@ def test_a_note_is_bounded_and_has_no_control_characters() -> None:
         ("not_found contradicted", "contradicted"),
     ],
 )
-def test_the_worst_verdict_counts(verdicts: str, worst: str) -> None:
-    claims: Any = tuple(JudgedText("4 %", ClaimVerdict(name)) for name in verdicts.split())
-    assert place_of(evidence_on(), claims=claims).verdict == worst
+def test_the_worst_verdict_counts(tmp_path: Path, verdicts: str, worst: str) -> None:
+    claims = [claim("4 %", ClaimVerdict(name), 1) for name in verdicts.split()]
+    (place,) = cited_places([stored_run(tmp_path, TEXT, (evidence_on(),), claims=claims)])
+    assert place.verdict == worst

@@ -12,7 +12,6 @@ from PIL import Image
 
 from vrag.agent.evidence import BoxSides
 from vrag.reading.verification.claim import ClaimVerdict
-from vrag.render.annotations.cited_place import JudgedText
 from vrag.render.annotations.pictures import draw_page, draw_part, draw_recorded_part, encode_png
 
 WHITE = Image.new("RGB", (800, 1000), "white")
@@ -38,8 +37,7 @@ def test_the_frame_lies_around_the_rectangle_and_the_words_are_highlighted() -> 
 
 
 def test_what_is_contradicted_has_another_colour() -> None:
-    claims = (JudgedText("1.2 %", ClaimVerdict.CONTRADICTED),)
-    drawn = draw_page(WHITE, place_of(evidence_on(), claims=claims))
+    drawn = draw_page(WHITE, place_of(evidence_on(), verdict=ClaimVerdict.CONTRADICTED))
     assert same(drawn, RED).any()
     assert not same(drawn, TEAL).any()
 

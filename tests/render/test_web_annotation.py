@@ -18,8 +18,7 @@ from jsonschema import Draft202012Validator
 from vrag.agent.evidence import BoxSides, Evidence, EvidenceMark
 from vrag.corpus.formats.pdfium import PageFrame
 from vrag.reading.answer import MarkRole
-from vrag.reading.verification.claim import ClaimVerdict
-from vrag.render.annotations.cited_place import CitedPlace, JudgedText
+from vrag.render.annotations.cited_place import CitedPlace
 from vrag.render.annotations.web_annotation import annotation_collection
 from vrag.types import ItemKind
 
@@ -223,14 +222,14 @@ def test_a_document_is_named_by_its_hash_or_by_its_file_name() -> None:
 
 
 def test_bodies_tell_number_question_answer_and_verdict() -> None:
-    claims = (JudgedText("1.2 %", ClaimVerdict.SUPPORTED),)
-    place = place_of(evidence_on(), "2.1", parts=("It was 1.2 %",), claims=claims)
+    verdict = ("Supported [2.1]: “1.2 %”.",)
+    place = place_of(evidence_on(), "2.1", parts=("It was 1.2 %",), verdict_lines=verdict)
     (annotation,) = collection_of(place)["first"]["items"]
     assert {body["purpose"]: body["value"] for body in annotation["body"]} == {
         "identifying": "[2.1]",
         "questioning": "What was the margin?",
         "commenting": "It was 1.2 %",
-        "assessing": "“1.2 %”: supported",
+        "assessing": "Supported [2.1]: “1.2 %”.",
     }
     assert annotation["created"] == "2026-03-01T10:15:00Z"
 

@@ -28,7 +28,7 @@ from vrag.index.catalog import Catalog
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
 from vrag.index.schema import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
-from vrag.index.source_file import SourceBytes, SourceFault, read_source, with_kept_copies
+from vrag.index.source_file import SourceBytes, SourceDrawing, SourceFault, read_source, with_kept_copies
 from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.embedder import EmbedderInfo
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.index.location import CollectionLocation
     from vrag.types import Document, Item
 
@@ -92,6 +92,7 @@ class Collection:
             return with_kept_copies(map(document_of, rows), self.home)
 
         self._source_candidates = candidates_of_version
+        self._drawing = SourceDrawing(self.source)
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
@@ -219,6 +220,10 @@ class Collection:
             raise CollectionError(
                 f"The picture of {item.name} cannot be opened: {error}.", self.location.repair_hint
             ) from error
+
+    def part(self, id: str, view: View) -> Image | None:
+        """Draw a part of a page from its source file, as `ItemStore.part` describes."""
+        return self._drawing.draw(self.item(id), view)
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes."""

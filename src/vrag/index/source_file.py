@@ -13,23 +13,31 @@ import errno
 import hashlib
 import os
 import stat
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from vrag.types import ABSENT
+from cachetools import LRUCache
+
+from vrag.types import ABSENT, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
-    from vrag.types import Document
+    from PIL.Image import Image
+
+    from vrag.geometry import View
+    from vrag.types import Document, Item
 
 KEPT_COPIES = "uploads"
 """Folder in a collection's directory of files that were uploaded to it."""
 MAX_SOURCE_BYTES = 512 * 2**20
 """Size of a file up to which it is read: it is kept in memory as long as it is used."""
+KNOWN_FILES = 1024
+"""Files of a collection whose stamps are remembered."""
 _FLAGS = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -71,6 +79,49 @@ class SourceBytes:
     stamp: FileStamp
     """Of this file before it was read."""
     data: bytes = field(repr=False)
+
+
+class SourceDrawing:
+    """Draws parts of pages from the files of one collection. May be shared by threads.
+
+    A file is read and hashed when a process opens it; as long as its stamp stays, only that is looked at.
+    Whatever is drawn is drawn from the bytes that were hashed, which the process keeps.
+    """
+
+    def __init__(self, read: Callable[[str], SourceBytes | SourceFault]) -> None:
+        self._read = read
+        self._known: LRUCache[str, tuple[Path, FileStamp]] = LRUCache(KNOWN_FILES)
+        """The files that were read, by the ids of their documents."""
+        self._lock = threading.Lock()
+
+    def draw(self, item: Item, view: View) -> Image | None:
+        """Draw a part of a page as `ItemStore.part` describes."""
+        from vrag.corpus.drawing import SUFFIX
+        from vrag.corpus.drawing_pool import shared_pool
+
+        if item.kind is not ItemKind.PAGE or item.size != view.item:
+            return None
+        if not item.document_name.lower().endswith(SUFFIX):
+            return None
+        data: bytes | None = None
+        with self._lock:
+            known = self._known.get(item.document)
+        if known is None or read_stamp(known[0]) != known[1]:
+            data = self._read_data(item.document)
+            if data is None:
+                return None
+        return shared_pool().draw(
+            item.document, item.ordinal, view, lambda: data or self._read_data(item.document)
+        )
+
+    def _read_data(self, document: str) -> bytes | None:
+        source = self._read(document)
+        with self._lock:
+            if not isinstance(source, SourceBytes):
+                self._known.pop(document, None)
+                return None
+            self._known[document] = source.path, source.stamp
+        return source.data
 
 
 def with_kept_copies(documents: Iterable[Document], directory: Path) -> tuple[Document, ...]:

@@ -72,14 +72,23 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download
             text = report_of([stored]).markdown().text
         case Format.JSON:
             run = stored.result
+            places = [
+                {"number": number} | evidence.model_dump(mode="json")
+                for number, evidence in enumerate(run.evidence, 1)
+            ]
             value = {
                 "run": stored.id,
                 "question": run.question,
                 "answer": run.answer,
+                "marked": run.marked_answer.text or None,
+                "withdrawn": run.withdrawn,
                 "stop_reason": run.stop_reason,
                 "reading": run.reading and run.reading.model_dump(mode="json"),
                 "failure": run.failure,
-                "evidence": [evidence.model_dump(mode="json") for evidence in run.evidence],
+                "citations": [citation.model_dump(mode="json") for citation in run.citations],
+                "claims": [claim.model_dump(mode="json") for claim in run.claims],
+                "evidence": places[: run.cited],
+                "looked_at": places[run.cited :],
                 "unsupported": run.unsupported,
                 "usage": asdict(run.usage),
                 "events": [event.model_dump(mode="json") for event in stored.events],

@@ -164,10 +164,12 @@ class Figures:
         reason = self.image_store.missing.get(shown.sha256, NOT_AMONG_FILES)
         return PageFigure(name, alt, caption or description, facts, class_, drawing, reason)
 
-    def plain(self, sha256: str, alt: str, name: str, caption: str) -> PageFigure:
-        """Return the figure of an image of which only the hash is known."""
+    def plain(
+        self, sha256: str, alt: str, name: str, caption: str, boxes: Sequence[BoxSides] = ()
+    ) -> PageFigure:
+        """Return the figure of an image of which only the hash is known, with boxes in fractions of it."""
         reason = self.image_store.missing.get(sha256, NOT_AMONG_FILES)
-        return PageFigure(name, alt, caption, drawing=self._drawing(sha256, alt), reason=reason)
+        return PageFigure(name, alt, caption, drawing=self._drawing(sha256, alt, boxes), reason=reason)
 
     def attached(self, prefix: str, caption: str) -> list[PageFigure]:
         """Return the figures of the question's images; `{}` in the caption is their number."""
@@ -190,7 +192,8 @@ class Figures:
         elif evidence.located and evidence.crop_sha256:
             caption = f"{where}, closer"
             alt = f"{evidence.document}, {caption}"
-            figures += [self.plain(evidence.crop_sha256, alt, f"{name}-closer", caption)]
+            inner = [found for mark in marks if (found := placed(mark, evidence.box or mark)) is not None]
+            figures += [self.plain(evidence.crop_sha256, alt, f"{name}-closer", caption, inner)]
         if not figures and evidence.crop_sha256:
             figures += [self.plain(evidence.crop_sha256, f"{evidence.document}, {where}", name, where)]
         return figures

@@ -23,6 +23,7 @@ _TITLES: dict[type[agent_events.EventBase], tuple[str, str]] = {
     agent_events.CropRequested: ("Closer look", "crop"),
     agent_events.MemoryUpdated: ("Summarise and remember", "memory"),
     agent_events.InvalidAction: ("Refused", "fault"),
+    agent_events.AnswerDoubted: ("Answer in doubt", "fault"),
 }
 """Titles and kinds of steps, by the first event of one of these types."""
 

@@ -15,10 +15,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.text_format import BY_READER, OFFLINE, step_line
+from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
 from vrag.server.http.background import ItemThreadPool
@@ -163,8 +164,9 @@ TOOLS = (
         "ask",
         "Ask an agent",
         "An agent searches the documents, looks, crops and answers, with its evidence (document, page, box "
-        "in fractions of the page) and pictures of some. Takes from seconds to minutes. An answer of null "
-        "means that the documents do not hold one." + _DATA,
+        "in fractions of the page) and pictures of some. Markers such as [2] in the answer are numbers of "
+        "evidence; unsupported_claims are those that it does not confirm. Takes from seconds to minutes. An "
+        "answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
     ),
@@ -267,8 +269,7 @@ class McpTools:
 
     async def _answer(self, run: str, outline: RunResult, end: AnswerGiven) -> ToolOutput:
         settings = outline.started.settings
-        cited = citations(end.evidence, settings, answered=end.text is not None)
-        shas = list(dict.fromkeys(item.crop_sha256 for item in cited.rests if item.crop_sha256))
+        shas = list(dict.fromkeys(item.crop_sha256 for item in outline.rests if item.crop_sha256))
         files = {sha: self.runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
         pictures = await self.runs.in_thread(
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
@@ -283,20 +284,33 @@ class McpTools:
                 "kind": item.kind,
                 "box": item.box and list(item.box),
                 "seconds": item.seconds and list(item.seconds),
+                "marks": [mark.model_dump(mode="json") for mark in item.marks],
+                "located": item.located,
                 "document_text": item.quote,
                 # The number of the enclosed picture that shows it.
                 **({"picture": numbers[item.crop_sha256]} if item.crop_sha256 in numbers else {}),
             }
-            for number, item in enumerate(cited.rests + cited.besides, 1)
+            for number, item in enumerate(outline.evidence, 1)
         ]
         offline = end.text is not None and settings.policy == OFFLINE
         data = {
-            "answer": end.text,
+            "answer": outline.marked_answer.text if end.text is not None else None,
+            **({"withdrawn": outline.marked_answer.text} if end.withdrawn is not None else {}),
             **({"note": BY_READER} if offline else {}),
             "stop_reason": end.stop_reason,
             **({"reading": end.reading.model_dump(mode="json", exclude={"item"})} if end.reading else {}),
-            "evidence": places[: len(cited.rests)],
-            "looked_at": places[len(cited.rests) :],
+            "claims_checked": len(outline.claims),
+            "unsupported_claims": [
+                {
+                    "text": outline.checked_text[claim.start : claim.end],
+                    "verdict": claim.verdict,
+                    "numbers": list(claim.numbers),
+                    "document_text": claim.found,
+                }
+                for claim in notable_claims(outline.claims)
+            ],
+            "evidence": places[: outline.cited],
+            "looked_at": places[outline.cited :],
             "run": run,
             "session": outline.started.session or run,
         }

@@ -17,9 +17,10 @@ from pydantic import (
 )
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
@@ -171,24 +172,54 @@ class RunSummary(FrozenModel):
         )
 
 
+class NumberedEvidence(Evidence):
+    """A piece of evidence with the number by which the answer cites it."""
+
+    number: int = Field(
+        description="The number of its markers, from 1; what was only looked at has the next."
+    )
+
+    @classmethod
+    def all_of(cls, outline: RunResult) -> tuple[tuple[NumberedEvidence, ...], tuple[NumberedEvidence, ...]]:
+        """Number the evidence of a run; return what its answer rests on, and what else was looked at."""
+        places = tuple(cls(**dict(place), number=number) for number, place in enumerate(outline.evidence, 1))
+        return places[: outline.cited], places[outline.cited :]
+
+
 class RunDetail(RunSummary):
     """A run with the evidence of its answer."""
 
-    evidence: tuple[Evidence, ...] = Field(
+    marked: str | None = Field(
+        default=None, description="The answer, or the one that was withdrawn, with markers such as [1]."
+    )
+    withdrawn: str | None = Field(
+        default=None, description="An answer that was withdrawn, since its evidence does not support it."
+    )
+    citations: tuple[Citation, ...] = Field(
+        default=(), description="Parts of the answer, by characters, and the numbers of their evidence."
+    )
+    claims: tuple[CheckedClaim, ...] = Field(
+        default=(), description="Claims of the answer, by characters, and what the evidence says about each."
+    )
+    evidence: tuple[NumberedEvidence, ...] = Field(
         default=(), description="Evidence of the answer; of an abstention, where the agent looked."
     )
-    looked_at: tuple[Evidence, ...] = Field(default=(), description="What else was looked at.")
+    looked_at: tuple[NumberedEvidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
     failure: str | None = None
 
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
         """Summarize a run with its evidence."""
-        cited = citations(outline.evidence, outline.started.settings, answered=outline.answer is not None)
+        evidence, looked_at = NumberedEvidence.all_of(outline)
         return cls(
             **dict(RunSummary.of(id, outline, state)),
-            evidence=cited.rests,
-            looked_at=cited.besides,
+            marked=outline.marked_answer.text or None,
+            withdrawn=outline.withdrawn,
+            citations=outline.citations,
+            claims=outline.claims,
+            evidence=evidence,
+            looked_at=looked_at,
             unsupported=outline.unsupported,
             failure=outline.failure,
         )
