@@ -160,7 +160,7 @@ class Figures:
         inner = [found for box in boxes if (found := placed(box, shown.box)) is not None]
         description = describe_image(shown)
         alt = description + (", with a rectangle around the part in question" if inner else "")
-        drawing = self._drawing(shown.sha256, alt, inner, self._content(shown))
+        drawing = self._drawing(shown.sha256, alt, inner, self.run.content_of(shown))
         reason = self.image_store.missing.get(shown.sha256, NOT_AMONG_FILES)
         return PageFigure(name, alt, caption or description, facts, class_, drawing, reason)
 
@@ -221,17 +221,6 @@ class Figures:
             and all(s.box[side] >= crop.box[side] - slack for side in (2, 3))
         ]
         return next(reversed(named or holding or earlier), None)
-
-    def _content(self, shown: ImageShown) -> tuple[float, float]:
-        """Return the part of an image that is not margin.
-
-        Memory never enlarges whole items, so one that is smaller than its image is in the upper left corner.
-        """
-        width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
-        fits = 0 < width <= shown.width and 0 < height <= shown.height
-        if shown.crop or self.run.settings.memory is None or not fits:
-            return 1.0, 1.0
-        return width / shown.width, height / shown.height
 
     def _drawing(
         self,

@@ -161,6 +161,17 @@ class RunView:
         wholes = (shown for shown in self.pictures if shown.item == evidence.item and not shown.crop)
         return next(wholes, None), exact
 
+    def content_of(self, shown: ImageShown) -> tuple[float, float]:
+        """Return the part of an image that is not margin, as fractions of its width and height.
+
+        Memory never enlarges whole items, so one that is smaller than its image is in the upper left corner.
+        """
+        width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
+        fits = 0 < width <= shown.width and 0 < height <= shown.height
+        if shown.crop or self.settings.memory is None or not fits:
+            return 1.0, 1.0
+        return width / shown.width, height / shown.height
+
     @property
     def provenance(self) -> dict[str, str]:
         """Agent, model, collection, time and id, in words; what is unknown is left out."""

@@ -12,8 +12,11 @@ from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerReading
 from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, place_of
 from vrag.agent.method import Episode
+from vrag.agent.page_reading import open_page
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
+from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box
 
 if TYPE_CHECKING:
     from vrag.agent.answers.support import SupportedAnswer
@@ -41,7 +44,8 @@ class _CitedMarkers:
     """What the markers of an answer refer to."""
 
     candidates: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
-    by_marker: list[list[Evidence]] = field(default_factory=list[list[Evidence]])
+    by_marker: list[list[tuple[Evidence, ...]]] = field(default_factory=list[list[tuple[Evidence, ...]]])
+    """What each reference of each marker stands for."""
     faults: list[str] = field(default_factory=list[str])
 
 
@@ -75,9 +79,7 @@ def review_answer(
     further = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
-        from vrag.agent.answers.claim_check import check_answer  # the reader takes time to load
-
-        claims = check_answer(question, given, supported, environment)
+        claims = _check_claims(question, given, supported, environment)
     return AnswerReview(
         given,
         (*supported.evidence, *further),
@@ -93,14 +95,17 @@ def _support(
     question: Question,
     answer: str,
     episode: Episode,
-    cited: Sequence[Sequence[Evidence]],
+    cited: Sequence[Sequence[tuple[Evidence, ...]]],
     evidence: Sequence[Evidence],
     environment: Environment,
 ) -> SupportedAnswer:
     from vrag.agent.answers.support import cited_parts, support_answer  # the reader takes time to load
 
     places = {place_of(entry) for entry in evidence}
-    kept = [[entry for entry in entries if place_of(entry) in places] for entries in cited]
+    kept = [
+        [group for one in groups if (group := tuple(entry for entry in one if place_of(entry) in places))]
+        for groups in cited
+    ]
     parts = cited_parts(answer, episode.markers, kept)
     selected = episode.selected is not None
     return support_answer(
@@ -108,18 +113,51 @@ def _support(
     )
 
 
+def _check_claims(
+    question: Question, answer: str, supported: SupportedAnswer, environment: Environment
+) -> tuple[CheckedClaim, ...]:
+    """Compare the claims of an answer with the evidence it cites; nothing where a page cannot be opened."""
+    from vrag.reading import completed  # the reader takes time to load
+    from vrag.reading.verification.verifier import ClaimSource, check_claims
+
+    cited = max((number for citation in supported.citations for number in citation.numbers), default=0)
+    try:
+        sources = [
+            ClaimSource(
+                open_page(environment.searcher, environment.item(entry.item)),
+                None if entry.box is None else Box.unit(*entry.box),
+            )
+            for entry in supported.evidence[:cited]
+        ]
+    except (SearchError, CollectionError):
+        return ()
+    whole = completed(question.text, [turn.question for turn in question.history])
+    return tuple(
+        CheckedClaim(
+            kind=check.claim.kind,
+            start=check.claim.start,
+            end=check.claim.end,
+            verdict=check.verdict,
+            numbers=tuple(source + 1 for source in check.sources),
+            found=check.found,
+            judge=check.judge,
+        )
+        for check in check_claims(whole, answer, sources)
+    )
+
+
 def _cited_markers(episode: Episode) -> _CitedMarkers:
     """Return what the markers of an answer refer to, and which refer to nothing."""
     markers = _CitedMarkers()
     for marker in episode.markers:
-        found: list[Evidence] = []
+        found: list[tuple[Evidence, ...]] = []
         for reference in marker.references:
             candidates = episode.cited(reference)
             if candidates is None:
                 markers.faults.append(f"The answer cites [{reference}], which was not shown.")
                 continue
             markers.candidates.extend(candidates)
-            found += [candidate.evidence for candidate in candidates]
+            found.append(tuple(candidate.evidence for candidate in candidates))
         markers.by_marker.append(found)
     return markers
 

@@ -33,7 +33,7 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box
 from vrag.reading.answer import MarkRole
 from vrag.reading.places.part_places import PartPlace, locate_parts
-from vrag.reading.spans.tokens import tokenize
+from vrag.reading.verification.claims import read_sentences
 
 MAX_PARTS = 40
 """Parts of an answer that are looked for; what follows has no citation."""
@@ -45,8 +45,8 @@ class AnswerPart:
 
     start: int
     end: int
-    cited: tuple[Evidence, ...] = ()
-    """Empty where the model cites nothing: then all evidence counts."""
+    cited: tuple[tuple[Evidence, ...], ...] = ()
+    """What each reference stands for; empty where the model cites nothing: then all evidence counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ def support_answer(
     """
     if not evidence:
         return SupportedAnswer(())
-    if not parts and len(answer) <= MAX_ANSWER_CHARS and len(split_sentences(answer)) == 1:
+    if not parts and len(answer) <= MAX_ANSWER_CHARS and len(read_sentences(answer)) <= 1:
         return _support_short(question, answer, evidence, environment, selected=selected, named=named)
     listing = _Listing(list(evidence), environment)
     source: Literal["model", "matched"] = "model" if parts else "matched"
-    sentences = (AnswerPart(start, end) for start, end in split_sentences(answer)[:MAX_PARTS])
+    sentences = (AnswerPart(sentence.start, sentence.end) for sentence in read_sentences(answer)[:MAX_PARTS])
     for part in parts or sentences:
         listing.cite(question, answer, part)
     if not listing.cited:
@@ -104,28 +104,14 @@ def support_answer(
     return SupportedAnswer(ordered, citations, None, tuple(listing.pictures))
 
 
-def split_sentences(text: str) -> list[tuple[int, int]]:
-    """Return where the sentences of a text begin and end, each item of a list by itself.
-
-    >>> split_sentences("It rose. It fell.")
-    [(0, 8), (9, 17)]
-    """
-    tokens = tokenize(text)
-    firsts = [int(tokens.starts[first]) for first in tokens.bounds[:-1]]
-    return [
-        (start, start + len(text[start:end].rstrip()))
-        for start, end in zip(firsts, [*firsts[1:], len(text)], strict=True)
-    ]
-
-
 def cited_parts(
-    answer: str, markers: Sequence[ModelMarker], evidence: Sequence[Sequence[Evidence]]
+    answer: str, markers: Sequence[ModelMarker], evidence: Sequence[Sequence[tuple[Evidence, ...]]]
 ) -> tuple[AnswerPart, ...]:
-    """Return the parts of an answer that end at its markers; `evidence` is what each marker cites.
+    """Return the parts of an answer that end at its markers; `evidence` is what the references of each cite.
 
     A part begins with its sentence, or after the marker before it in the same sentence.
     """
-    starts = [start for start, _ in split_sentences(answer)]
+    starts = [sentence.start for sentence in read_sentences(answer)]
     parts: list[AnswerPart] = []
     before = 0
     for marker, cited in zip(markers, evidence, strict=True):
@@ -155,9 +141,8 @@ def _support_short(
         chosen = _meant(evidence, named=selected or named)
     rest = [at for at in range(len(entries)) if at not in chosen]
     citation = Citation(start=0, end=len(answer), numbers=tuple(range(1, len(chosen) + 1)), source="matched")
-    pictures = () if place.picture is None else (place.picture,)
     ordered = tuple(entries[at] for at in (*chosen, *rest))
-    return SupportedAnswer(ordered, (citation,), place.reading, pictures)
+    return SupportedAnswer(ordered, (citation,), place.reading, place.pictures)
 
 
 def _marked(evidence: Sequence[Evidence]) -> list[int]:
@@ -199,22 +184,27 @@ class _Listing:
 
     def cite(self, question: Question, answer: str, part: AnswerPart) -> None:
         """Add the evidence of a part: what the model cites, narrowed to its words, or where these stand."""
-        place = self._find(question, answer[part.start : part.end], part.cited or tuple(self.entries))
-        places = {self._narrowed(evidence, place) for evidence in part.cited}
-        if not part.cited and place is not None:
+        words = answer[part.start : part.end]
+        places: set[int] = set()
+        for group in part.cited:
+            places |= self._narrowed(group, self._find(question, words, group))
+        if not part.cited and (place := self._find(question, words, self.entries)) is not None:
             places.add(self._place(place))
         if places:
             self.cited.setdefault((part.start, part.end), set()).update(places)
 
-    def _narrowed(self, evidence: Evidence, place: PartPlace | None) -> int:
-        """Return the position of what the model cites, or of the part of it where the words stand."""
-        is_page = evidence.box is not None and area(evidence.box) > LARGE
-        if place is not None and place.item == evidence.item and is_page:
-            return self._place(place)
-        at = next(at for at, entry in enumerate(self.entries) if place_of(entry) == place_of(evidence))
-        if place is not None and place.item == evidence.item:
-            self.entries[at] = with_marks(self.entries[at], place.marks)
-        return at
+    def _narrowed(self, group: Sequence[Evidence], place: PartPlace | None) -> set[int]:
+        """Return the positions of what a reference stands for, or of the part of it where the words stand."""
+        own = [entry for entry in group if place is not None and entry.item == place.item]
+        if place is not None and all(entry.box is None or area(entry.box) > LARGE for entry in own):
+            return {self._place(place)}
+        places = [
+            next(at for at, entry in enumerate(self.entries) if place_of(entry) == place_of(one))
+            for one in own or group
+        ]
+        for at in places:
+            self.entries[at] = with_marks(self.entries[at], place.marks if place is not None else ())
+        return set(places)
 
     def numbered(self) -> tuple[tuple[Evidence, ...], dict[int, int]]:
         """Return the entries, what is cited first, and the number of each by its position before."""

@@ -151,8 +151,6 @@ def convert(
         print_json({"file": str(target), "cases": count, "read_as": read_as, "boxes": boxes["boxes"]})
         return
     echo(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {read_as}.")
-    if target.suffix.lower() == ".parquet" and boxes["boxes"]:
-        warn(f"The parquet has no column for gold boxes: {boxes['boxes']} boxes were left out.")
 
 
 def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:

@@ -98,30 +98,51 @@ def _locate_part(
 
 
 def locate_phrase(context: str, phrase: str, pages: Sequence[PageWords]) -> PartPlace | None:
-    """Find the place of a phrase around which most of its context stands; None where it does not stand.
+    """Find the place of a phrase around which most of its context stands; None where it does not stand."""
+    found = find_best_occurrence(context, phrase, pages)
+    if found is None:
+        return None
+    page, place = found
+    return _place(page, page.rects(place.first, place.last), [(place.first, place.last)], 1.0)
 
-    A number of one or two digits also has none where its context stands elsewhere, or around several places.
+
+def find_best_occurrence(
+    context: str, phrase: str, pages: Sequence[PageWords]
+) -> tuple[PageWords, Occurrence] | None:
+    """Return where a phrase stands with most of its context around it; None where it does not stand.
+
+    A number of one or two digits also has no place where its context stands elsewhere, or around several.
     """
     forms = read_phrase(phrase)
-    own = {form.key for form in forms}
+    found = score_occurrences(context, phrase, pages)
+    if not found:
+        return None
+    support, page, place = found[0]
+    is_short = len(forms) == 1 and forms[0].is_number and len(forms[0].key) <= SHORT_NUMBER
+    if is_short and (support < CONTEXT or (len(found) > 1 and support - found[1][0] < AMBIGUOUS)):
+        return None
+    return page, place
+
+
+def score_occurrences(
+    context: str, phrase: str, pages: Sequence[PageWords]
+) -> list[tuple[float, PageWords, Occurrence]]:
+    """Return where a phrase stands, each place with the share of its context around it, the highest first.
+
+    Where it stands exactly, the places with slips do not count.
+    """
+    own = {form.key for form in read_phrase(phrase)}
     terms = [form for form in list_forms(context)[: 2 * MAX_CONTEXT_WORDS] if not form.is_stop_word]
     terms = [form for form in terms if form.key not in own]
-    places: list[tuple[float, PageWords, Occurrence]] = []
     weights = _weigh(terms, pages)
+    places: list[tuple[float, PageWords, Occurrence]] = []
     for page in pages:
         occurrences = [place for place in find_phrase(phrase, page) if page.lines[place.first] >= 0]
         if occurrences:
             support = weights @ _near(_line_places(terms, page), page)
             places += [(float(support[page.lines[place.first]]), page, place) for place in occurrences]
-    if not places:
-        return None
-    exact = min(place.slips for _, _, place in places)
-    places = sorted((place for place in places if place[2].slips == exact), key=lambda place: -place[0])
-    support, page, place = places[0]
-    is_short = len(forms) == 1 and forms[0].is_number and len(forms[0].key) <= SHORT_NUMBER
-    if is_short and (support < CONTEXT or (len(places) > 1 and support - places[1][0] < AMBIGUOUS)):
-        return None
-    return _place(page, page.rects(place.first, place.last), [(place.first, place.last)], 1.0)
+    fewest = min((place.slips for _, _, place in places), default=0)
+    return sorted((found for found in places if found[2].slips == fewest), key=lambda found: -found[0])
 
 
 def _place(

@@ -74,6 +74,18 @@ def find_phrase(phrase: str, page: PageWords) -> list[Occurrence]:
     return found
 
 
+def is_same_phrase(a: str, b: str) -> bool:
+    """Return whether two short texts have the same words, numbers of the same value and unit.
+
+    >>> is_same_phrase("8,802", "8802."), is_same_phrase("5 %", "5%"), is_same_phrase("5%", "5")
+    (True, True, False)
+    """
+    first, second = read_phrase(a), read_phrase(b)
+    if len(first) != len(second) or not first or bool(_PERCENT.search(a)) != bool(_PERCENT.search(b)):
+        return False
+    return all(one.matches(other) for one, other in zip(first, second, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class _PhraseSearch:
     forms: Sequence[WordForm]
