@@ -49,7 +49,7 @@ export function markedText(text, citations) {
 export function signedText(text, citations, claims) {
   const unit = unitsOf(text);
   const clean = text.replace(/[\ue000-\ue003]/g, "\ufffd");
-  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at: insideRow(clean, at), text: gap + numbers.map((number) => MARKER + number + CLOSE).join("") }));
+  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at: gap === " " ? insideRow(clean, at) : at, text: gap + numbers.map((number) => MARKER + number + CLOSE).join("") }));
   const bounds = claims.flatMap(({ start, end }, index) => [{ at: unit(start), text: CLAIM + index + CLOSE }, { at: unit(end), text: END }]);
   return filled(clean, [...bounds, ...markers]);
 }
