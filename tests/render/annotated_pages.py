@@ -14,7 +14,10 @@ import pytest
 from PIL import Image
 from pypdfium2 import PdfDocument
 
+from vrag.agent.budget import Limits
+from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.evidence import BoxSides, Evidence, EvidenceMark
+from vrag.agent.runs.run_store import StoredRun
 from vrag.reading.answer import MarkRole
 from vrag.render.annotations import pdf_copy
 from vrag.render.annotations.cited_place import CitedPlace
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from vrag.agent.answers.citation import CheckedClaim, Citation
 
     Mask = NDArray[np.bool_]
 
@@ -147,3 +152,34 @@ def expected(shape: tuple[int, ...], place: CitedPlace, shown: tuple[float, floa
     for mark in place.evidence.marks:
         may |= rectangle(shape, mark.box, TOLERANCE)
     return must, may
+
+
+def stored_run(
+    directory: Path,
+    answer: str | None,
+    evidence: Sequence[Evidence],
+    *,
+    citations: Sequence[Citation] = (),
+    claims: Sequence[CheckedClaim] = (),
+    withdrawn: str | None = None,
+    reselect: bool = False,
+) -> StoredRun:
+    """A run of VRAG that gives an answer with evidence, all of which counts with `reselect`."""
+    settings = RunSettings(
+        agent="vrag", policy="scripted", profile="qwen2.5-vl", limits=Limits(steps=10), reselect=reselect
+    )
+    common: dict[str, Any] = {"run_id": "20260301-101500-000000-beef", "ts": 1_772_360_100.0, "step": 0}
+    events = (
+        RunStarted(seq=0, question="What was the margin?", settings=settings, collection="v1", **common),
+        AnswerGiven(
+            seq=1,
+            text=answer,
+            evidence=tuple(evidence),
+            citations=tuple(citations),
+            claims=tuple(claims),
+            withdrawn=withdrawn,
+            stop_reason=StopReason.ABSTAINED if answer is None else StopReason.ANSWERED,
+            **common,
+        ),
+    )
+    return StoredRun(common["run_id"], directory, events)

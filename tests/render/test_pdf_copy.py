@@ -30,7 +30,6 @@ from vrag.corpus.formats.pdfium import PageFrame, Pdf
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box, Size
 from vrag.reading.verification.claim import ClaimVerdict
-from vrag.render.annotations.cited_place import JudgedText
 from vrag.render.annotations.pdf_copy import StoredPage, annotate_pdf, page_frames, write_stored_pages
 from vrag.samples import corpus_dir
 
@@ -142,15 +141,20 @@ def test_a_damaged_file_and_a_page_that_is_not_there_are_refused() -> None:
 
 
 def test_a_note_tells_number_question_answer_verdict_and_quote() -> None:
-    claims = (JudgedText("1.2 %", ClaimVerdict.CONTRADICTED),)
-    place = place_of(evidence_on(), "2.1", answer="Marge: 1,2 %\x00 利润", claims=claims)
+    place = place_of(
+        evidence_on(),
+        "2.1",
+        answer="Marge: 1,2 %\x00 利润",
+        verdict=ClaimVerdict.CONTRADICTED,
+        verdict_lines=("The evidence says “1.3 %” [2.1], not “1,2 %”.",),
+    )
     with pikepdf.open(io.BytesIO(annotate(pdf_file(), place))) as pdf:
         notes = {str(each.Subtype): each for each in pdf.pages[0].obj.Annots}
         assert notes.keys() == {"/Text", "/Square", "/Highlight"}
         note = notes["/Text"]
         text = str(note.Contents)
         assert text.startswith("[2.1] report.pdf, page 1, 20–70 % across")
-        for part in ("What was the margin?", "利润", "“1.2 %”: contradicted", "Quote: 1.2 %"):
+        for part in ("What was the margin?", "利润", "says “1.3 %” [2.1]", "Quote: 1.2 %"):
             assert part in text
         assert "\x00" not in text
         for each in notes.values():

@@ -111,7 +111,9 @@ def report(
         done = ask_all(session.agent(), session.runs, questions_to_ask, jobs)
     if done.runs:
         try:
-            exported = _export_evidence(settings.settings, done.runs, out, formats, quiet=as_json)
+            exported = _export_evidence(
+                settings.settings, done.runs, out, formats, title=title, quiet=as_json
+            )
             _write(done, title, out, document_format, exported, inline=inline, as_json=as_json)
         except RunError as error:
             runs = " ".join(f"--run {finished.id}" for finished in done.runs)
@@ -164,6 +166,7 @@ def _export_evidence(
     out: str,
     formats: Sequence[EvidenceFormat],
     *,
+    title: str,
     quiet: bool,
 ) -> EvidenceExport | None:
     """Write the evidence of a report next to it; None where none was asked for, or no answer has any."""
@@ -173,7 +176,8 @@ def _export_evidence(
         warn("No answer has evidence, so that none is written next to the report.")
         return None
     sources = evidence_sources(settings, runs)
-    return files.save_evidence(runs, sources, _evidence_folder(out), formats, quiet=quiet)
+    folder = _evidence_folder(out)
+    return files.save_evidence(runs, sources, folder, formats, title=title, quiet=quiet)
 
 
 def _write(

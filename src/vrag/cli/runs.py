@@ -167,9 +167,9 @@ def export(
 
     The pictures of a Markdown file are in a folder next to it, unless it is printed or --inline is given.
 
-    With --pdf, --annotations and --pictures the evidence alone is written, to files in a folder. A PDF file is
-    annotated in a copy and never changed itself. Where it is gone, changed or protected, its stored pages are
-    used. So are those of other documents.
+    With --pdf, --annotations and --pictures the evidence alone is written, to files in a folder. A PDF file
+    is annotated in a copy and never changed itself. Where it is gone, changed or protected, its stored pages
+    are used, as those of other documents are.
 
     Examples:
 

@@ -146,31 +146,24 @@ def save_evidence(
     folder: Path,
     formats: Sequence[EvidenceFormat],
     *,
+    title: str = "",
     quiet: bool = False,
 ) -> EvidenceExport:
     """Write the evidence of runs to files in a folder, which is created, and show how far it is.
 
     Raises `RunError` if the runs cite nothing, nothing of it can be written, or the folder cannot be.
     """
-    from vrag.render.annotations.cited_place import cited_places
     from vrag.render.annotations.evidence_export import export_evidence
 
-    places = cited_places(runs)
-    if not places:
-        raise RunError("There is no answer with evidence, so that there is nothing to export.")
-    title = runs[0].started.question if len(runs) == 1 else count(len(runs), "question")
     try:
         folder.mkdir(exist_ok=True)
         with progress_line(quiet=quiet) as progress:
-            export = export_evidence(places, sources, folder, formats, title=title, progress=progress)
+            return export_evidence(runs, sources, folder, formats, title=title, progress=progress)
     except OSError as error:
         raise _write_error(folder, error) from error
     finally:
         with suppress(OSError):
-            folder.rmdir()  # if it is empty
-    if not export.files:
-        raise RunError(f"Nothing could be written. {' '.join(export.notes)}", "Try --annotations.")
-    return export
+            folder.rmdir()  # if nothing was written
 
 
 def print_evidence(export: EvidenceExport) -> None:

@@ -7,19 +7,13 @@ from dataclasses import dataclass
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, citations, is_whole
+from vrag.agent.runs.run_result import RunResult, is_whole
 from vrag.agent.runs.run_store import StoredRun
 from vrag.geometry import Box
-from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.render.text_format import extent, printable
+from vrag.render.verdicts import describe_claim
 
-VERDICTS = {
-    ClaimVerdict.SUPPORTED: "supported",
-    ClaimVerdict.CONTRADICTED: "contradicted",
-    ClaimVerdict.NOT_FOUND: "not found in the text",
-    ClaimVerdict.ONLY_VISIBLE: "only visible in the picture",
-}
-"""Verdicts in words."""
 _WORST_FIRST = (
     ClaimVerdict.CONTRADICTED,
     ClaimVerdict.NOT_FOUND,
@@ -28,14 +22,6 @@ _WORST_FIRST = (
 )
 MAX_ANSWER_CHARS = 1500
 """Characters of an answer in a note; the run has the whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedText:
-    """A claim of an answer in its own words, and the verdict on it."""
-
-    text: str
-    verdict: ClaimVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +33,14 @@ class CitedPlace:
     evidence: Evidence
     question: str
     answer: str
+    withdrawn: bool = False
+    """True if the answer was withdrawn, since its evidence does not support it."""
     parts: tuple[str, ...] = ()
-    """The parts of the answer that rest on it; empty where the run does not tell."""
-    claims: tuple[JudgedText, ...] = ()
-    """The claims of the answer that were compared with it."""
+    """The parts of the answer that rest on it."""
+    verdict: ClaimVerdict | None = None
+    """The worst verdict on the claims that were compared with it; None where none was."""
+    verdict_lines: tuple[str, ...] = ()
+    """The verdicts in words, a sentence for each claim."""
     run: str
     """Id of the run."""
     asked: float
@@ -63,17 +53,6 @@ class CitedPlace:
         return None if sides is None or is_whole(sides) else Box.unit(*sides)
 
     @property
-    def verdict(self) -> ClaimVerdict | None:
-        """The worst verdict on its claims; None where none was judged."""
-        found = {claim.verdict for claim in self.claims}
-        return next((verdict for verdict in _WORST_FIRST if verdict in found), None)
-
-    @property
-    def verdict_lines(self) -> tuple[str, ...]:
-        """The verdict on each claim, in words."""
-        return tuple(f"“{_line(claim.text)}”: {VERDICTS[claim.verdict]}" for claim in self.claims)
-
-    @property
     def title(self) -> str:
         """Its number, document and place."""
         return f"[{self.number}] {_line(self.evidence.document)}, {extent(self.evidence).lower()}"
@@ -81,9 +60,10 @@ class CitedPlace:
     @property
     def note(self) -> str:
         """What is written beside it: number, question, answer, verdicts and quote."""
-        lines = [self.title, f"Question: {_line(self.question)}", f"Answer: {_shortened(self.answer)}"]
+        answer = "Withdrawn answer" if self.withdrawn else "Answer"
+        lines = [self.title, f"Question: {_line(self.question)}", f"{answer}: {_shortened(self.answer)}"]
         lines += [f"Cited for: {_shortened(part)}" for part in self.parts if part != self.answer.strip()]
-        lines += [f"Checked: {line}" for line in self.verdict_lines]
+        lines += [printable(line) for line in self.verdict_lines]
         lines += [f"Quote: {printable(self.evidence.quote)}"] if self.evidence.quote else []
         return "\n".join(lines)
 
@@ -107,30 +87,37 @@ def cited_places(runs: Sequence[StoredRun]) -> tuple[CitedPlace, ...]:
 
 
 def _places_of(result: RunResult, prefix: str) -> list[CitedPlace]:
-    if result.answer is None:
-        return []
-    answer = result.answer
-    cited = citations(result.evidence, result.started.settings)
-    numbers = range(1, len(cited.rests) + 1)
-    parts = {number: [part for part in result.citations if number in part.numbers] for number in numbers}
-    claims = {
-        number: [claim for claim in result.claims if _concerns(claim, number, parts[number])]
-        for number in numbers
-    }
+    text = result.checked_text
+    return [_place_of(result, number, prefix) for number in range(1, result.cited + 1)] if text else []
+
+
+def _place_of(result: RunResult, number: int, prefix: str) -> CitedPlace:
+    text = result.checked_text
+    parts = [part for part in result.citations if number in part.numbers]
+    claims = [claim for claim in _narrowest(result.claims) if _concerns(claim, number, parts)]
+    verdicts = {claim.verdict for claim in claims}
+    return CitedPlace(
+        number=f"{prefix}{number}",
+        evidence=result.evidence[number - 1],
+        question=result.question,
+        answer=text,
+        withdrawn=result.answer is None,
+        parts=tuple(filter(None, (text[part.start : part.end].strip() for part in parts))),
+        verdict=next((verdict for verdict in _WORST_FIRST if verdict in verdicts), None),
+        verdict_lines=tuple(describe_claim(text, claim, prefix) for claim in claims),
+        run=result.run_id,
+        asked=result.started.ts,
+    )
+
+
+def _narrowest(claims: Sequence[CheckedClaim]) -> list[CheckedClaim]:
+    """Return the claims without the sentences that have others in them."""
+    parts = [claim for claim in claims if claim.kind is not ClaimKind.SENTENCE]
     return [
-        CitedPlace(
-            number=f"{prefix}{number}",
-            evidence=evidence,
-            question=result.question,
-            answer=answer,
-            parts=tuple(filter(None, (answer[part.start : part.end].strip() for part in parts[number]))),
-            claims=tuple(
-                JudgedText(answer[claim.start : claim.end], claim.verdict) for claim in claims[number]
-            ),
-            run=result.run_id,
-            asked=result.started.ts,
-        )
-        for number, evidence in enumerate(cited.rests, 1)
+        claim
+        for claim in claims
+        if claim.kind is not ClaimKind.SENTENCE
+        or not any(claim.start <= part.start < claim.end for part in parts)
     ]
 
 

@@ -11,11 +11,12 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
+from vrag.agent.runs.run_store import StoredRun
 from vrag.atomic_io import atomic_file
 from vrag.corpus.formats.pdfium import PageFrame
-from vrag.errors import CorpusError, FileTooLargeError
+from vrag.errors import CorpusError, FileTooLargeError, RunError
 from vrag.geometry import Size, encode_jpeg
-from vrag.render.annotations.cited_place import CitedPlace
+from vrag.render.annotations.cited_place import CitedPlace, cited_places
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.annotations.pdf_copy import StoredPage, annotate_pdf, page_frames, write_stored_pages
 from vrag.render.annotations.pictures import draw_page, draw_part, draw_recorded_part, encode_png
@@ -26,6 +27,7 @@ from vrag.types import ItemKind
 ANNOTATIONS = "annotations.jsonld"
 SIGNATURE_NOTE = "The file is digitally signed; in the annotated copy the signature is not valid."
 STORED_NOTE = "Pages as stored in the collection, not the file itself."
+NOTHING_DRAWN_HINT = "Export it as annotations, which need no picture."
 MAX_STEM_CHARS = 60
 _UNSAFE = re.compile(r"[^\w.() -]+")
 _MARKS = {ItemKind.PAGE: "p", ItemKind.CLIP: "clip", ItemKind.PASSAGE: "passage"}
@@ -95,32 +97,37 @@ class EvidenceExport:
 
 
 def export_evidence(
-    places: Sequence[CitedPlace],
+    runs: Sequence[StoredRun],
     sources: EvidenceSources,
     folder: Path,
     formats: Collection[EvidenceFormat],
     *,
-    title: str = "Citations",
+    title: str = "",
     progress: Callable[[str], object] = str,
     max_bytes: int | None = None,
 ) -> EvidenceExport:
-    """Write the evidence of answers to files in a folder, each whole or not at all.
+    """Write the evidence of the answers of runs to files in a folder, each whole or not at all.
 
-    A document whose file is gone, changed, locked or no PDF file is drawn from its stored pages, and says so.
+    A document whose file is gone, changed, protected or no PDF file is drawn from its stored pages, and says
+    so.
 
     Args:
-        places: Cited places, in order.
+        runs: In order; those without an answer cite nothing.
         sources: The files and pages.
         folder: An existing folder; files with the same names are replaced.
         formats: The kinds of files.
-        title: Label of the annotations.
+        title: Label of the annotations; by default the question, or the number of questions.
         progress: Called with a line that says what is being written.
         max_bytes: Size of all files together beyond which the export is given up.
 
     Raises:
+        RunError: If nothing is cited, or nothing of it can be written.
         FileTooLargeError: If the files are larger than `max_bytes`.
         OSError: If the folder cannot be written.
     """
+    places = cited_places(runs)
+    if not places:
+        raise RunError("There is no answer with evidence, so that there is nothing to export.")
     export = _Export(sources, folder, progress, max_bytes)
     documents: dict[str, list[CitedPlace]] = {}
     for place in places:
@@ -129,11 +136,17 @@ def export_evidence(
         for of_document in documents.values():
             export.write_document(of_document, annotated=EvidenceFormat.PDF in formats)
     if EvidenceFormat.ANNOTATIONS in formats:
-        export.write_annotations(places, title)
+        default = runs[0].started.question if len(runs) == 1 else count(len(runs), "question")
+        export.write_annotations(places, title or default)
     if EvidenceFormat.PICTURES in formats:
         for place in places:
             export.write_pictures(place)
-    return EvidenceExport(folder, tuple(export.files), tuple(dict.fromkeys(export.omitted)))
+    exported = EvidenceExport(folder, tuple(export.files), tuple(dict.fromkeys(export.omitted)))
+    if not exported.files:
+        raise RunError(
+            f"Nothing of the evidence can be drawn. {' '.join(exported.notes)}", NOTHING_DRAWN_HINT
+        )
+    return exported
 
 
 @dataclass

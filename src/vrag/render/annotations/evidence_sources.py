@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from PIL import Image
@@ -31,7 +31,8 @@ class EvidenceSources:
     collections: Sequence[Collection] = ()
     server: ItemStore | None = None
     """The items of a search server, where the pages come from one."""
-    _faults: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    max_bytes: int | None = None
+    """Size of a PDF file beyond which it is not read; its stored pages are used."""
 
     def pdf(self, evidence: Evidence) -> bytes | str:
         """Return the PDF file of evidence, if it is as it was indexed; or the reason that it is not used."""
@@ -41,6 +42,8 @@ class EvidenceSources:
             return SourceFault.ABSENT
         fault: str = SourceFault.ABSENT
         for collection in self.collections:
+            if self.max_bytes is not None and self._size(collection, evidence.document_id) > self.max_bytes:
+                return SourceFault.TOO_LARGE
             source = collection.source(evidence.document_id)
             if isinstance(source, SourceBytes):
                 return source.data
@@ -69,6 +72,10 @@ class EvidenceSources:
     def is_hash(self, document: str) -> bool:
         """Return whether the id of a document is the SHA-256 of its file, as it is in a collection."""
         return bool(self.collections) and document not in self._imported
+
+    @staticmethod
+    def _size(collection: Collection, document: str) -> int:
+        return max(collection.file_table.find("id", [document], ["size"])["size"].to_pylist(), default=0)
 
     @cached_property
     def _imported(self) -> frozenset[str]:

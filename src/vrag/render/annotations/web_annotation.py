@@ -74,9 +74,8 @@ def _annotation(place: CitedPlace, frame: PageFrame | None, is_hash: Callable[[s
     bodies += [_text(line, "assessing") for line in place.verdict_lines]
     source = _source(evidence, is_hash)
     marks = [Box.unit(*mark.box) for mark in evidence.marks if mark.role is not MarkRole.HEAD]
-    selectors = [_place_selector(evidence, place.box, frame), _quote_selector(evidence)]
-    targets = [_target(source, [selector for selector in selectors if selector])]
-    targets += [_target(source, [_place_selector(evidence, box, frame)]) for box in marks]
+    targets = [_target(source, [*_place_selectors(evidence, place.box, frame), *_quote_selectors(evidence)])]
+    targets += [_target(source, _place_selectors(evidence, box, frame)) for box in marks]
     return {
         "id": f"urn:vrag:citation:{place.run}:{place.number}",
         "type": "Annotation",
@@ -110,22 +109,25 @@ def _source(evidence: Evidence, is_hash: Callable[[str], bool]) -> Json:
     return source | {"label": evidence.document}
 
 
-def _place_selector(evidence: Evidence, box: Box | None, frame: PageFrame | None) -> Json:
-    """Return the selector of a place in a document; empty for a passage, which its quote selects."""
+def _place_selectors(evidence: Evidence, box: Box | None, frame: PageFrame | None) -> list[Json]:
+    """Return selectors of a place, each of which selects it; none for a passage, which its quote selects."""
     if evidence.kind is ItemKind.PASSAGE:
-        return {}
+        return []
     area = "" if box is None else _percent(box)
     if evidence.kind is ItemKind.CLIP:
         time = "" if evidence.seconds is None else f"t={_decimals(evidence.seconds)}"
         fragment = "&".join(filter(None, [time, area]))
-        return _fragment(fragment, MEDIA_FRAGMENTS) if fragment else {}
+        return [_fragment(fragment, MEDIA_FRAGMENTS)] if fragment else []
     if evidence.document.lower().endswith(IMAGE_SUFFIXES) and evidence.page == 1:
-        return _fragment(area, MEDIA_FRAGMENTS) if area else {}
-    page = f"page={evidence.page}"
-    if box is not None and frame is not None:
-        page += f"&viewrect={_points(box, frame)}"
-    selector = _fragment(page, PDF_FRAGMENTS if evidence.document.lower().endswith(".pdf") else "")
-    return selector | ({"refinedBy": _fragment(area, MEDIA_FRAGMENTS)} if area else {})
+        return [_fragment(area, MEDIA_FRAGMENTS)] if area else []
+    standard = PDF_FRAGMENTS if evidence.document.lower().endswith(".pdf") else ""
+    page = _fragment(f"page={evidence.page}", standard)
+    if box is None:
+        return [page]
+    by_share = page | {"refinedBy": _fragment(area, MEDIA_FRAGMENTS)}
+    if frame is None:
+        return [by_share]
+    return [_fragment(f"page={evidence.page}&viewrect={_points(box, frame)}", standard), by_share]
 
 
 def _fragment(value: str, conforms_to: str) -> Json:
@@ -135,8 +137,8 @@ def _fragment(value: str, conforms_to: str) -> Json:
     return selector | {"value": value}
 
 
-def _quote_selector(evidence: Evidence) -> Json:
-    return {"type": "TextQuoteSelector", "exact": evidence.quote} if evidence.quote else {}
+def _quote_selectors(evidence: Evidence) -> list[Json]:
+    return [{"type": "TextQuoteSelector", "exact": evidence.quote}] if evidence.quote else []
 
 
 def _percent(box: Box) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
 
@@ -21,7 +21,8 @@ from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult
-from vrag.agent.runs.run_store import RunState, RunStore
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
 from vrag.settings import AgentName
 
@@ -34,6 +35,10 @@ RUN_ID = r"^[0-9a-f-]{1,40}$"
 RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
 DocumentId = Annotated[str, StringConstraints(max_length=100)]
 Thinking = Literal["auto", "on", "off"]
+EVIDENCE_FORMATS = frozenset({"pdf", "annotations", "pictures"})
+"""The formats of exports and reports that are the evidence alone."""
+ReportFormat = Literal["html", "markdown", "pdf", "annotations", "pictures"]
+ExportFormat = Literal["html", "markdown", "json", "pdf", "annotations", "pictures"]
 
 
 def _not_blank(text: str) -> str:
@@ -232,7 +237,7 @@ class ReportRequest(_RequestModel):
 
     runs: Annotated[tuple[RunId, ...], at_most(MAX_RUNS)] = Field(min_length=1, max_length=MAX_RUNS)
     title: str = Field(default="", max_length=300)
-    format: Literal["html", "markdown"] = "html"
+    format: ReportFormat = "html"
 
 
 class AgentChoice(FrozenModel):
@@ -334,6 +339,10 @@ class AgentProvider(Protocol):
     @property
     def store(self) -> RunStore:
         """The store in which runs are recorded."""
+        ...
+
+    def evidence_sources(self, runs: Sequence[StoredRun]) -> EvidenceSources:
+        """Return where the files and pages of the evidence of runs are."""
         ...
 
     def agent(self, choice: AgentSelection) -> Agent:
