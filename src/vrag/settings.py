@@ -142,6 +142,8 @@ class Settings(BaseSettings):
     """Embedding models that a Ray cluster runs at a time."""
     ray_gpus: float = Field(default=0.0, ge=0)
     """GPUs per embedding model on Ray."""
+    sources: bool = True
+    """Draw enlarged parts of pages from the PDF files, where these are still as indexed."""
     clip_seconds: float = Field(default=60.0, ge=1, le=3600)
     """Length of video clips, in seconds."""
     office_seconds: float = Field(default=180.0, gt=0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reward_runs import FILE, ToldJudge, case, image, run_of
 
-from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
 from vrag.cases.annotations import UNANSWERABLE
@@ -20,7 +20,7 @@ from vrag.geometry import Box
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reward import CompositeReward, Weights
 from vrag.reward.combine import BUILT_IN, load_parts
-from vrag.reward.parts import cited_evidence, region_reward, support_reward
+from vrag.reward.parts import region_reward, support_reward
 from vrag.types import Case, ItemKind, Region
 
 if TYPE_CHECKING:
@@ -43,30 +43,13 @@ def boxed(*regions: tuple[int, BoxSides] | tuple[int, BoxSides, str]) -> Case:
     return replace(case(1), regions=tuple(found))
 
 
-def run(*evidence: Evidence, cites: tuple[int, ...] = (), answer: str | None = "48,200") -> RunResult:
-    citations = (Citation(start=0, end=2, numbers=cites, source="model"),) if cites else ()
-    return replace(run_of(image(1), answer=answer), evidence=evidence, citations=citations)
+def run(*evidence: Evidence, cited: int = 9, answer: str | None = "48,200") -> RunResult:
+    return replace(run_of(image(1), answer=answer), evidence=evidence, cited=cited)
 
 
 def checked(*verdicts: ClaimVerdict) -> RunResult:
     claims = (CheckedClaim(kind=ClaimKind.NUMBER, start=0, end=2, verdict=verdict) for verdict in verdicts)
     return replace(run_of(image(1)), claims=tuple(claims))
-
-
-class TestCitedEvidence:
-    def test_is_what_the_citations_name_in_the_order_of_their_numbers(self) -> None:
-        places = place(1, LEFT), place(2, LEFT), place(3, LEFT)
-        assert cited_evidence(run(*places, cites=(3, 1))) == (places[0], places[2])
-
-    def test_without_citations_is_the_closer_looks(self) -> None:
-        page, part = place(1, WHOLE), place(1, QUARTER)
-        assert cited_evidence(run(page, part)) == (part,)
-
-    def test_numbers_that_name_nothing_are_left_out(self) -> None:
-        assert cited_evidence(run(place(1, LEFT), cites=(1, 9))) == (place(1, LEFT),)
-
-    def test_an_abstention_cites_nothing(self) -> None:
-        assert cited_evidence(run(place(1, LEFT), cites=(1,), answer=None)) == ()
 
 
 class TestRegion:
@@ -91,7 +74,7 @@ class TestRegion:
         assert region_reward(boxed((1, QUARTER), (1, LEFT)), run(place(1, QUARTER))) == pytest.approx(2 / 3)
 
     def test_only_what_is_cited_counts(self) -> None:
-        looked = run(place(1, QUARTER), place(1, (0.5, 0.5, 1, 1)), cites=(1,))
+        looked = run(place(1, QUARTER), place(1, (0.5, 0.5, 1, 1)), cited=1)
         assert region_reward(boxed((1, QUARTER)), looked) == 1
 
     def test_another_document_is_elsewhere(self) -> None:
@@ -136,7 +119,9 @@ class TestInAReward:
         return found.total, dict(found.parts)
 
     def test_they_count_by_their_weights(self) -> None:
-        run = replace(checked(ClaimVerdict.SUPPORTED, ClaimVerdict.NOT_FOUND), evidence=(place(1, QUARTER),))
+        run = replace(
+            checked(ClaimVerdict.SUPPORTED, ClaimVerdict.NOT_FOUND), evidence=(place(1, QUARTER),), cited=1
+        )
         total, parts = self.scored(boxed((1, QUARTER)), run)
         assert (parts["region"], parts["support"]) == (1, 0.5)
         assert total == pytest.approx(0.2 + 0.5 + 0.1 + 0.1 + 0.05)

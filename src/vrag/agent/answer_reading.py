@@ -46,7 +46,7 @@ class AnswerPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _FoundAnswer:
+class _FoundPlace:
     item: Item
     region: Box
     """In `Space.UNIT`."""
@@ -92,7 +92,7 @@ def locate_answer(
     if reading is None:
         return AnswerPlace(tuple(evidence)) if close else _narrow(whole, answer, evidence, pages, environment)
     page = next(page for page in pages if page.item.id == reading.item)
-    place = _FoundAnswer(page.item, find_part_of_answer(page, reading), reading)
+    place = _FoundPlace(page.item, find_part_of_answer(page, reading), reading)
     at = _choose_entry(place, evidence, close)
     entries, pictures = list(evidence), list[Picture]()
     if at not in close and entries[at].box is not None:
@@ -111,7 +111,7 @@ def locate_answer(
     return AnswerPlace(marked, found, tuple(pictures))
 
 
-def _choose_entry(place: _FoundAnswer, evidence: Sequence[Evidence], close: Sequence[int]) -> int:
+def _choose_entry(place: _FoundPlace, evidence: Sequence[Evidence], close: Sequence[int]) -> int:
     """Return the number of the evidence for a place.
 
     What an agent has looked at closely stands for the answer where the reader does not find it elsewhere.

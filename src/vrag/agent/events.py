@@ -18,7 +18,7 @@ from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import Graph
-from vrag.agent.policy import FinishReason
+from vrag.agent.policy import FinishReason, PictureOrigin
 from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
 from vrag.types import Hit
@@ -200,6 +200,8 @@ class ImageShown(EventBase):
     visual_tokens: int
     sha256: str
     crop: bool
+    origin: PictureOrigin = PictureOrigin.PAGE
+    """What it was drawn from: the stored picture, or the file of the document, which may be gone since."""
 
 
 class PassageShown(EventBase):

@@ -11,10 +11,10 @@ single case:
 `regions` is an addition and optional, as are the last three fields of `meta_info`; so are, in `meta_info`,
 `doc_type` (or `document_type`), `answer_format` and `benchmark`, and beside it `alternatives`
 (other right answers), `gold` (`[{"document", "page", "relevance"}]`), `facts` (`[{"text", "page"}]`) and
-`spans` (seconds of a video); a region may have a `document` and an `annotator`. Other fields are ignored. Pages
-count from 1. A page 0, of which MMLongBench-Doc has some, does not exist: it is left out, and a case without
-another then has none. A box that reaches beyond its page by no more than `BOX_TOLERANCE`, as rounding leaves
-some, is cut at the edge of the page; readers report it (`overhang_of`).
+`spans` (seconds of a video); a region may have a `document` and an `annotator`. Other fields are ignored.
+Pages count from 1. A page 0, of which MMLongBench-Doc has some, does not exist: it is left out, and a case
+without another then has none. A box that reaches beyond its page by no more than `BOX_TOLERANCE`, as rounding
+leaves some, is cut at the edge of the page; readers report it (`overhang_of`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.evaluation.relevance import Spot
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.reading.text_layout import PageLayout
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
@@ -334,6 +334,9 @@ class BlankSearcher(ForwardedItems):
         """Return white frames at the same moments."""
         frames = self._searcher.frames(id, fps=fps, most=most)
         return [type(frame)(_white(frame.image), frame.seconds) for frame in frames]
+
+    def part(self, id: str, view: View) -> None:
+        """Draw nothing: what is enlarged is the white image."""
 
 
 def _white(image: Image.Image) -> Image.Image:

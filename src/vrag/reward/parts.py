@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from vrag.agent.actions import ABSTENTION, Flag
-from vrag.agent.events import ImageShown, RunSettings, StopReason
-from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, RunStep, citations
+from vrag.agent.events import ImageShown, StopReason
+from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.cases.annotations import UNANSWERABLE, gold_pages
 from vrag.geometry import Box
 from vrag.metrics import ndcg, region_f1
@@ -86,20 +85,6 @@ def answer_of(run: RunResult) -> str | None:
     return ABSTENTION if run.stop_reason is StopReason.ABSTAINED else run.answer
 
 
-def cited_evidence(run: RunResult) -> tuple[Evidence, ...]:
-    """Return the evidence that an answer rests on, in the order of its numbers; none without an answer.
-
-    That is what the citations of the answer name. Runs without citations, such as those from before they were
-    recorded, rest on their closer looks or their first page (`vrag.agent.runs.run_result.citations`).
-    """
-    if run.answer is None:
-        return ()
-    numbers = sorted({number for citation in run.citations for number in citation.numbers})
-    cited = tuple(run.evidence[number - 1] for number in numbers if 0 < number <= len(run.evidence))
-    settings = run.start.settings if run.start else RunSettings(agent="", policy="", profile="")
-    return cited or citations(run.evidence, settings).rests
-
-
 def cited_boxes(boxes: Iterable[Box]) -> list[Box]:
     """Return the boxes that evidence on one page points at: its parts, or the page where it has none.
 
@@ -120,7 +105,7 @@ def region_reward(case: Case, run: RunResult) -> float:
     for region in case.regions:
         gold[region.document or case.file_name, region.page].append(region)
     found: defaultdict[tuple[str, int], list[Box]] = defaultdict(list)
-    for item in cited_evidence(run):
+    for item in run.rests if run.answer is not None else ():
         if item.kind is ItemKind.PAGE and item.box is not None:
             found[item.document, item.page].append(Box.unit(*item.box))
     scores = [best_annotator(cited_boxes(found[page]), regions)[0] for page, regions in gold.items()]

@@ -7,7 +7,7 @@ the collection, the environment or this code.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    AnswerGiven,
     ContextShortened,
     Event,
+    ImageShown,
     ModelCalled,
     ModelRetried,
     RunFailed,
@@ -28,17 +30,24 @@ from vrag.agent.events import (
 )
 from vrag.agent.method import Method
 from vrag.agent.methods import METHODS, build_method
-from vrag.agent.policy import Delta, Message, Reply, Retry, Sampled, Tokens
+from vrag.agent.policy import Delta, Message, PictureOrigin, Reply, Retry, Sampled, Tokens
 from vrag.agent.runs.run_store import StoredRun
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import ContextTooLong, ModelError, RunError
+from vrag.geometry import Box, Size, Space, View
 from vrag.model_profiles import PROFILES, Profile
-from vrag.search.searcher import Searcher
+from vrag.search.searcher import ForwardedItems, Searcher
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from vrag.agent.evidence import BoxSides
     from vrag.reading.text_reader import TextReader
+    from vrag.types import Hit, Query
 
 _Part: TypeAlias = Delta | Retry | Reply | ContextShortened
+_PagePart: TypeAlias = "tuple[str, BoxSides]"
+"""Id of an item, and a part of it in fractions."""
 
 NO_FURTHER_REPLY = "The record holds no further reply."
 
@@ -156,8 +165,9 @@ def replay(
         text_reader: The reader of running text of the run; None for that of the package.
 
     Raises:
-        RunError: If the run never ended or was stopped from outside, the collection has changed since, its
-            profile is not known, or a picture that came with its question is gone.
+        RunError: If the run never ended or was stopped from outside, the collection has changed since, a file
+            that it showed parts of is no longer as it was, its profile is not known, or a picture that came
+            with its question is gone.
         ActionError: If it took a custom tool that is not installed.
     """
     started = run.started
@@ -178,10 +188,64 @@ def replay(
             "Replay it in Python: replay(run, searcher, profile) with that profile.",
         )
     tools = load_tools(settings.actions)
-    environment = Environment(searcher, profile, settings.environment, tools, text_reader)
+    parts = _recorded_parts(run.events)
+    _check_sources(run, parts, searcher)
+    environment = Environment(
+        _RecordedParts(searcher, parts), profile, settings.environment, tools, text_reader
+    )
     limits = settings.limits.model_copy(update={"seconds": None})
     agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
     return agent.stream(run.read_question(), run_id=run.id)
+
+
+class _RecordedParts(ForwardedItems):
+    """A `Searcher` that draws from source files what the run drew from them, and nothing else.
+
+    Runs that were recorded before parts were drawn from files, or while a file was gone, were shown the
+    stored pictures.
+    """
+
+    def __init__(self, searcher: Searcher, parts: Collection[_PagePart]) -> None:
+        self._searcher = self._items = searcher
+        self._parts = parts
+
+    @property
+    def version(self) -> str:
+        return self._searcher.version
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return self._searcher.search(queries, top_k)
+
+    def part(self, id: str, view: View) -> Image | None:
+        box = view.convert(view.region, Space.UNIT).as_tuple()
+        return self._searcher.part(id, view) if (id, box) in self._parts else None
+
+
+def _recorded_parts(events: Sequence[Event]) -> frozenset[_PagePart]:
+    """Return the parts of pages that a run drew from source files, for the model or as evidence."""
+    shown = [event for event in events if isinstance(event, ImageShown)]
+    evidence = [entry for event in events if isinstance(event, AnswerGiven) for entry in event.evidence]
+    return frozenset(
+        (entry.item, entry.box)
+        for entry in (*shown, *evidence)
+        if entry.origin is PictureOrigin.SOURCE and entry.box is not None
+    )
+
+
+def _check_sources(run: StoredRun, parts: Collection[_PagePart], searcher: Searcher) -> None:
+    """Raise `RunError` if the file of one of the parts is gone or has changed."""
+    for id, box in parts:
+        item = searcher.item(id)
+        if item.size is None:
+            continue
+        region = View.whole(item.size, item.size).cut(Box.unit(*box))
+        size = Size(int(region.width), int(region.height))
+        if searcher.part(id, View(item.size, region, size)) is None:
+            raise RunError(
+                f"The run {run.id} was shown parts of {item.document_name} drawn from its file, which is no "
+                "longer as it was: a replay would show other pictures.",
+                "Put the file back, or set VRAG_SOURCES=true if it is off.",
+            )
 
 
 def method_of(settings: RunSettings) -> Method:

@@ -161,9 +161,15 @@ class RunResult:
         return self.evidence[self.cited :]
 
     @property
+    def checked_text(self) -> str:
+        """The text that citations and claims refer to: the answer, or the one that was withdrawn."""
+        return self.answer if self.answer is not None else self.withdrawn or ""
+
+    @property
     def marked_answer(self) -> MarkedText:
-        """The answer with the markers of its citations; empty without an answer."""
-        return with_markers(self.answer or "", self.citations)
+        """The answer, or the one that was withdrawn, with the markers of its citations."""
+        text = self.checked_text
+        return with_markers(text, self.citations if text else ())
 
     @property
     def started(self) -> RunStarted:

@@ -25,7 +25,7 @@ from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
 from vrag.synthesis import synthesize as make
 from vrag.types import Case
 
-KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
+KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, docscope, hotpotqa, squad."
 
 app = typer.Typer(help="Make, convert and count questions with known answers.", no_args_is_help=True)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions
@@ -276,8 +277,11 @@ async def play(
     environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
     environment = Environment(open_searcher(options), profile, environment_options)
     memory = MemoryOptions(**options.memory.model_dump())
-    # Replies are not repaired, so that the grammar is learned.
-    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory)
+    # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
+    verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
+    method = build_method(
+        agent, instruction=options.instruction, repair=False, memory=memory, verify=verify
+    )
     runner = Agent(policy, environment, method, Limits(steps=options.steps))
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
