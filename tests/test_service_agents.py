@@ -67,7 +67,7 @@ def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: 
 def test_every_agent_answers_without_a_model_and_never_breaks_its_grammar(
     place: Path, name: AgentName
 ) -> None:
-    agent = agents(place, crop_nodes=True).agent(AgentSelection(agent=name))
+    agent = agents(place).agent(AgentSelection(agent=name))
     run = agent.run("What sings?")
     assert run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}
     assert not [step.invalid for step in run.steps if step.invalid]

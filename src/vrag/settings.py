@@ -242,12 +242,22 @@ class Settings(BaseSettings):
     """Visual tokens of the results of a search of vimrag."""
     frame_tokens: int = Field(default=96, ge=1)
     """Minimum visual tokens per video frame; with less room, frames are left out."""
-    crop_nodes: bool = False
-    """Let vimrag zoom into pictures from memory."""
+    crop_nodes: bool = True
+    """Let vimrag zoom into pictures from memory; False as in the reference."""
     reselect: bool = False
     """Ask the model to select its evidence before it answers."""
     repair: bool = True
     """Accept replies with a broken grammar if their meaning is clear."""
+    verify: Literal["off", "tell", "repair", "withdraw"] = Field(
+        default="tell",
+        description="Compare the claims of an answer with the text of its evidence: tell shows verdicts, "
+        "repair asks the model once to look again, withdraw gives no answer that is in doubt.",
+    )
+    verify_model: str = Field(
+        default="",
+        description="Model that judges on the pictures what rules cannot decide, as in VRAG_MODEL; empty for "
+        "rules alone.",
+    )
     actions: Names = ()
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""

@@ -66,7 +66,7 @@ METHODS: dict[str, Method] = {
     "vrag": VragMethod(),
     "vimrag": Vimrag(),
     "react": React(),
-    "vimrag with crops": Vimrag(memory=MemoryOptions(crop_nodes=True)),
+    "vimrag without crops": Vimrag(memory=MemoryOptions(crop_nodes=False)),
 }
 PAGE, PASSAGE = CHANNELS[0], next(channel for channel in CHANNELS if channel.name == "passage")
 

@@ -70,6 +70,7 @@ class Agent:
             instruction=self.method.instruction,
             reselect=self.method.reselect,
             repair=self.method.repair,
+            verify=self.method.verify,
             sampling=dict(self.policy.sampling),
         )
 

@@ -62,6 +62,11 @@ class Evidence(BaseModel):
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
 
 
+def place_of(evidence: Evidence) -> tuple[str, BoxSides | None, tuple[float, float] | None]:
+    """Return what tells one place from another: item, box and span. Two nodes may remember the same place."""
+    return evidence.item, evidence.box, evidence.seconds
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceCandidate:
     """A piece of evidence, and the picture in which the model saw it."""

@@ -20,16 +20,16 @@ from PIL import Image
 
 from vrag.embed.similarity_map import regions
 from vrag.evaluation.intervals import mean_interval
-from vrag.evaluation.pairs import document_of
-from vrag.evaluation.record import subject_of
-from vrag.evaluation.relevance import DocumentNames, Gold
-from vrag.evaluation.search_measures import (
+from vrag.evaluation.measures.search_measures import (
     DOCUMENT_RECALL,
     RANKING,
     REGIONS,
     ranking_measures,
     region_measures,
 )
+from vrag.evaluation.pairs import document_of
+from vrag.evaluation.record import subject_of
+from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
 from vrag.reading.evidence_region import MAX_REGIONS, ranked_regions
@@ -61,7 +61,7 @@ _CACHE_SIZE = 512
 """Layouts in the cache: the questions about a document mostly follow each other."""
 
 MEASURES: tuple[str, ...] = (*RANKING, DOCUMENT_RECALL)
-"""Measures of every question, defined by `vrag.evaluation.search_measures` and `vrag.metrics`."""
+"""Measures of every question, defined by `vrag.evaluation.measures.search_measures` and `vrag.metrics`."""
 BLANK = "-blank"
 """Ending of versions of collections with white images: their runs are not runs of the collection."""
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
@@ -187,6 +188,7 @@ def open_method(settings: Settings) -> Method:
         instruction=wording and wording.instruction,
         reselect=settings.reselect,
         repair=settings.repair,
+        verify=VerifyMode(settings.verify),
         memory=memory,
     )
 

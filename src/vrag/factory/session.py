@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
-    from vrag.agent.runs.run_store import RunStore
+    from vrag.agent.runs.run_store import RunStore, StoredRun
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
     from vrag.index.manifest import IndexProgress
+    from vrag.render.annotations.evidence_sources import EvidenceSources
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Document, Hit
@@ -229,6 +230,18 @@ def run_store(settings: Settings) -> RunStore:
         return RunStore(user_data_path("vrag", appauthor=False) / "runs")
     collection = Collection.open(settings.places[0])
     return RunStore(collection.runs_dir, within=collection.home)
+
+
+def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceSources:
+    """Return where the files and pages of the evidence of runs are: the collections, or a search server.
+
+    Raises `CollectionError` if a collection cannot be opened.
+    """
+    from vrag.render.annotations.evidence_sources import EvidenceSources
+
+    if settings.search_url:
+        return EvidenceSources(runs, server=open_client(settings))
+    return EvidenceSources(runs, tuple(map(Collection.open, dict.fromkeys(settings.places))))
 
 
 def open_session(

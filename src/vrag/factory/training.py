@@ -11,6 +11,7 @@ from vrag.agent.methods import METHODS
 from vrag.embed.model_files import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
 from vrag.evaluation.answer_extraction import Extractor
+from vrag.evaluation.fact_judge import FactJudge
 from vrag.factory.models import LOCAL, open_chat
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.cached_judge import CachedJudge
@@ -73,6 +74,16 @@ def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extract
             "Set VRAG_JUDGE_MODEL and VRAG_JUDGE_URL, or compare answers without extraction.",
         )
     return Extractor(_judge_model(settings), _kept_in(settings, beside))
+
+
+def open_fact_judge(settings: Settings, *, beside: Path | None = None) -> FactJudge:
+    """Return the judge of gold facts, which is the judge model.
+
+    Verdicts are cached in the file of the verdicts on answers: see `open_judge`.
+
+    Raises `SettingsError` if the judge has no server, or its key is withheld.
+    """
+    return FactJudge(_judge_model(settings), _kept_in(settings, beside))
 
 
 def _judge_model(settings: Settings) -> ChatModel:

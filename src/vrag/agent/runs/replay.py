@@ -257,6 +257,7 @@ def method_of(settings: RunSettings) -> Method:
         instruction=settings.instruction,
         reselect=settings.reselect,
         repair=settings.repair,
+        verify=settings.verify,
         memory=settings.memory,
     )
 

@@ -46,6 +46,12 @@ class PageFrame(NamedTuple):
     turn: int
     """Quarter turns clockwise."""
 
+    @property
+    def shown_size(self) -> tuple[float, float]:
+        """Width and height as shown, in points."""
+        width, height = self.right - self.left, self.top - self.bottom
+        return (height, width) if self.turn % 2 else (width, height)
+
     def to_unit(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Convert a rectangle on the page to fractions of its rendered image, not clipped."""
         width, height = self.right - self.left, self.top - self.bottom
@@ -60,6 +66,26 @@ class PageFrame(NamedTuple):
                 return Box.unit(y1, 1 - x2, y2, 1 - x1)
             case _:
                 return Box.unit(x1, y1, x2, y2)
+
+    def from_unit(self, box: Box) -> tuple[float, float, float, float]:
+        """Convert fractions of the rendered image to left, bottom, right, top: the inverse of `to_unit`."""
+        x1, y1, x2, y2 = box.as_tuple()
+        match self.turn:
+            case 1:
+                x1, y1, x2, y2 = y1, 1 - x2, y2, 1 - x1
+            case 2:
+                x1, y1, x2, y2 = 1 - x2, 1 - y2, 1 - x1, 1 - y1
+            case 3:
+                x1, y1, x2, y2 = 1 - y2, x1, 1 - y1, x2
+            case _:
+                pass
+        width, height = self.right - self.left, self.top - self.bottom
+        return (
+            self.left + x1 * width,
+            self.top - y2 * height,
+            self.left + x2 * width,
+            self.top - y1 * height,
+        )
 
 
 class Pdf:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -184,17 +184,32 @@ def find_day(text: str) -> Day | None:
     >>> find_day("June 4, 1998"), find_day("2024年3月"), find_day("12 angry men")
     (Day(year=1998, month=6, day=4), Day(year=2024, month=3, day=0), None)
     """
+    return next((day for day, _, _ in _match_days(text)), None)
+
+
+def find_days(text: str) -> list[tuple[Day, int, int]]:
+    """Return all dates of a text with their ranges, in order; none overlaps another.
+
+    >>> [day for day, _, _ in find_days("from June 4, 1998 to 2009-07-12")]
+    [Day(year=1998, month=6, day=4), Day(year=2009, month=7, day=12)]
+    """
+    found: list[tuple[Day, int, int]] = []
+    for day, start, end in _match_days(text):
+        if all(end <= first or last <= start for _, first, last in found):
+            found.append((day, start, end))
+    return sorted(found, key=lambda match: match[1])
+
+
+def _match_days(text: str) -> Iterator[tuple[Day, int, int]]:
+    """Yield the dates of each pattern in turn, the most specific pattern first."""
     for pattern in _DATE_PATTERNS:
-        match = pattern.search(text)
-        if match is None:
-            continue
-        parts = match.groupdict()
-        name = parts.get("n")
-        month = _MONTHS.index(name[:3].lower()) + 1 if name else int(parts.get("m") or 0)
-        day = int(parts.get("d") or 0)
-        if month <= 12 and day <= 31:
-            return Day(int(parts.get("y") or 0), month, day)
-    return None
+        for match in pattern.finditer(text):
+            parts = match.groupdict()
+            name = parts.get("n")
+            month = _MONTHS.index(name[:3].lower()) + 1 if name else int(parts.get("m") or 0)
+            day = int(parts.get("d") or 0)
+            if month <= 12 and day <= 31:
+                yield Day(int(parts.get("y") or 0), month, day), *match.span()
 
 
 def _find_clock(text: str) -> float | None:

@@ -1,0 +1,219 @@
+"""Comparison of a value that an answer states with one that a page has."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from vrag.reading.table_answers.values import Day
+from vrag.reading.verification.text_values import TextValue
+from vrag.reading.verification.units import Unit
+
+_MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
+
+
+class Agreement(IntEnum):
+    """How a value of a page compares with a stated one; the lower, the better."""
+
+    SAME = 0
+    OTHER_FORM = 1
+    """The same number with another unit, scale or sign."""
+    OTHER_VALUE = 2
+    """A value of the same kind, with another number."""
+    UNLIKE = 3
+    """A value of another kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueContext:
+    """What the text around a value says about it."""
+
+    units: frozenset[Unit] = frozenset()
+    """Units that its heads or its caption name."""
+    scales: frozenset[float] = frozenset()
+    """The scales that its heads, its caption or its page name, as thousands; empty if none is named."""
+    words: str = ""
+    """Words that may make it negative, such as "decrease"."""
+
+    @property
+    def falls(self) -> bool:
+        """True if its words speak of a decrease or a loss."""
+        return _FALLS.search(self.words) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How freely a stated number may differ from the exact one."""
+
+    about: bool = False
+    """"About", "nearly": the zeros at its end count as rounded."""
+    asked: bool = False
+    """The question asks for a rounded number."""
+
+
+_FALLS = re.compile(
+    r"""\b(?:decreas|declin|fell\b|fall|drop|lower|down\b|reduc|loss|lost\b|shrank|shrink|negative|minus|deficit
+    |less\b|fewer|cut\b|slump|plung|below\b) | 下降|减少|減少|降低|下跌|亏损|负|負""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ABOUT = re.compile(
+    r"""(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|circa|ca\.|some|over|under|more\ than
+    |less\ than|at\ least|at\ most|up\ to|close\ to|just\ (?:over|under)|an?\ estimated) | [~≈<>≥≤] | 约|約|大约
+    |大約|将近|近|超过|超過|不到|至少)\s*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ASKS_ROUNDING = re.compile(
+    r"\bround|\bdecimal|\binteger|\bint format|\bwhole number|\bapproximate|\babout how|四舍五入|取整|小数",
+    re.IGNORECASE,
+)
+
+
+def read_rounding(question: str, before: str) -> Rounding:
+    """Return the rounding that a question asks for, and that the text before a number states."""
+    return Rounding(_ABOUT.search(before[-24:]) is not None, _ASKS_ROUNDING.search(question) is not None)
+
+
+def compare(
+    claim: TextValue,
+    value: TextValue,
+    *,
+    claimed: ValueContext = ValueContext(),
+    around: ValueContext = ValueContext(),
+    rounding: Rounding = Rounding(),
+) -> Agreement:
+    """Compare a stated value with one of a page, each with what stands around it."""
+    if claim.clock is not None or value.clock is not None:
+        if claim.clock is None or value.clock is None:
+            return Agreement.UNLIKE
+        return Agreement.SAME if claim.clock == value.clock else Agreement.OTHER_VALUE
+    if claim.day is not None and value.day is not None:
+        return _compare_days(claim.day, value.day)
+    if claim.day is not None or value.day is not None:
+        year, number = (claim, value) if claim.day is not None else (value, claim)
+        return Agreement.SAME if _is_number_of(year.day, number) else Agreement.UNLIKE
+    return _compare_numbers(claim, value, claimed, around, rounding)
+
+
+def _compare_days(claim: Day, value: Day) -> Agreement:
+    """Compare two dates; a claim need not state the day or the month, a page need not state the year."""
+    if claim.month and not value.month:
+        return Agreement.UNLIKE if claim.year == value.year else Agreement.OTHER_VALUE
+    if claim.day and not value.day:
+        same = (claim.month, claim.year or value.year) == (value.month, value.year or claim.year)
+        return Agreement.UNLIKE if same else Agreement.OTHER_VALUE
+    same = (
+        (not claim.year or not value.year or claim.year == value.year)
+        and (not claim.month or claim.month == value.month)
+        and (not claim.day or claim.day == value.day)
+        and (claim.month > 0 or claim.year == value.year)
+    )
+    return Agreement.SAME if same else Agreement.OTHER_VALUE
+
+
+def _is_number_of(day: Day | None, value: TextValue) -> bool:
+    """Return whether a year is the same number as a value, as 1500 and 1,500."""
+    return day is not None and not day.month and value.step == 1 and value.amount == day.year
+
+
+def _compare_numbers(
+    claim: TextValue, value: TextValue, claimed: ValueContext, around: ValueContext, rounding: Rounding
+) -> Agreement:
+    if claim.ordinal != value.ordinal and (claim.ordinal or value.spelled):
+        return Agreement.UNLIKE
+    shared = _shared_factors(claim.units, value.units or tuple(around.units))
+    if not _are_equal(claim, value, shared, around, rounding):
+        if _have_same_digits(claim, value):
+            return _compare_scales(claim, value, around)
+        return Agreement.OTHER_VALUE if _are_alike(claim.units, value.units) else Agreement.UNLIKE
+    if claim.units and not shared and _are_in_conflict(claim.units, value.units, around.units):
+        return Agreement.OTHER_FORM
+    return Agreement.SAME if _signs_agree(claim, value, claimed, around) else Agreement.OTHER_FORM
+
+
+def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[float, float]]:
+    """Return the sizes of the units of one dimension that two numbers may be in."""
+    return [(a.factor, b.factor) for a in claim for b in own if a.dimension == b.dimension]
+
+
+def _are_equal(
+    claim: TextValue,
+    value: TextValue,
+    shared: Sequence[tuple[float, float]],
+    around: ValueContext,
+    rounding: Rounding,
+) -> bool:
+    amount, other = abs(claim.amount or 0.0), abs(value.amount or 0.0)
+    scales = {1.0, value.other_scale, *(around.scales if value.scale == 1 else ())}
+    return any(
+        _is_rounded(amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding)
+        for own in {1.0, claim.other_scale}
+        for scale in scales
+        for a, b in shared or ((1.0, 1.0),)
+    )
+
+
+def _is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
+    """Return whether a stated number is a number of a page, or that rounded to the last stated digit.
+
+    One digit alone is no rounded number unless the answer or the question says so.
+    """
+    if math.isclose(claim, value, rel_tol=1e-9, abs_tol=1e-12):
+        return True
+    if rounding.about and claim and own_step <= step:
+        return abs(claim - value) <= _rounded_step(claim, step) * (1 + 1e-6)
+    if own_step < step and (claim >= 10 * step or rounding.asked):
+        return abs(claim - value) <= step / 2 * (1 + 1e-6)
+    return False
+
+
+def _rounded_step(number: float, step: float) -> float:
+    """Return what the last digit other than 0 of a number is worth."""
+    while step < number and math.isclose(number / (10 * step), round(number / (10 * step)), rel_tol=1e-9):
+        step *= 10
+    return step
+
+
+def _have_same_digits(claim: TextValue, value: TextValue) -> bool:
+    """Return whether two numbers only differ by their scale or unit: 3.2 million and 3.2 billion."""
+    one, other = abs(claim.amount or 0.0) / claim.scale, abs(value.amount or 0.0) / value.scale
+    return math.isclose(one, other, rel_tol=1e-9)
+
+
+def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
+    """Compare numbers of the same digits with different scales or units."""
+    if value.scale == 1 and claim.scale != 1:
+        is_known = not around.scales or claim.scale in around.scales
+        return Agreement.SAME if is_known else Agreement.OTHER_FORM
+    if claim.scale == 1 and value.scale != 1 and not claim.units:
+        return Agreement.SAME
+    return Agreement.OTHER_FORM
+
+
+def _are_alike(units: Sequence[Unit], own: Sequence[Unit]) -> bool:
+    if not units or not own:
+        return not units and not own
+    return not _classes(units).isdisjoint(_classes(own))
+
+
+def _classes(units: Iterable[Unit]) -> set[str]:
+    return {"money" if unit.dimension in _MONEY else unit.dimension for unit in units}
+
+
+def _are_in_conflict(claim: Sequence[Unit], own: Sequence[Unit], heads: Iterable[Unit]) -> bool:
+    """Return whether a number with these units cannot be in the claimed ones; heads name units of others too."""
+    if own:
+        return True
+    both = {"money", "percent"}
+    return bool(_classes(claim) & both and _classes(heads) & both)
+
+
+def _signs_agree(claim: TextValue, value: TextValue, claimed: ValueContext, around: ValueContext) -> bool:
+    if not claim.amount or not (claim.sure_sign and value.sure_sign):
+        return True
+    minus, own = claim.amount < 0, (value.amount or 0.0) < 0
+    if minus == own:
+        return True
+    return around.falls if minus else claimed.falls

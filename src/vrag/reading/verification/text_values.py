@@ -1,0 +1,270 @@
+"""The values of a text: numbers with unit, sign and scale, dates, times and years, with their places."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+
+from vrag.reading.table_answers.records import is_year
+from vrag.reading.table_answers.values import Day, Quantity, find_days, find_quantities, parse_numeral
+from vrag.reading.verification.units import Unit, read_unit, units_of
+
+MAX_TEXT = 40_000
+"""Characters of a text in which values are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextValue:
+    """A number, a date or a time: `text[start:end]`."""
+
+    start: int
+    end: int
+    amount: float | None = None
+    """The number as written, with its sign and its scale; None for dates and times."""
+    step: float = 1.0
+    """What one unit of its last written digit is worth."""
+    units: tuple[Unit, ...] = ()
+    """The units that its text may mean; empty if none is written."""
+    other_scale: float = 1.0
+    """A scale that a letter behind it may also mean, as in `5 m`; 1 without one."""
+    scale: float = 1.0
+    """The factor of a word such as million behind it, which `amount` includes; 1 without one."""
+    signed: bool = False
+    """True if a sign or the brackets of accounts say that it is negative or positive."""
+    sure_sign: bool = True
+    """False where the sign may also be a dash, or brackets around a number that is an aside."""
+    ordinal: bool = False
+    spelled: bool = False
+    """True for a number in words."""
+    day: Day | None = None
+    clock: int | None = None
+    """Minutes since midnight."""
+
+    @property
+    def is_date(self) -> bool:
+        """True for dates, years and times."""
+        return self.day is not None or self.clock is not None
+
+    def moved(self, offset: int) -> TextValue:
+        """Return the value with its place in a longer text."""
+        return replace(self, start=self.start + offset, end=self.end + offset)
+
+
+_CURRENCY_CODES = "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|RUB|NT|HK|US|AU|CA|Rs"
+CODE = re.compile(
+    rf"(?<![\w$€£¥])(?!(?:{_CURRENCY_CODES})\.?\d)(?=[\w./-]*\d)[A-Z][A-Za-z0-9]*(?:[-./]?[A-Za-z0-9])*(?!\w)"
+)
+"""Codes with capital letters and digits, such as A-17, CO2 or ISO9001."""
+_PREFIXED_YEAR = re.compile(r"(?:FY|CY|AD|Q[1-4]|H[12])[-'’ ]?((?:19|20)\d\d)(?!\d)")
+_ADDRESS = re.compile(r"\S+@\S+\.\w+|(?:https?://|www\.)\S+|\b\w[\w-]*\.(?:com|org|net|edu|gov|io)\b\S*")
+_SECTION = re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}(?![\d.])")
+_CLOCK = re.compile(
+    r"""(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:[:.h](?P<m>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?
+    | (?<![\d:.,])(?P<h2>[01]?\d|2[0-4]):(?P<m2>[0-5]\d)(?![\d:]|\.\d)
+    | (?P<part>上午|下午|晚上|午前|午後)?(?P<h3>[01]?\d|2[0-4])[点點时時](?:(?P<m3>[0-5]?\d)分?|(?P<h_half>半))?(?!间|間)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SEASON = re.compile(r"(?<![\d-])((?:1[89]|20)\d\d)\s?[-–/]\s?(\d\d)(?![\d/.–-])")
+_DECADE = re.compile(r"(?<!\d)((?:1\d|20)\d0)['’]?s\b")
+_CURRENCY_BEFORE = re.compile(r"(US\$|[$€£¥₹₩₽]|\b(?:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|RUB|Rs\.?))\s?$")
+_PERCENT_OF = re.compile(r"百分之\s?([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
+_LETTER_BEFORE = re.compile(r"[A-Za-zÀ-ÿ_]$")
+_RANGE = re.compile(r"\s?(?:[-–—~～]|to|and|or|至|到)\s?(?:US)?[$€£¥]?")
+_DASH = re.compile(r"[-–−]\s")
+_LETTER_SCALE = re.compile(r"\s?(?P<scale>mn?|bn|k)(?![\w²³/])", re.IGNORECASE)
+_LETTER_SCALES = {"k": 1e3, "m": 1e6, "mn": 1e6, "bn": 1e9}
+_UNITS_SPELLED = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS_SPELLED = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SPELLED = (
+    {word: number for number, word in enumerate(_UNITS_SPELLED)}
+    | {word: 10 * number for number, word in enumerate(_TENS_SPELLED, 2)}
+    | {"dozen": 12}
+)
+_SPELLED_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_ANY_SPELLED = "|".join([*_SPELLED, *_SPELLED_SCALES])
+_SPELLED_NUMBER = re.compile(
+    rf"\b(?:(?:{_ANY_SPELLED})(?:[\s-]+(?:and\s+)?(?=(?:{_ANY_SPELLED})\b)|\b))+", re.IGNORECASE
+)
+_SPELLED_ORDINALS = {
+    word: number
+    for number, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), 1
+    )
+}
+_SPELLED_ORDINAL = re.compile(rf"\b(?:{'|'.join(_SPELLED_ORDINALS)})\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=512)
+def find_values(text: str) -> tuple[TextValue, ...]:
+    """Return the values of a text in order; none overlaps another. Numbers of codes and addresses are none.
+
+    >>> [value.amount for value in find_values("From $3.2 million to (1,150) t, or twenty-five kilometres")]
+    [3200000.0, -1150.0, 25.0]
+    """
+    text = text[:MAX_TEXT]
+    taken = _Ranges()
+    found: list[TextValue] = []
+    for match in _ADDRESS.finditer(text):
+        taken.add(*match.span())
+    for day, start, end in find_days(text):
+        if taken.add(start, end):
+            found.append(TextValue(start, end, day=day))
+    for match in _CLOCK.finditer(text):
+        if taken.add(*match.span()):
+            found.append(TextValue(*match.span(), clock=_minutes(match)))
+    found += _find_years(text, taken)
+    for pattern in (CODE, _SECTION):
+        for match in pattern.finditer(text):
+            taken.add(*match.span())
+    for match in _PERCENT_OF.finditer(text):
+        number = parse_numeral(match[1])
+        amount = float(match[1]) if number is None else float(number)
+        if taken.add(*match.span()):
+            found.append(TextValue(*match.span(), amount, units=units_of("%")))
+    found += (value for value in _find_numbers(text) if taken.add(value.start, value.end))
+    found += (value for value in _find_spelled(text) if taken.add(value.start, value.end))
+    return tuple(_share_units(text, sorted(found, key=lambda value: value.start)))
+
+
+class _Ranges:
+    """Ranges of a text that do not overlap."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+
+    def add(self, start: int, end: int) -> bool:
+        """Take a range; return False, and do nothing, where a part of it is taken."""
+        places = range(start, end)
+        if not self._taken.isdisjoint(places):
+            return False
+        self._taken.update(places)
+        return True
+
+
+def _minutes(match: re.Match[str]) -> int:
+    hour = int(match["h"] or match["h2"] or match["h3"])
+    minute = 30 if match["h_half"] else int(match["m"] or match["m2"] or match["m3"] or 0)
+    afternoon = (match["half"] or "").lower() == "p" or match["part"] in ("下午", "晚上", "午後")
+    if afternoon and hour < 12:
+        hour += 12
+    elif (match["half"] or "").lower() == "a" and hour == 12:
+        hour = 0
+    return 60 * hour + minute
+
+
+def _find_years(text: str, taken: _Ranges) -> list[TextValue]:
+    """Return seasons, which are two years, decades, and years behind letters such as FY."""
+    found: list[TextValue] = []
+    for match in _SEASON.finditer(text):
+        first = int(match[1])
+        if (first + 1) % 100 == int(match[2]) and taken.add(*match.span()):
+            found.append(TextValue(*match.span(1), day=Day(first, 0, 0)))
+            found.append(TextValue(*match.span(2), day=Day(first + 1, 0, 0)))
+    for match in _DECADE.finditer(text):
+        if taken.add(*match.span()):
+            found.append(TextValue(*match.span(), day=Day(int(match[1]), 0, 0)))
+    for match in _PREFIXED_YEAR.finditer(text):
+        if taken.add(*match.span(1)):
+            found.append(TextValue(*match.span(1), day=Day(int(match[1]), 0, 0)))
+    return found
+
+
+def _find_numbers(text: str) -> list[TextValue]:
+    return [value for quantity in find_quantities(text, words=False) if (value := _read(text, quantity))]
+
+
+def _read(text: str, quantity: Quantity) -> TextValue | None:
+    """Return a number with the unit around it; None if its digits are part of a word."""
+    start, end = quantity.start, quantity.end
+    written = text[start:end]
+    if written.startswith("(") and ")" not in written:
+        start += 1
+    if quantity.amount >= 0 and (dash := re.match(r"\s*[-−–]\s*", text[start:end])):
+        start += dash.end()
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    end = start + len(text[start:end].rstrip())
+    before, core = text[max(start - 6, 0) : start], text[start:end]
+    if _LETTER_BEFORE.search(before) and not _CURRENCY_BEFORE.search(before):
+        return None
+    digits = re.search(r"[\d.,\u2009\u202f'’]*\d", core)
+    decimals = len(digits[0].rpartition(".")[2]) if digits and "." in digits[0] else 0
+    units = units_of(quantity.unit) if quantity.unit else ()
+    if not units and (currency := _CURRENCY_BEFORE.search(before)):
+        units, start = units_of(currency[1].rstrip(".")), start - len(currency[0])
+    scale, other = quantity.scale, 1.0
+    letter = _LETTER_SCALE.match(text, end) if scale == 1 else None
+    if letter and units:
+        scale, end = _LETTER_SCALES[letter["scale"].lower()], letter.end()
+    elif letter:
+        other = _LETTER_SCALES[letter["scale"].lower()]
+        end = letter.end()
+        units = read_unit(text, letter.start())[0]
+    if not units:
+        units, end = read_unit(text, end)
+    year = (
+        scale == 1
+        and is_year(quantity.amount)
+        and not (units or decimals)
+        and re.fullmatch(r"\(?[1-9]\d{3}\)?", core) is not None
+    )
+    if year:
+        return TextValue(start, end, day=Day(int(quantity.amount), 0, 0))
+    sign = re.match(r"\(?\s*[-+−–]|[$€£¥]?\(", core)
+    dash = sign is not None and (_DASH.search(core) is not None or re.search(r"\d\s*$", before) is not None)
+    brackets = core.startswith("(") and re.search(r"[.,%$€£¥]", core) is None
+    return TextValue(
+        start,
+        end,
+        quantity.amount * scale,
+        10.0**-decimals * scale,
+        units,
+        scale=scale,
+        other_scale=other,
+        signed=sign is not None and (quantity.amount < 0 or "+" in core),
+        sure_sign=not (dash or brackets),
+        ordinal=quantity.ordinal,
+    )
+
+
+def _find_spelled(text: str) -> list[TextValue]:
+    """Return the numbers in words; "one" alone and "second" alone are none, and "point" is not read."""
+    found: list[TextValue] = []
+    for match in _SPELLED_NUMBER.finditer(text):
+        words = [word for word in re.split(r"[\s-]+", match[0].lower()) if word != "and"]
+        if all(word in _SPELLED_SCALES for word in words) or words == ["one"]:
+            continue
+        units, end = read_unit(text, match.end())
+        step = 1.0
+        found.append(TextValue(match.start(), end, float(_compose(words)), step, units, spelled=True))
+    for match in _SPELLED_ORDINAL.finditer(text):
+        number = _SPELLED_ORDINALS[match[0].lower()]
+        found.append(TextValue(*match.span(), float(number), ordinal=True, spelled=True))
+    return found
+
+
+def _compose(words: list[str]) -> int:
+    total = group = 0
+    for word in words:
+        if word in _SPELLED:
+            group = group * _SPELLED[word] if word == "dozen" and group else group + _SPELLED[word]
+        elif word == "hundred":
+            group = max(group, 1) * 100
+        else:
+            total, group = total + max(group, 1) * _SPELLED_SCALES[word], 0
+    return total + group
+
+
+def _share_units(text: str, values: list[TextValue]) -> list[TextValue]:
+    """Give the first number of a range the unit of the second, as in 3–5 %."""
+    shared = list(values)
+    for at, (one, other) in enumerate(pairwise(values)):
+        joined = _RANGE.fullmatch(text, one.end, other.start)
+        if joined and one.amount is not None and other.amount is not None:
+            scale = one.other_scale if other.scale == 1 or one.scale != 1 else other.scale
+            shared[at] = replace(one, units=one.units or other.units, other_scale=scale)
+    return shared
