@@ -78,6 +78,7 @@ class Linked(HTMLParser):
         self._target = "" if tag == "a" else self._target
 
     def handle_data(self, data: str) -> None:
+        data = data.replace("\u202f", " ")
         self.text += data
         if self._target:
             self.links[-1] = (self._target, self.links[-1][1] + data)

@@ -112,12 +112,19 @@ class ReportPart:
         yield from self.run_view.started.attached
         for evidence in self.evidence:
             shown = [found.sha256 for found in self.run_view.images_of(evidence) if found is not None]
-            yield from shown or filter(None, [evidence.crop_sha256])
+            yield from shown
+            if evidence.crop_sha256 and (evidence.located or not shown):
+                yield evidence.crop_sha256
 
     @property
     def answered(self) -> bool:
         """True if there is an answer."""
         return self.run_view.result.answer is not None
+
+    @property
+    def has_text(self) -> bool:
+        """True if there is an answer, or one that was withdrawn: evidence is what it rests on."""
+        return bool(self.run_view.result.checked_text)
 
 
 @dataclass(frozen=True)
@@ -202,13 +209,13 @@ class Report:
         def picture_of(evidence: Evidence, run: RunView) -> str:
             """Return the part as it was shown, or else the page; empty for a passage, which has no image."""
             page, closer = run.images_of(evidence)
-            shown = closer or page
+            shown = None if evidence.located else closer or page
             sha256 = shown.sha256 if shown else evidence.crop_sha256
             return picture(sha256, _in_text(evidence.document, extent(evidence))) if sha256 else ""
 
         def cite(question: int, number: int) -> str:
             """Return the marker of a piece of evidence, as a link to the part with its evidence."""
-            heading = "evidence-of-question" if self.parts[question - 1].answered else "question"
+            heading = "evidence-of-question" if self.parts[question - 1].has_text else "question"
             return f"[\\[{self.label(question)}{number}\\]](#{heading}-{question})"
 
         def cited_answer(part: ReportPart) -> str:

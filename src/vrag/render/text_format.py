@@ -267,7 +267,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     elif result.answer is not None:
         text, note = result.answer, BY_READER if offline else ""
     elif result.withdrawn is not None:
-        (name, mood), text = WITHDRAWN, f"The evidence does not support the answer “{result.withdrawn}”."
+        (name, mood), text = WITHDRAWN, f"The evidence does not support this answer: {result.withdrawn}"
     elif reason is StopReason.ABSTAINED and offline:
         (name, mood), text, note = NOTHING_FOUND, NOT_FOUND, A_MODEL
     elif reason is StopReason.ABSTAINED:

@@ -18,6 +18,10 @@ VERDICT_NAMES: Mapping[ClaimVerdict, str] = {
     ClaimVerdict.ONLY_VISIBLE: "only visible",
 }
 """The verdicts in words, in the order in which they are counted."""
+_ENDS = " .,:;!?。！？；："
+"""Punctuation at the end of words that are quoted."""
+_NARROW_BLANK = "\u202f"
+"""A blank at which no line breaks: no marker begins one."""
 _MAX_QUOTE_CHARS = 200
 """Characters of a claim, and of the words of the evidence, in a line about it."""
 
@@ -49,18 +53,15 @@ def describe_claim(answer: str, claim: CheckedClaim, label: str = "") -> str:
 
     `label` stands before each number.
     """
-    words = f"“{_cut(answer[claim.start : claim.end])}”"
+    words, found = f"“{_cut(answer[claim.start : claim.end])}”", _cut(claim.found)
     numbers = "".join(f"[{label}{number}]" for number in claim.numbers)
     at = f" {numbers}" if numbers else ""
     match claim.verdict:
         case ClaimVerdict.SUPPORTED:
             return f"Supported{at}: {words}."
         case ClaimVerdict.CONTRADICTED:
-            return (
-                f"The evidence says “{_cut(claim.found)}”{at}, not {words}."
-                if claim.found
-                else (f"The evidence{at} contradicts {words}.")
-            )
+            said = f" says “{found}”{at}, not" if found else f"{at} contradicts"
+            return f"The evidence{said} {words}."
         case ClaimVerdict.NOT_FOUND:
             return f"Not found in the evidence: {words}."
         case ClaimVerdict.ONLY_VISIBLE:
@@ -90,7 +91,8 @@ def answer_pieces(run: RunResult) -> Iterator[AnswerPiece]:
     for marker in marked.markers:
         if words := marked.text[at : marker.start]:
             added = 2 if words.endswith("\n") else 1  # what separates words and markers
-            yield from _split(words, plain, claims)
+            shown = words if added > 1 else f"{words[:-1]}{_NARROW_BLANK}"
+            yield from _split(shown, plain, claims)
             plain += len(words) - added
         yield AnswerPiece(marked.text[marker.start : marker.end], number=marker.number)
         at = marker.end
@@ -114,4 +116,5 @@ def _split(words: str, start: int, claims: Sequence[CheckedClaim]) -> Iterator[A
 
 def _cut(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
+    shown = line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
+    return shown.rstrip(_ENDS)

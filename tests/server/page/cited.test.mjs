@@ -24,13 +24,13 @@ test("places count characters, as the server does", () => {
 
 test("words, markers and claims come out as they were set in", () => {
   const claims = [claim(3, 7, "not_found"), claim(12, 16, "contradicted")];
-  assert.equal(read(signedText("It rose. It fell.", [cite(8, 1), cite(17, 2)], claims)), "It {0:rose} <1>. It {1:fell} <2>.");
+  assert.equal(read(signedText("It rose. It fell.", [cite(8, 1), cite(17, 2)], claims)), "It {0:rose}\u202f<1>. It {1:fell}\u202f<2>.");
   assert.equal(read(signedText("a\ue0007\ue002b", [], [])), "a\ufffd7\ufffdb", "no answer makes markers of its own");
 });
 
 test("a marker of a row of a table stands in its last cell, and one behind the table below it", () => {
   const table = "| a | b |\n|---|---|\n| c | d |\n| e | f |";
-  assert.equal(read(signedText(table, [cite(29, 1), cite(39, 2)], [])), "| a | b |\n|---|---|\n| c | d  <1>|\n| e | f |\n\n<2>");
+  assert.equal(read(signedText(table, [cite(29, 1), cite(39, 2)], [])), "| a | b |\n|---|---|\n| c | d \u202f<1>|\n| e | f |\n\n<2>");
 });
 
 test("a sentence is not named beside the claim in it", () => {

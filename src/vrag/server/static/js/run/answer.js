@@ -6,7 +6,7 @@ import { prose } from "./prose.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, pieces, signedText } from "./cited-text.js";
 import { stopReason } from "./run-state.js";
-import { claimSummary, claimText, notableClaims, VERDICTS } from "./verdicts.js";
+import { claimParts, claimSummary, claimText, notableClaims } from "./verdicts.js";
 import { CUT_OFF, ENDINGS, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
@@ -118,7 +118,9 @@ export class AnswerView {
     const text = checkedText(state);
     const notable = notableClaims(claims);
     const contradicted = claims.some((/** @type {any} */ claim) => claim.verdict === "contradicted");
-    const lines = notable.map((claim, index) => h("li", { id: `claim-${index}`, class: "claim-line", dataset: { verdict: claim.verdict } }, h("span", { class: "claim-verdict", text: VERDICTS[claim.verdict] }), h("span", { dir: "auto", text: claimText(text, claim) })));
+    const numbered = new Map(cited(state).main.map((one) => [one.number, one]));
+    const sentence = (/** @type {any} */ claim) => claimParts(text, claim).map((part) => (typeof part === "number" ? this.#marker(part, state, numbered) : part));
+    const lines = notable.map((claim, index) => h("li", { id: `claim-${index}`, class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim))));
     return h("div", { class: "claims", id: "claims", dataset: { mood: contradicted ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
   }
 

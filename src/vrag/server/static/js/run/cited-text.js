@@ -9,6 +9,8 @@ const FULL_STOPS = /[.!?。！？;；]+$/;
 /** Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own. */
 const BLOCK_ENDS = ["```", "|", "$$"];
 
+/** A narrow blank at which no line breaks: no marker begins one. */
+const NARROW = "\u202f";
 /** Characters that stand for what is set into a text while its Markdown is read: Unicode gives them no meaning. */
 const [MARKER, CLAIM, CLOSE, END] = ["\ue000", "\ue001", "\ue002", "\ue003"];
 const SET_IN = /([\ue000\ue001]\d+\ue002|\ue003)/;
@@ -49,7 +51,7 @@ export function markedText(text, citations) {
 export function signedText(text, citations, claims) {
   const unit = unitsOf(text);
   const clean = text.replace(/[\ue000-\ue003]/g, "\ufffd");
-  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at: gap === " " ? insideRow(clean, at) : at, text: gap + numbers.map((number) => MARKER + number + CLOSE).join("") }));
+  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at: gap === " " ? insideRow(clean, at) : at, text: gap.replace(" ", NARROW) + numbers.map((number) => MARKER + number + CLOSE).join("") }));
   const bounds = claims.flatMap(({ start, end }, index) => [{ at: unit(start), text: CLAIM + index + CLOSE }, { at: unit(end), text: END }]);
   return filled(clean, [...bounds, ...markers]);
 }

@@ -1,7 +1,7 @@
 /** The right side of a run: while it goes on what the agent looks at; when it has ended, the evidence. */
 
 import { h, replace } from "../dom.js";
-import { cited, marksOf, placeOf, placesOf } from "./citations.js";
+import { checkedText, cited, marksOf, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
 import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
 import { sourceOf } from "./reducer.js";
@@ -73,7 +73,7 @@ export class EvidencePanel {
   #evidence(state) {
     const { main, besides, unused } = cited(state);
     if (main.length === 0) return null;
-    const answered = state.answer.text !== null;
+    const answered = checkedText(state) !== "";
     const places = placesOf(main);
     const open = (/** @type {number} */ at) => () => this.#context.look({ ...places[at], places, at });
     const rest = [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))];

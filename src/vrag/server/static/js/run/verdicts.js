@@ -8,6 +8,8 @@ import { count } from "./wording.js";
 /** The verdicts in words, in the order in which they are counted. @type {Record<string, string>} */
 export const VERDICTS = { supported: "supported", contradicted: "contradicted", not_found: "not found", only_visible: "only visible" };
 
+/** Punctuation at the end of words that are quoted. */
+const ENDS = /[\s.,:;!?。！？；：]+$/;
 /** Characters of a claim, and of the words of the evidence, in a line about it. */
 const MAX_QUOTE = 200;
 
@@ -26,21 +28,29 @@ export function notableClaims(claims) {
   return [...narrow, ...whole].sort((a, b) => a.start - b.start || a.end - b.end);
 }
 
-/** What the evidence says about a claim, as a sentence with the numbers of the evidence. @param {string} answer @param {Claim} claim */
-export function claimText(answer, claim) {
-  const words = `“${cut(wordsOf(answer, claim))}”`;
-  const at = claim.numbers.length ? ` ${claim.numbers.map((number) => `[${number}]`).join("")}` : "";
+/**
+ * What the evidence says about a claim, as a sentence in pieces: words, and numbers of the evidence.
+ * @param {string} answer
+ * @param {Claim} claim
+ * @returns {(string | number)[]}
+ */
+export function claimParts(answer, claim) {
+  const words = `“${cut(wordsOf(answer, claim)).replace(ENDS, "")}”`;
+  const at = claim.numbers.length ? [" ", ...claim.numbers] : [];
   switch (claim.verdict) {
     case "supported":
-      return `Supported${at}: ${words}.`;
+      return ["Supported", ...at, `: ${words}.`];
     case "contradicted":
-      return claim.found ? `The evidence says “${cut(claim.found)}”${at}, not ${words}.` : `The evidence${at} contradicts ${words}.`;
+      return claim.found ? [`The evidence says “${cut(claim.found).replace(ENDS, "")}”`, ...at, `, not ${words}.`] : ["The evidence", ...at, ` contradicts ${words}.`];
     case "only_visible":
-      return `Only a look at the picture${at} can tell: ${words}.`;
+      return ["Only a look at the picture", ...at, ` can tell: ${words}.`];
     default:
-      return `Not found in the evidence: ${words}.`;
+      return [`Not found in the evidence: ${words}.`];
   }
 }
+
+/** The same as text, with the numbers in brackets. @param {string} answer @param {Claim} claim */
+export const claimText = (answer, claim) => claimParts(answer, claim).map((part) => (typeof part === "number" ? `[${part}]` : part)).join("");
 
 /** @param {string} text */
 function cut(text) {
