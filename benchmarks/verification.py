@@ -137,7 +137,7 @@ def _forms(
     base: tuple[str, str], question: str, answer: str, pages: tuple[Item, ...], gold: Item
 ) -> Iterator[Sample]:
     yield Sample(*base, "short", question, answer, pages, gold.id)
-    if statement := make_statement(question, answer):
+    if base[0] != "xquad-de" and (statement := make_statement(question, answer)):
         yield Sample(*base, "statement", question, statement, pages, gold.id)
     if base[0] not in ("tat", "wiki", "cards") and (sentence := find_sentence(question, answer, gold.text)):
         yield Sample(*base, "sentence", question, sentence, pages, gold.id)
@@ -150,7 +150,8 @@ def make_statement(question: str, answer: str) -> str | None:
         return None
     lead, rest = question[: focus.start].strip(), question[focus.end :].strip(" ?？。.")
     if re.search(r"[\u3040-\u9fff]", question):
-        return f"{lead}{answer}{rest}。"
+        rest = re.sub("^[个個种種位名座部项項条條]", "", rest)
+        return None if re.search("[什哪谁誰何几幾か]", lead + rest) else f"{lead}{answer}{rest}。"
     if lead.casefold() not in ("", "in", "on", "at", "from", "to", "by", "with"):
         return None
     if match := re.fullmatch(r"(.*?)\b(?:did|does|do)\b (.+)", rest):
