@@ -156,9 +156,13 @@ def make_statement(question: str, answer: str) -> str | None:
         return None
     if match := re.fullmatch(r"(.*?)\b(?:did|does|do)\b (.+)", rest):
         text = f"{match[2]} {lead.lower()} {answer} {match[1]}"
-    elif match := re.fullmatch(r"(is|are|was|were|has|have|had|can|could|will|would|might|should) (.+)", rest):
+    elif match := re.fullmatch(
+        r"(is|are|was|were|has|have|had|can|could|will|would|might|should) (.+)", rest
+    ):
         text = f"{match[2]} {match[1]} {lead.lower()} {answer}"
-    elif re.search(r"\b(?:is|are|was|were|has|have|had|can|could|will|would|should) (?:the|a|an|he|it)\b", rest):
+    elif re.search(
+        r"\b(?:is|are|was|were|has|have|had|can|could|will|would|should) (?:the|a|an|he|it)\b", rest
+    ):
         return None
     else:
         text = f"{lead} {answer} {rest}".strip()
@@ -186,7 +190,10 @@ def _cells(
     cells = [
         cell
         for cell in table.cells
-        if cell.row >= table.header_rows and cell.column and re.search(r"\d", cell.text) and len(cell.text) < 20
+        if cell.row >= table.header_rows
+        and cell.column
+        and re.search(r"\d", cell.text)
+        and len(cell.text) < 20
     ]
     for cell in chance.sample(cells, min(1, len(cells))):
         name = table.cell_at(cell.row, 0)
@@ -262,7 +269,9 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
         absent = [name for name in chance.sample(names, min(40, len(names))) if name not in text]
         of_page = [claim for claim in extract_claims(page.text) if claim.text not in sample.answer]
         own = [claim.text for claim in of_page if claim.kind is ClaimKind.NAME and "\n" not in claim.text]
-        numbers = [claim.text for claim in of_page if claim.kind is ClaimKind.NUMBER and "\n" not in claim.text]
+        numbers = [
+            claim.text for claim in of_page if claim.kind is ClaimKind.NUMBER and "\n" not in claim.text
+        ]
         for altered in alter(sample.answer, chance, absent, own, numbers):
             if quota.take(altered.change.value, f"{sample.source} {sample.form}"):
                 result.check(altered.change.value, sample, altered.text)
@@ -292,13 +301,19 @@ class _Quota:
 
 def table_of(rows: dict[str, Row]) -> list[str]:
     """The lines of a table in Markdown."""
-    lines = ["| answers | n | contradicted | not found | only visible | supported |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| answers | n | contradicted | not found | only visible | supported |",
+        "|---|---|---|---|---|---|",
+    ]
     for kind in sorted(rows):
         row = rows[kind]
         shares = " | ".join(f"{100 * row.share(verdict):.1f} %" for verdict in WORST)
         lines.append(f"| {kind} | {row.total} | {shares} |")
     for title, kinds in (
-        ("all altered (digit, sign, unit, name, date)", [change.value for change in list(Change)[:4]] + [Change.DATE.value]),
+        (
+            "all altered (digit, sign, unit, name, date)",
+            [change.value for change in list(Change)[:4]] + [Change.DATE.value],
+        ),
         ("all right", [kind for kind in rows if kind.startswith("right")]),
         ("all reworded", [kind for kind in rows if kind.startswith("reworded")]),
     ):
