@@ -232,7 +232,7 @@ class TestRecords:
             "box_area": 0.5,
             "chain_page": 1.0,
             "cited_page_recall": 1.0,
-            "chain_region": 1.0,  # it covers the centre, and half of what both cover
+            "chain_region": 1.0,  # half of it lies in the gold box
             "region_f1": pytest.approx(2 * 0.25 / 0.75),
             "region_iou": 0.5,
             "region_given_page": 1.0,

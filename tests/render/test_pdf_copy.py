@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import time
@@ -138,6 +139,20 @@ def test_a_damaged_file_and_a_page_that_is_not_there_are_refused() -> None:
         annotate(b"%PDF-1.7\nnothing", place_of(evidence_on()))
     with pytest.raises(CorpusError, match="has 1 pages, and no page 2"):
         annotate(pdf_file(), place_of(evidence_on(2)))
+    with pytest.raises(CorpusError, match="had 3 when it was indexed"):
+        page_frames(pdf_file(), {1}, 3)
+
+
+SOUND = pdf_file(2)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), min_size=1, max_size=12))
+def test_damage_of_any_kind_is_refused_or_overcome(changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(SOUND)
+    for at, value in changes:
+        damaged[at] = value
+    with contextlib.suppress(CorpusError):
+        assert annotate(bytes(damaged), place_of(evidence_on())).startswith(b"%PDF-")
 
 
 def test_a_note_tells_number_question_answer_verdict_and_quote() -> None:
@@ -221,8 +236,8 @@ def test_a_signature_is_noticed() -> None:
         pdf.Root.AcroForm = pikepdf.Dictionary(Fields=[], SigFlags=3)
         saved = io.BytesIO()
         pdf.save(saved)
-    assert annotate_pdf(saved.getvalue(), [place_of(evidence_on())], io.BytesIO()).signed
-    assert not annotate_pdf(pdf_file(), [place_of(evidence_on())], io.BytesIO()).signed
+    assert annotate_pdf(saved.getvalue(), [place_of(evidence_on())], io.BytesIO())
+    assert not annotate_pdf(pdf_file(), [place_of(evidence_on())], io.BytesIO())
 
 
 def test_hundreds_of_pages_take_little_time(tmp_path: Path) -> None:

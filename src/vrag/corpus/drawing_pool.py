@@ -83,9 +83,7 @@ class DrawingPool:
 
     def _run(self, task: DrawTask, read: Callable[[], bytes | None]) -> Message | WorkerDied | None:
         with self._free:
-            with self._lock:
-                process = self._idle.pop() if self._idle else None
-            process = process or _DrawingProcess()
+            process = self._take_idle() or _DrawingProcess()
             reply = process.run(task)
             if isinstance(reply, BytesNeeded):
                 data = read()
@@ -97,6 +95,16 @@ class DrawingPool:
                     self._idle.append(process)
             return reply
 
+    def _take_idle(self) -> _DrawingProcess | None:
+        """Return a process that waits, without those that ended meanwhile: no page is to blame for that."""
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.alive:
+                    return process
+                process.close()
+        return None
+
 
 class _DrawingProcess:
     """One process, for one thread at a time."""
@@ -104,6 +112,11 @@ class _DrawingProcess:
     def __init__(self) -> None:
         self._events: queue.Queue[tuple[Worker, Message | WorkerDied]] = queue.Queue()
         self._worker = Worker(self._events)
+
+    @property
+    def alive(self) -> bool:
+        """True if the process has not ended."""
+        return self._worker.alive
 
     def run(self, task: DrawTask) -> Message | WorkerDied | None:
         """Run a task and return what came of it; after `WorkerDied` the process is of no more use."""

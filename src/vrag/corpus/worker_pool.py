@@ -123,6 +123,11 @@ class Worker:
                     pipe.close()
 
     @property
+    def alive(self) -> bool:
+        """True if the process has not ended."""
+        return self._process.poll() is None
+
+    @property
     def silent(self) -> bool:
         """True if no more messages will come."""
         return not self._listener.is_alive()

@@ -158,17 +158,21 @@ class TestTheRegion:
         [
             (GOLD, True),
             ((0.0, 0.0, 0.5, 0.5), True),  # a quarter of the page, with the centre
-            ((0.0, 0.0, 0.6, 0.5), False),  # 30 %, and an IoU of 0.08 / 0.3
-            ((0.35, 0.1, 0.5, 0.3), False),  # inside, beside the centre
+            ((0.0, 0.0, 0.6, 0.5), False),  # 30 % of the page
+            ((0.35, 0.1, 0.5, 0.3), True),  # inside, beside the centre
+            ((0.4, 0.1, 0.6, 0.3), True),  # half of it is inside
+            ((0.41, 0.1, 0.61, 0.3), False),
             ((0.0, 0.0, 1.0, 1.0), False),
         ],
     )
-    def test_is_met_by_a_rectangle_that_is_small(self, box: BoxSides, points: bool) -> None:
+    def test_is_met_by_a_rectangle_in_a_gold_box_or_a_small_one_around_its_centre(
+        self, box: BoxSides, points: bool
+    ) -> None:
         assert measured(cites(box))["chain_region"] == points
 
-    def test_is_met_by_a_large_rectangle_around_a_large_box(self) -> None:
+    def test_is_met_by_the_page_where_the_gold_box_is_most_of_it(self) -> None:
         large = replace(BOXED, regions=(region(3, 0.0, 0.0, 1.0, 0.6),))
-        assert measured(cites((0, 0, 1, 0.7)), large)["chain_region"] == 1  # IoU 0.6 / 0.7
+        assert measured(cites((0, 0, 1, 1)), large)["chain_region"] == 1
 
     def test_a_page_as_a_whole_beside_a_part_of_it_is_the_part(self) -> None:
         both = run(cites=(evidence(3, (0, 0, 1, 1)), evidence(3, GOLD)))

@@ -89,7 +89,7 @@ class PageFrame(NamedTuple):
 
 
 class Pdf:
-    """An open PDF file, by its path or its bytes; a context manager.
+    """An open PDF file, by its path or its bytes.
 
     Raises `EncryptedFileError` if it asks for a password, and `CorpusError` if it is not a PDF file, or
     damaged beyond reading.

@@ -4,8 +4,9 @@ DocScope (Feng et al. 2026, arXiv 2605.08888) found that at most 29 % of right a
 of page, region and fact. Here the stages are measured of any questions with gold pages, without a model:
 
 - *page*: a gold page is among the pages of the evidence that the answer cites (`RunResult.rests`).
-- *region*: a cited rectangle covers the centre of a gold box on its page, and is at most a quarter of the
-  page or overlaps the gold box by half (IoU). A whole page points at no region.
+- *region*: a cited rectangle lies in a gold box on its page, by half of its area or more; or it covers the
+  centre of one, and is at most a quarter of the page. A whole page points at no region, unless the gold box
+  is half of it.
 - *fact*: the words of the cited evidence say the gold answer, or the gold facts where a data set has them (by
   the rules of the verifier). Measured where the words of the gold boxes, or of the gold pages without boxes,
   do: not of answers that are computed, drawn, or yes and no.
@@ -29,7 +30,7 @@ from vrag.cases import UNANSWERABLE
 from vrag.cases.rows import literal_list
 from vrag.errors import CaseError
 from vrag.evaluation.relevance import Gold, is_text
-from vrag.geometry import Box, iou
+from vrag.geometry import Box
 from vrag.metrics import region_iou
 from vrag.reading.answer import ReadPage
 from vrag.reading.verification.claim import ClaimVerdict
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 STAGES: Mapping[str, str] = {
     "chain_page": "a gold page is among the pages of the cited evidence",
-    "chain_region": "a cited rectangle covers the centre of a gold box, and is small or overlaps it by half",
+    "chain_region": "a cited rectangle lies in a gold box by half, or is small and covers the centre of one",
     "chain_fact": "the words of the cited evidence say the gold answer or facts, where those of the gold do",
     "chain_answer": "the answer is right, of questions with gold pages",
 }
@@ -83,6 +84,7 @@ VERIFIER: Mapping[str, str] = {
 COMPACT = 0.25
 """Share of a page up to which a rectangle points at a place on it."""
 HALF = 0.5
+"""Share of a rectangle that lies in a gold box if it points at it."""
 _CONDITIONAL = ("region_given_page", "fact_given_region", "answer_given_fact")
 
 
@@ -149,7 +151,8 @@ def _cited_boxes(
 def _points(shown: Iterable[Box], gold: Sequence[Region]) -> bool:
     """Return whether one of the rectangles points at one of the gold boxes; see the module."""
     return any(
-        box.covers(*region.box.center) and (box.area <= COMPACT or iou(box, region.box) >= HALF)
+        box.intersect(region.box).area >= HALF * box.area > 0
+        or (box.area <= COMPACT and box.covers(*region.box.center))
         for box in shown
         for region in gold
     )

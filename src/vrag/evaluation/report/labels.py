@@ -37,7 +37,7 @@ VERDICTS = {
 """Labels of the verifier's verdicts."""
 STAGE_MOODS = {
     "holds": "good",
-    "not measured": "fair",
+    "not measured": "passed",
     "breaks here": "bad",
     "broke before": "before",
 }

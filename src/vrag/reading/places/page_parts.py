@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vrag.geometry import Box
-from vrag.reading.answer import Reading, ReadPage
+from vrag.reading.answer import MarkRole, Reading, ReadPage
 from vrag.reading.evidence_region import MOST, ranked_regions, region_around
 from vrag.reading.line_scoring import locate
 from vrag.reading.places.visual_parts import choose_visual_part, complete_part, find_visual_parts
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.reader import TABLES
-from vrag.reading.text_layout import Rect, layout
+from vrag.reading.text_layout import Rect, around, layout
 
 MAX_ANSWER_CHARS = 1000
 """Characters of an answer whose words tell the part of a page that it rests on."""
@@ -29,9 +29,13 @@ def find_part_of_answer(page: ReadPage, reading: Reading) -> Box:
     if reading.frame is None:
         return Box.unit(0, 0, 1, 1)
     placed = layout(page.item)
-    frame = Rect(*reading.frame.as_tuple())
-    whole = complete_part(frame, find_visual_parts(page, placed), TABLES.tables(page), MOST)
-    return region_around(placed, whole.box())
+    parts, tables = find_visual_parts(page, placed), TABLES.tables(page)
+    answer = around(Rect(*mark.box.as_tuple()) for mark in reading.marks if mark.role is MarkRole.ANSWER)
+    for place in filter(None, (answer, Rect(*reading.frame.as_tuple()))):
+        whole = complete_part(place, parts, tables, MOST)
+        if whole != place:
+            return region_around(placed, whole.box())
+    return region_around(placed, reading.frame)
 
 
 def find_parts_of_question(question: str, answer: str, pages: Sequence[ReadPage]) -> list[Box | None]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
-from cachetools import LRUCache
+import numpy as np
+from cachetools import LRUCache, cached
+from numpy.typing import NDArray
 
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.text_layout import CELL_GAP, PageLayout, Rect, around, layout
 from vrag.types import Item
+
+CACHE_SIZE = 64
+"""Items whose words are kept."""
+_NARROW, _NARROW_LETTERS = 0.5, frozenset(".,:;'’!|()[]{}ijlI1tfr-")
+"""Width of narrow characters, in widths of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,8 @@ class PageWords:
     forms: tuple[WordForm, ...]
     lines: tuple[int, ...]
     """The number of the line of each word; -1 for one without a line."""
+    blocks: NDArray[np.int64]
+    """The number of the block of each line."""
     places: dict[str, list[int]]
     """The numbers of the words with each key."""
     roots: dict[str, list[int]]
@@ -83,12 +93,14 @@ class PageWords:
 
 
 def _cut(word: tuple[int, int, Rect], start: int, end: int, text: str) -> Rect:
-    """Return the part of a box that a range of its text covers, by counting characters; signs stay."""
+    """Return the part of a box that a range of its text covers, by the widths of characters; signs stay."""
     first, last, rect = word
     start, end = max(start, first), min(end, last)
     if not any(map(str.isalnum, text[first:start] + text[end:last])):
         return rect
-    low, high = (start - first) / (last - first), (end - first) / (last - first)
+    widths = [_NARROW if letter in _NARROW_LETTERS else 1.0 for letter in text[first:last]]
+    whole = sum(widths)
+    low, high = sum(widths[: start - first]) / whole, sum(widths[: end - first]) / whole
     return Rect(rect.x1 + low * rect.width, rect.y1, rect.x1 + high * rect.width, rect.y2)
 
 
@@ -96,19 +108,14 @@ def _is_beside(a: Rect, b: Rect) -> bool:
     return min(a.y2, b.y2) - max(a.y1, b.y1) >= 0.25 * min(a.height, b.height)
 
 
+def _identify(item: Item) -> Hashable:
+    return item.id, item.text, item.text_source, item.size, item.words[-1:]
+
+
+@cached(LRUCache[Hashable, "PageWords"](CACHE_SIZE), key=_identify, lock=Lock())
 def read_words(item: Item) -> PageWords:
-    """Return the words of an item; those of the items read last are kept. May be shared by threads."""
-    key = item.id, item.text
-    found = _CACHE.get(key)
-    if found is None:
-        _CACHE[key] = found = _read_words(layout(item))
-    return found
-
-
-_CACHE: LRUCache[tuple[str, str], PageWords] = LRUCache(64)
-
-
-def _read_words(page: PageLayout) -> PageWords:
+    """Return the words of an item; those of the items read last are kept."""
+    page = layout(item)
     forms = tuple(list_forms(page.item.text))
     starts = [line.start for line in page.lines]
     lines = tuple(_find_line(page, starts, form) for form in forms)
@@ -116,6 +123,7 @@ def _read_words(page: PageLayout) -> PageWords:
         page=page,
         forms=forms,
         lines=lines,
+        blocks=np.asarray([line.block for line in page.lines], dtype=np.int64),
         places=_index((key, number) for number, form in enumerate(forms) for key in form.keys),
         roots=_index((root(form), number) for number, form in enumerate(forms)),
         initials=_index((form.key[0], number) for number, form in enumerate(forms)),

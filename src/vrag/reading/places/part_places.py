@@ -38,7 +38,11 @@ NEAR = 0.45
 CONTEXT = 0.25
 """The share of its context that must stand around a number of one or two digits."""
 AMBIGUOUS = 0.02
-"""Difference in support below which two places of a short number are equally likely."""
+"""Difference in support below which two places of a number or single word are equally likely."""
+BLOCK, BLOCK_LINES = 0.8, 4
+"""Nearness of the next lines of the same block, and the lines over which it falls by a factor of e."""
+MAX_PLACES = 64
+"""Lines with one word that are looked at in this way."""
 MIN_RUN = 2
 """Words, other than stop words, of a run that is marked."""
 
@@ -111,17 +115,21 @@ def find_best_occurrence(
 ) -> tuple[PageWords, Occurrence] | None:
     """Return where a phrase stands with most of its context around it; None where it does not stand.
 
-    A number of one or two digits also has no place where its context stands elsewhere, or around several.
+    A number of one or two digits also has no place where its context stands elsewhere. Of a number or single
+    word that stands in several blocks with as much context none is chosen.
     """
     forms = read_phrase(phrase)
     found = score_occurrences(context, phrase, pages)
     if not found:
         return None
     support, page, place = found[0]
-    is_short = len(forms) == 1 and forms[0].is_number and len(forms[0].key) <= SHORT_NUMBER
-    if is_short and (support < CONTEXT or (len(found) > 1 and support - found[1][0] < AMBIGUOUS)):
+    if len(forms) > 1:
+        return page, place
+    if forms[0].is_number and len(forms[0].key) <= SHORT_NUMBER and support < CONTEXT:
         return None
-    return page, place
+    likely = [other for other in found if support - other[0] < AMBIGUOUS]
+    blocks = {(other.page.item.id, int(other.blocks[other.lines[at.first]])) for _, other, at in likely}
+    return (page, place) if len(blocks) == 1 else None
 
 
 def score_occurrences(
@@ -198,10 +206,16 @@ def _line_places(terms: Sequence[WordForm], page: PageWords) -> list[list[int]]:
 
 def _near(places: Sequence[Sequence[int]], page: PageWords) -> NDArray[np.float64]:
     """Return how near each word, given by its lines, is to each line, 0 to 1; shape (words, lines)."""
-    near = np.zeros((len(places), len(page.page.lines)))
-    for number, lines in enumerate(places):
-        if lines:
-            near[number] = nearness(page.page, lines, page.page.rects)
+    numbers = np.arange(len(page.page.lines))
+    near = np.zeros((len(places), len(numbers)))
+    for row, lines in zip(near, places, strict=True):
+        if not lines:
+            continue
+        row[:] = nearness(page.page, lines, page.page.rects)
+        chosen = np.asarray(lines[:MAX_PLACES])[:, None]
+        apart = np.where(page.blocks[chosen] == page.blocks, abs(chosen - numbers), np.inf)
+        np.maximum(row, BLOCK * np.exp(-apart.min(axis=0) / BLOCK_LINES), out=row)
+        row[lines] = 1.0
     return near
 
 

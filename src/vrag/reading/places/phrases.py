@@ -86,6 +86,13 @@ def is_same_phrase(a: str, b: str) -> bool:
     return all(one.matches(other) for one, other in zip(first, second, strict=True))
 
 
+def is_part_of_phrase(part: str, text: str) -> bool:
+    """Return whether a text has all words of a shorter one, stop words apart."""
+    wanted = [form for form in read_phrase(part) if not form.is_stop_word]
+    keys = {key for form in list_forms(text) for key in form.keys}
+    return bool(wanted) and all(not keys.isdisjoint(form.keys) for form in wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class _PhraseSearch:
     forms: Sequence[WordForm]

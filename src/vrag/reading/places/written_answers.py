@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, Reading
 from vrag.reading.evidence_region import MOST
 from vrag.reading.places.page_words import PageWords
 from vrag.reading.places.part_places import find_best_occurrence, score_occurrences
-from vrag.reading.places.phrases import Occurrence
+from vrag.reading.places.phrases import Occurrence, find_phrase
 from vrag.reading.text_layout import Rect, around
 
 MAX_CONTEXT_CHARS = 300
@@ -58,6 +59,21 @@ def find_written_answer(question: str, answer: str, pages: Sequence[PageWords]) 
     groups = ((*_find_group(question, entries, page), page) for page in pages)
     score, places, page = max(groups, key=lambda group: group[0])
     return _read(page, answer, places) if score > 0 and len(places) * 2 >= len(entries) else None
+
+
+def mark_words(reading: Reading, answer: str, pages: Sequence[PageWords]) -> Reading:
+    """Return a reading with the words of its answer marked line by line, instead of what is around them."""
+    marked = [mark.box for mark in reading.marks if mark.role is MarkRole.ANSWER]
+    page = next((page for page in pages if page.page.item.id == reading.item), None)
+    if page is None or len(marked) != 1:
+        return reading
+    for place in find_phrase(answer, page):
+        rects = page.rects(place.first, place.last)
+        if rects and all(marked[0].covers(*rect.box().center) for rect in rects):
+            words = tuple(Mark(MarkRole.ANSWER, rect.box()) for rect in rects)
+            others = tuple(mark for mark in reading.marks if mark.role is not MarkRole.ANSWER)
+            return replace(reading, marks=words + others)
+    return reading
 
 
 def _find_entry(

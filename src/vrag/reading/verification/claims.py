@@ -27,15 +27,22 @@ _SENTENCE_END = re.compile(
     (?<!\be\.g)(?<!\bi\.e)(?:[.!?]+["”’)\]]*(?=\s+[^a-z\s]|\s*$)|;(?=\s)) | \n+""",
     re.VERBOSE,
 )
-_UPPER = r"[^\W\d_a-zß-öø-ÿа-яα-ω" + _CJK + r"]"
-_WORD = rf"{_UPPER}[\w'’.&-]*[\w]|{_UPPER}"
+_UPPER = "[A-ZÀ-ÖØ-ÞĂĆČĎĐĞİŁŃŇŐŘŚŞŠŤŮŰŹŻŽȘȚΑ-ΩΆ-ΏА-ЯЁІЇЄ]"
+_LETTER = rf"[^\W_{_CJK}]"
+_WORD = rf"{_UPPER}(?:{_LETTER}|['’.&-](?={_LETTER}))*"
 _NAME = re.compile(
     rf"(?<![\w])(?:{_WORD})(?:(?:[ \u00a0]|\s?&\s?|[ ](?:of|de|la|le|du|del|der|den|van|von|the|al|bin|y)[ ](?:(?:the|la|der)[ ])?)(?:{_WORD}))*"
 )
-_QUOTED = re.compile(r"[“\"]([^“”\"\n]{2,60})[”\"]|[《「『]([^《》「」『』\n]{1,40})[》」』]")
+_QUOTED = re.compile(
+    r"[“\"]((?:[^\s“”\",.;，。；]+\s?){1,6})[”\"]|[《「『]([^《》「」『』\n，。]{1,16})[》」』]"
+)
+_GERMAN = re.compile(r"\b(?:der|die|das|und|ist|wird|wurde|dem|den|nicht|ein|eine|mit|für|im|auf)\b")
+"""Words of German, which writes all nouns with a capital letter."""
+_NO_PART = "的是在由於于被为為了和与與者到从從把對对將将及或个個位名叫有個就给給"
+_PART = rf"(?:(?![{_NO_PART}])[\u4e00-\u9fff])"
 _CJK_NAME = re.compile(
-    rf"""[\u30a1-\u30faー]{{3,}}(?:[・·][\u30a1-\u30faー]+)*|[\u4e00-\u9fff]{{1,6}}(?:·[\u4e00-\u9fff]{{1,8}})+
-    | [A-Za-z][A-Za-z0-9.-]{{1,}}(?=[{_CJK}]) | (?<=[{_CJK}])[A-Z][A-Za-z0-9.-]+""",
+    rf"""[\u30a1-\u30faー]{{3,}}(?:[・·][\u30a1-\u30faー]+)*|{_PART}{{1,5}}(?:·{_PART}{{1,6}})+
+    | (?<![A-Za-z])[A-Z][A-Za-z0-9.-]+(?=[{_CJK}]) | (?<=[{_CJK}])[A-Z][A-Za-z0-9.-]+""",
     re.VERBOSE,
 )
 _LABEL = re.compile(r"[^:：.。\n]{1,60}[:：](?!\d|//)")
@@ -45,6 +52,10 @@ _NO_NAMES = frozenset(
     march april may june july august september october november december monday tuesday wednesday thursday friday
     saturday sunday""".split()
 )
+
+
+_JOINS = re.compile("[和与與及至到年月日约約から]+|to|and|or|und|bis")
+"""Words between the entries of a list or the ends of a range."""
 
 
 class ReadSentence(NamedTuple):
@@ -123,7 +134,7 @@ def _read_sentence(answer: str, plain: str, start: int, end: int, short: bool) -
     for first, last in taken:
         rest[first:last] = " " * (last - first)
     words = re.findall(r"\w+", "".join(rest))
-    is_alone = bool(claims) and all(word.lower() in STOP_WORDS or word in "和与及年月日" for word in words)
+    is_alone = bool(claims) and all(word.lower() in STOP_WORDS or _JOINS.fullmatch(word) for word in words)
     moved = tuple(value.moved(start) for value in values)
     return ReadSentence(start, end, claims, moved, is_alone)
 
@@ -135,8 +146,11 @@ def _find_names(text: str, short: bool) -> Iterator[tuple[int, int]]:
             yield match.span(match.lastindex or 0)
     label = _LABEL.match(text)
     begin = label.end() if label else 0
+    is_german = len(_GERMAN.findall(text)) > 1
     for match in _NAME.finditer(text):
-        yield from _trim(text, match.start(), match.end(), begin, short)
+        for start, end in _trim(text, match.start(), match.end(), begin, short):
+            if not is_german or _is_acronym(text[start:end]) or _TWO_CAPITALS.search(text[start:end]):
+                yield start, end
     for match in _CJK_NAME.finditer(text):
         yield match.span()
     if short and is_cjk(text) and len(text) <= 14 and not re.search("[，。；：、]", text):
@@ -166,5 +180,9 @@ def _trim(text: str, start: int, end: int, begin: int, short: bool) -> Iterator[
     yield first, last
 
 
+_TWO_CAPITALS = re.compile(rf"{_UPPER}\S* {_UPPER}")
+
+
 def _is_acronym(name: str) -> bool:
-    return sum(letter.isupper() for letter in name) >= 2
+    """Return whether a word has several capital letters."""
+    return " " not in name and sum(letter.isupper() for letter in name) >= 2

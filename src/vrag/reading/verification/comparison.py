@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -32,10 +33,15 @@ class ValueContext:
 
     units: frozenset[Unit] = frozenset()
     """Units that its heads or its caption name."""
-    scale: float = 1.0
-    """The scale that its heads or its caption name."""
-    falls: bool = False
-    """True if words around it, such as "decrease", make it negative."""
+    scales: frozenset[float] = frozenset()
+    """The scales that its heads, its caption or its page name, as thousands; empty if none is named."""
+    words: str = ""
+    """Words that may make it negative, such as "decrease"."""
+
+    @property
+    def falls(self) -> bool:
+        """True if its words speak of a decrease or a loss."""
+        return _FALLS.search(self.words) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,11 @@ class Rounding:
     """The question asks for a rounded number."""
 
 
+_FALLS = re.compile(
+    r"""\b(?:decreas|declin|fell\b|fall|drop|lower|down\b|reduc|loss|lost\b|shrank|shrink|negative|minus|deficit
+    |less\b|fewer|cut\b|slump|plung|below\b) | 下降|减少|減少|降低|下跌|亏损|负|負""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _ABOUT = re.compile(
     r"""(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|circa|ca\.|some|over|under|more\ than
     |less\ than|at\ least|at\ most|up\ to|close\ to|just\ (?:over|under)|an?\ estimated) | [~≈<>≥≤] | 约|約|大约
@@ -75,23 +86,19 @@ def compare(
 ) -> Agreement:
     """Compare a stated value with one of a page, each with what stands around it."""
     if claim.clock is not None or value.clock is not None:
-        return _compare_clocks(claim, value)
+        if claim.clock is None or value.clock is None:
+            return Agreement.UNLIKE
+        return Agreement.SAME if claim.clock == value.clock else Agreement.OTHER_VALUE
     if claim.day is not None and value.day is not None:
         return _compare_days(claim.day, value.day)
-    one, other = _as_number(claim), _as_number(value)
-    if one is None or other is None:
-        return Agreement.UNLIKE
-    return _compare_numbers(one, other, claimed, around, rounding)
-
-
-def _compare_clocks(claim: TextValue, value: TextValue) -> Agreement:
-    if claim.clock is None or value.clock is None:
-        return Agreement.UNLIKE
-    return Agreement.SAME if claim.clock == value.clock else Agreement.OTHER_VALUE
+    if claim.day is not None or value.day is not None:
+        year, number = (claim, value) if claim.day is not None else (value, claim)
+        return Agreement.SAME if _is_number_of(year.day, number) else Agreement.UNLIKE
+    return _compare_numbers(claim, value, claimed, around, rounding)
 
 
 def _compare_days(claim: Day, value: Day) -> Agreement:
-    """Compare two dates; a year that the page leaves out, and a day that the claim leaves out, are no matter."""
+    """Compare two dates; a claim need not state the day or the month, a page need not state the year."""
     if claim.month and not value.month:
         return Agreement.UNLIKE if claim.year == value.year else Agreement.OTHER_VALUE
     if claim.day and not value.day:
@@ -106,80 +113,59 @@ def _compare_days(claim: Day, value: Day) -> Agreement:
     return Agreement.SAME if same else Agreement.OTHER_VALUE
 
 
-def _as_number(value: TextValue) -> TextValue | None:
-    """Return a number, or a year as the number that it may also be; None for other dates."""
-    if value.amount is not None:
-        return value
-    day = value.day
-    if day is None or day.month or day.day:
-        return None
-    return TextValue(value.start, value.end, float(day.year))
+def _is_number_of(day: Day | None, value: TextValue) -> bool:
+    """Return whether a year is the same number as a value, as 1500 and 1,500."""
+    return day is not None and not day.month and value.step == 1 and value.amount == day.year
 
 
 def _compare_numbers(
     claim: TextValue, value: TextValue, claimed: ValueContext, around: ValueContext, rounding: Rounding
 ) -> Agreement:
-    amount, other = claim.amount or 0.0, value.amount or 0.0
     if claim.ordinal != value.ordinal and (claim.ordinal or value.spelled):
         return Agreement.UNLIKE
-    units, own = claim.units or tuple(claimed.units), value.units or tuple(around.units)
-    shared = _common_factors(claim.units, own)
-    is_like = bool(shared) or not claim.units or not own
-    scales = {1.0, value.other_scale, around.scale if value.scale == 1 else 1.0}
-    claims = {amount, amount * claim.other_scale}
-    pairs = [
-        (a * f, other * s * g, f, s * g) for a in claims for s in scales for f, g in shared or [(1.0, 1.0)]
-    ]
-    equal = any(
-        _are_equal(
-            abs(a),
-            abs(b),
-            claim.step * f * (claim.other_scale if a != amount * f else 1),
-            value.step * g,
-            rounding,
-        )
-        for a, b, f, g in pairs
-    )
-    if not equal:
-        digits = _digits_agree(claim, value)
-        if digits:
-            return Agreement.OTHER_FORM
-        return Agreement.OTHER_VALUE if is_like and _are_alike(units, own) else Agreement.UNLIKE
-    if claim.units and own and not shared:
-        return Agreement.OTHER_FORM if _conflict(claim.units, own) else Agreement.UNLIKE
+    shared = _shared_factors(claim.units, value.units or tuple(around.units))
+    if not _are_equal(claim, value, shared, around, rounding):
+        if _have_same_digits(claim, value):
+            return _compare_scales(claim, value, around)
+        return Agreement.OTHER_VALUE if _are_alike(claim.units, value.units) else Agreement.UNLIKE
+    if claim.units and not shared and _are_in_conflict(claim.units, value.units, around.units):
+        return Agreement.OTHER_FORM
     return Agreement.SAME if _signs_agree(claim, value, claimed, around) else Agreement.OTHER_FORM
 
 
-def _common_factors(claim: tuple[Unit, ...], own: tuple[Unit, ...]) -> list[tuple[float, float]]:
+def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[float, float]]:
+    """Return the sizes of the units of one dimension that two numbers may be in."""
     return [(a.factor, b.factor) for a in claim for b in own if a.dimension == b.dimension]
 
 
-def _are_alike(units: tuple[Unit, ...], own: tuple[Unit, ...]) -> bool:
-    if not units or not own:
-        return not units and not own
-    return bool({unit.dimension for unit in units} & {unit.dimension for unit in own})
+def _are_equal(
+    claim: TextValue,
+    value: TextValue,
+    shared: Sequence[tuple[float, float]],
+    around: ValueContext,
+    rounding: Rounding,
+) -> bool:
+    amount, other = abs(claim.amount or 0.0), abs(value.amount or 0.0)
+    scales = {1.0, value.other_scale, *(around.scales if value.scale == 1 else ())}
+    return any(
+        _is_rounded(amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding)
+        for own in {1.0, claim.other_scale}
+        for scale in scales
+        for a, b in shared or ((1.0, 1.0),)
+    )
 
 
-def _conflict(units: tuple[Unit, ...], own: tuple[Unit, ...]) -> bool:
-    """Return whether a number cannot be in both units."""
-    return not _common_factors(units, own)
+def _is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
+    """Return whether a stated number is a number of a page, or that rounded to the last stated digit.
 
-
-def _digits_agree(claim: TextValue, value: TextValue) -> bool:
-    """Return whether two numbers only differ by their scale or unit: 3.2 million and 3.2 billion."""
-    one, other = abs(claim.amount or 0) / claim.scale, abs(value.amount or 0) / value.scale
-    differs = claim.scale != value.scale or claim.units != value.units
-    return differs and math.isclose(one, other, rel_tol=1e-9) and (claim.scale > 1 or bool(claim.units))
-
-
-def _are_equal(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
+    One digit alone is no rounded number unless the answer or the question says so.
+    """
     if math.isclose(claim, value, rel_tol=1e-9, abs_tol=1e-12):
         return True
-    digits = claim / step if step else 0.0
-    if own_step < step and (digits >= 10 or rounding.about or rounding.asked):
-        return abs(claim - value) <= step / 2 * (1 + 1e-6)
-    if rounding.about and claim:
+    if rounding.about and claim and own_step <= step:
         return abs(claim - value) <= _rounded_step(claim, step) * (1 + 1e-6)
+    if own_step < step and (claim >= 10 * step or rounding.asked):
+        return abs(claim - value) <= step / 2 * (1 + 1e-6)
     return False
 
 
@@ -190,10 +176,44 @@ def _rounded_step(number: float, step: float) -> float:
     return step
 
 
+def _have_same_digits(claim: TextValue, value: TextValue) -> bool:
+    """Return whether two numbers only differ by their scale or unit: 3.2 million and 3.2 billion."""
+    one, other = abs(claim.amount or 0.0) / claim.scale, abs(value.amount or 0.0) / value.scale
+    return math.isclose(one, other, rel_tol=1e-9)
+
+
+def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
+    """Compare numbers of the same digits with different scales or units."""
+    if value.scale == 1 and claim.scale != 1:
+        is_known = not around.scales or claim.scale in around.scales
+        return Agreement.SAME if is_known else Agreement.OTHER_FORM
+    if claim.scale == 1 and value.scale != 1 and not claim.units:
+        return Agreement.SAME
+    return Agreement.OTHER_FORM
+
+
+def _are_alike(units: Sequence[Unit], own: Sequence[Unit]) -> bool:
+    if not units or not own:
+        return not units and not own
+    return not _classes(units).isdisjoint(_classes(own))
+
+
+def _classes(units: Iterable[Unit]) -> set[str]:
+    return {"money" if unit.dimension in _MONEY else unit.dimension for unit in units}
+
+
+def _are_in_conflict(claim: Sequence[Unit], own: Sequence[Unit], heads: Iterable[Unit]) -> bool:
+    """Return whether a number with these units cannot be in the claimed ones; heads name units of others too."""
+    if own:
+        return True
+    both = {"money", "percent"}
+    return bool(_classes(claim) & both and _classes(heads) & both)
+
+
 def _signs_agree(claim: TextValue, value: TextValue, claimed: ValueContext, around: ValueContext) -> bool:
     if not claim.amount or not (claim.sure_sign and value.sure_sign):
         return True
-    minus, own = (claim.amount or 0) < 0, (value.amount or 0) < 0
+    minus, own = claim.amount < 0, (value.amount or 0.0) < 0
     if minus == own:
         return True
     return around.falls if minus else claimed.falls

@@ -8,33 +8,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+import numpy as np
 from cachetools import LRUCache
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
+from vrag.reading.labelled_values import find_labelled_values
 from vrag.reading.reader import TABLES
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.table_answers.scales import find_scale
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_layout import PageLayout, Rect, Token, layout, list_segments, tokens
 from vrag.reading.verification.comparison import ValueContext
+from vrag.reading.verification.flat_text import FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.types import Item
 
 HEAD, ROW, NEXT, CAPTION, PAGE = 0.9, 0.7, 0.5, 0.5, 0.25
-"""Weights of words in the heads of a cell, in its row, in the sentences beside it, in the caption of its table,
-and elsewhere on the page; a word in the statement itself has 1."""
-SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "percent": 1.0, "": 1.0}
+"""Weights of words in the heads of a cell, in its row, in the sentences beside it, in the caption of its
+table, and elsewhere on the page; a word in the statement itself has 1."""
 CACHE_SIZE = 128
 """Pages."""
-_FALLS = re.compile(
-    r"""\b(?:decreas|declin|decline|fell|fall|falls|falling|drop|lower|down\b|reduc|loss|lost|shrank|shrink
-    |negative|minus|deficit|less\b|fewer|cut\b|slump|plung|below\b) | 下降|减少|減少|降低|下跌|亏损|负""",
+_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+_SCALE_OF_PAGE = re.compile(
+    r"""(?:\bin|\()\s*(?:(?:US)?[$€£¥]\s?|[A-Z]{3}\s)?(thousand|million|billion)s?\b | [$€£¥]\s?['’]?(000)s?\b
+    | [$€£¥]\s?(m|bn|k)\b | (thousand|million|billion)s?\s(?:of\s)?(?:dollars|euros|[$€£¥])""",
     re.IGNORECASE | re.VERBOSE,
 )
-_PARTED = re.compile(r"\b([^\W\d_]{2,})[-‐\u00ad]\s*\n\s*([^\W\d_]{2,})\b")
-"""A word that a hyphen parts at the end of a line."""
+_SCALES_OF_PAGE = {**_SCALES, "000": 1e3, "m": 1e6, "bn": 1e9, "k": 1e3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +45,22 @@ class Statement:
 
     start: int
     end: int
-    """`text[start:end]`."""
+    """`text[start:end]` of the flat text."""
     rect: Rect | None
     """None for a text without picture."""
     terms: Mapping[str, float]
     """The words that belong to it, with weights from 0 to 1."""
     context: ValueContext
-    """What its heads and its own words say about the values in it."""
+    """What its heads say about the values in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text of one page, ready to be compared with claims."""
+    """The text of one page, ready to be compared with claims. All places are those of the flat text."""
 
     item: Item
     page: PageLayout
+    flat: FlatText
     tokens: tuple[Token, ...]
     """Its words as terms, by start."""
     places: Mapping[str, tuple[int, ...]]
@@ -68,16 +71,22 @@ class SourceText:
     title: frozenset[str]
     """Terms of the headings above and of the name of the file."""
 
+    @property
+    def text(self) -> str:
+        """The flat text."""
+        return self.flat.text
+
     def statement_at(self, offset: int) -> int:
-        """Return the number of the statement of a place in the text."""
-        return max(bisect_right(self.statements, offset, key=lambda statement: statement.start) - 1, 0)
+        """Return the number of the statement at a place."""
+        return _number_at([statement.start for statement in self.statements], offset)
 
     def boxes(self, start: int, end: int) -> tuple[Box, ...]:
-        """Return the rectangles of a range of the text, one for each line."""
+        """Return the rectangles of a range, one for each line."""
+        first, last = self.flat.original(start, end)
         rects = (
-            self.page.rect_of(max(start, line.start), min(end, line.end))
+            self.page.rect_of(max(first, line.start), min(last, line.end))
             for line in self.page.lines
-            if line.start < end and start < line.end and self.page.words
+            if line.start < last and first < line.end and self.page.words
         )
         return tuple(rect.box() for rect in rects if rect is not None)
 
@@ -87,13 +96,13 @@ class SourceText:
         return here or (PAGE if term in self.places or term in self.title else 0.0)
 
 
-def read_source(page: ReadPage, tables: Sequence[DocumentTable] | None = None) -> SourceText:
+def read_source(page: ReadPage) -> SourceText:
     """Return the text of a page, from the cache if it is one of those read last."""
     key = page.item.id, page.item.text, page.item.heading
     with _LOCK:
         source = _SOURCES.get(key)
     if source is None:
-        source = _read(page.item, TABLES.tables(page) if tables is None else tables)
+        source = _read(page.item, TABLES.tables(page))
         with _LOCK:
             _SOURCES[key] = source
     return source
@@ -105,136 +114,130 @@ _LOCK = Lock()
 
 def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     placed = layout(item)
-    terms = tuple(sorted([*tokens(item.text), *_joined_words(item.text)], key=lambda token: token.start))
-    ranges = _sentences(item.text, list_segments(placed) if placed.words else ())
-    own = _terms_of(ranges, terms)
-    rects = [placed.rect_of(start, end) if placed.words else None for start, end in ranges]
-    cells = _cells_of(rects, tables)
+    flat = flatten(item.text, list_segments(placed) if placed.words else ())
+    terms = tuple(tokens(flat.text))
     places: dict[str, list[int]] = {}
     for number, token in enumerate(terms):
         places.setdefault(token.term, []).append(number)
+    ranges = _find_statements(flat.text)
+    rects = [placed.rect_of(*flat.original(start, end)) if placed.words else None for start, end in ranges]
+    heads = _find_heads(item, rects, tables)
+    surroundings = _Surroundings(_terms_of(ranges, terms), _find_rows(rects), heads)
+    scales = frozenset(
+        _SCALES_OF_PAGE[next(filter(None, match.groups())).lower()]
+        for match in _SCALE_OF_PAGE.finditer(flat.text)
+    )
     statements = tuple(
-        Statement(
-            start,
-            end,
-            rects[at],
-            _with_context(at, own, rects, cells),
-            _context(item.text[start:end], cells.get(at)),
-        )
+        Statement(start, end, rects[at], surroundings.terms(at), _value_context(heads.get(at), scales))
         for at, (start, end) in enumerate(ranges)
     )
+    starts = [start for start, _ in ranges]
+    values = [(value, _number_at(starts, value.start)) for value in find_values(flat.text)]
     title = frozenset(token.term for token in tokens(f"{item.heading} {item.document_name}"))
-    source = SourceText(
-        item, placed, terms, {term: tuple(found) for term, found in places.items()}, statements, (), title
-    )
-    values = ((value, source.statement_at(value.start)) for value in find_values(item.text))
-    return SourceText(
-        item, placed, terms, source.places, statements, tuple(values) if statements else (), title
-    )
+    numbers = {term: tuple(found) for term, found in places.items()}
+    return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title)
 
 
-def _joined_words(text: str) -> Iterable[Token]:
-    """Yield the words that a hyphen at the end of a line parts, as a whole."""
-    for match in _PARTED.finditer(text):
-        term = tokens(match[1] + match[2])
-        yield Token(term[0].term, *match.span())
+def _find_statements(text: str) -> list[tuple[int, int]]:
+    """Return the sentences and cells of a flat text."""
+    words = tokenize(text)
+    bounds: list[int] = words.bounds.tolist()
+    return [
+        (int(words.starts[first]), int(words.ends[last - 1]))
+        for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+        if last > first
+    ]
 
 
-def _sentences(text: str, segments: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the sentences and cells of a text."""
-    words = tokenize(text, segments)
-    ranges: list[tuple[int, int]] = []
-    for first, last in zip(words.bounds[:-1].tolist(), words.bounds[1:].tolist(), strict=True):
-        if last > first:
-            ranges.append((int(words.starts[first]), int(words.ends[last - 1])))
-    return ranges
+def _number_at(starts: Sequence[int], offset: int) -> int:
+    return max(bisect_right(starts, offset) - 1, 0)
 
 
-def _terms_of(ranges: Sequence[tuple[int, int]], terms: Sequence[Token]) -> list[set[str]]:
+def _terms_of(ranges: Sequence[tuple[int, int]], terms: Iterable[Token]) -> list[set[str]]:
     own: list[set[str]] = [set() for _ in ranges]
     starts = [start for start, _ in ranges]
     for token in terms:
-        at = bisect_right(starts, token.start) - 1
-        if at >= 0:
-            own[at].add(token.term)
+        if own:
+            own[_number_at(starts, token.start)].add(token.term)
     return own
 
 
+def _find_rows(rects: Sequence[Rect | None]) -> list[list[int]]:
+    """Return for each statement those that stand in a row with it: at the same height, and no higher."""
+    sides = np.asarray([(rect.y1, rect.y2) if rect else (0.0, -1.0) for rect in rects]).reshape(-1, 2)
+    top, bottom = sides[:, 0], sides[:, 1]
+    height = bottom - top
+    shared = np.minimum(bottom[:, None], bottom[None]) - np.maximum(top[:, None], top[None])
+    beside = (shared > 0.5 * np.maximum(height[:, None], height[None])) & (height > 0)[:, None]
+    np.fill_diagonal(beside, val=False)
+    return [np.flatnonzero(row).tolist() for row in beside]
+
+
 @dataclass(frozen=True, slots=True)
-class _CellContext:
-    heads: str
-    caption: str
-    scale: float
+class _Heads:
+    """What stands around a cell or a labelled value."""
+
+    text: str
+    caption: str = ""
 
 
-def _cells_of(rects: Sequence[Rect | None], tables: Sequence[DocumentTable]) -> dict[int, _CellContext]:
-    """Return the heads of the statements that are cells of tables."""
-    found: dict[int, _CellContext] = {}
+def _find_heads(
+    item: Item, rects: Sequence[Rect | None], tables: Sequence[DocumentTable]
+) -> dict[int, _Heads]:
+    """Return the heads of the statements that are cells of tables, and the labels of other values."""
+    found: dict[int, _Heads] = {}
+    centers = np.asarray(
+        [((rect.x1 + rect.x2) / 2, (rect.y1 + rect.y2) / 2) if rect else (-1.0, -1.0) for rect in rects]
+    ).reshape(-1, 2)
     for table in tables:
         for cell in table.cells:
             if cell.box is None or not cell.text:
                 continue
-            x1, y1, x2, y2 = cell.box.as_tuple()
-            inside = [
-                at
-                for at, rect in enumerate(rects)
-                if rect
-                and x1 - 0.002 <= (rect.x1 + rect.x2) / 2 <= x2 + 0.002
-                and y1 - 0.002 <= (rect.y1 + rect.y2) / 2 <= y2 + 0.002
-            ]
-            if not inside:
-                continue
-            heads = [
-                head.text
-                for head in (*table.column_heads(cell.column), *table.row_heads(cell.row))
-                if head is not cell
-            ]
-            text = " ".join(heads)
-            scale = SCALES[find_scale(text) or find_scale(table.caption)]
-            for at in inside:
-                found[at] = _CellContext(text, table.caption, scale)
-    return found
+            heads = [*table.column_heads(cell.column), *table.row_heads(cell.row)]
+            text = " ".join(head.text for head in heads if head is not cell)
+            for at in _inside(cell.box, centers):
+                found[at] = _Heads(text, table.caption)
+    labels: dict[int, list[str]] = {}
+    for value in find_labelled_values(item) if item.words else ():
+        for at in _inside(value.marks[0].box, centers):
+            if at not in found:
+                labels.setdefault(at, []).append(value.label)
+    return found | {at: _Heads(" ".join(texts)) for at, texts in labels.items()}
 
 
-def _with_context(
-    at: int, own: Sequence[set[str]], rects: Sequence[Rect | None], cells: Mapping[int, _CellContext]
-) -> dict[str, float]:
-    """Return the words of a statement, its heads, its row and its neighbours, with weights."""
-    terms: dict[str, float] = {}
-    cell = cells.get(at)
-    if cell is not None:
-        terms |= {token.term: CAPTION for token in tokens(cell.caption)}
-    for beside in (at - 1, at + 1):
-        if 0 <= beside < len(own):
-            terms |= dict.fromkeys(own[beside], NEXT)
-    rect = rects[at]
-    if rect is not None:
-        for other, place in enumerate(rects):
-            if place and other != at and _in_row(rect, place):
-                terms |= dict.fromkeys(own[other], ROW)
-    if cell is not None:
-        terms |= {token.term: HEAD for token in tokens(cell.heads)}
-    return terms | dict.fromkeys(own[at], 1.0)
+def _inside(box: Box, centers: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int]:
+    """Return the statements whose centres lie in a box, with a little tolerance."""
+    x1, y1, x2, y2 = box.as_tuple()
+    x, y = centers[:, 0], centers[:, 1]
+    inside = (x1 - 0.002 <= x) & (x <= x2 + 0.002) & (y1 - 0.002 <= y) & (y <= y2 + 0.002)
+    return np.flatnonzero(inside).tolist()
 
 
-def _in_row(one: Rect, other: Rect) -> bool:
-    """Return whether two statements of one line each stand in one row."""
-    shared = min(one.y2, other.y2) - max(one.y1, other.y1)
-    return shared > 0.5 * max(one.height, other.height)
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    own: Sequence[set[str]]
+    rows: Sequence[Sequence[int]]
+    heads: Mapping[int, _Heads]
+
+    def terms(self, at: int) -> dict[str, float]:
+        """Return the words of a statement, its heads, its row and its neighbours, with weights."""
+        terms: dict[str, float] = {}
+        heads = self.heads.get(at)
+        if heads is not None:
+            terms |= {token.term: CAPTION for token in tokens(heads.caption)}
+        for beside in (at - 1, at + 1):
+            if 0 <= beside < len(self.own):
+                terms |= dict.fromkeys(self.own[beside], NEXT)
+        for other in self.rows[at]:
+            terms |= dict.fromkeys(self.own[other], ROW)
+        if heads is not None:
+            terms |= {token.term: HEAD for token in tokens(heads.text)}
+        return terms | dict.fromkeys(self.own[at], 1.0)
 
 
-def _context(text: str, cell: _CellContext | None) -> ValueContext:
-    falls = _FALLS.search(text) is not None
-    if cell is None:
-        return ValueContext(falls=falls)
-    units = find_units(cell.heads) or find_units(cell.caption)
-    return ValueContext(units, cell.scale, falls or _FALLS.search(cell.heads) is not None)
-
-
-def falls(text: str) -> bool:
-    """Return whether a text speaks of a decrease or a loss.
-
-    >>> falls("Sales fell by 3 %"), falls("Sales rose by 3 %")
-    (True, False)
-    """
-    return _FALLS.search(text) is not None
+def _value_context(heads: _Heads | None, scales: frozenset[float]) -> ValueContext:
+    if heads is None:
+        return ValueContext(scales=scales)
+    scale = find_scale(heads.text) or find_scale(heads.caption)
+    own = frozenset({_SCALES[scale]}) if scale in _SCALES else scales
+    return ValueContext(find_units(heads.text) or find_units(heads.caption), own, heads.text)

@@ -34,7 +34,7 @@ class TextValue:
     signed: bool = False
     """True if a sign or the brackets of accounts say that it is negative or positive."""
     sure_sign: bool = True
-    """False where the sign may also be a dash."""
+    """False where the sign may also be a dash, or brackets around a number that is an aside."""
     ordinal: bool = False
     spelled: bool = False
     """True for a number in words."""
@@ -70,6 +70,7 @@ _SEASON = re.compile(r"(?<![\d-])((?:1[89]|20)\d\d)\s?[-–/]\s?(\d\d)(?![\d/.�
 _DECADE = re.compile(r"(?<!\d)((?:1\d|20)\d0)['’]?s\b")
 _CURRENCY_BEFORE = re.compile(r"(US\$|[$€£¥₹₩₽]|\b(?:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|RUB|Rs\.?))\s?$")
 _PERCENT_OF = re.compile(r"百分之\s?([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
+_LETTER_BEFORE = re.compile(r"[A-Za-zÀ-ÿ_]$")
 _RANGE = re.compile(r"\s?(?:[-–—~～]|to|and|or|至|到)\s?(?:US)?[$€£¥]?")
 _DASH = re.compile(r"[-–−]\s")
 _LETTER_SCALE = re.compile(r"\s?(?P<scale>mn?|bn|k)(?![\w²³/])", re.IGNORECASE)
@@ -188,6 +189,8 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
     start += len(text[start:end]) - len(text[start:end].lstrip())
     end = start + len(text[start:end].rstrip())
     before, core = text[max(start - 6, 0) : start], text[start:end]
+    if _LETTER_BEFORE.search(before) and not _CURRENCY_BEFORE.search(before):
+        return None
     digits = re.search(r"[\d.,\u2009\u202f'’]*\d", core)
     decimals = len(digits[0].rpartition(".")[2]) if digits and "." in digits[0] else 0
     units = units_of(quantity.unit) if quantity.unit else ()
@@ -207,12 +210,13 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         scale == 1
         and is_year(quantity.amount)
         and not (units or decimals)
-        and re.fullmatch(r"[1-9]\d{3}", core) is not None
+        and re.fullmatch(r"\(?[1-9]\d{3}\)?", core) is not None
     )
     if year:
         return TextValue(start, end, day=Day(int(quantity.amount), 0, 0))
     sign = re.match(r"\(?\s*[-+−–]|[$€£¥]?\(", core)
     dash = sign is not None and (_DASH.search(core) is not None or re.search(r"\d\s*$", before) is not None)
+    brackets = core.startswith("(") and re.search(r"[.,%$€£¥]", core) is None
     return TextValue(
         start,
         end,
@@ -222,7 +226,7 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         scale=scale,
         other_scale=other,
         signed=sign is not None and (quantity.amount < 0 or "+" in core),
-        sure_sign=not dash,
+        sure_sign=not (dash or brackets),
         ordinal=quantity.ordinal,
     )
 

@@ -128,7 +128,7 @@ def _alternatives(forms: Iterable[str], flags: str) -> str:
 
 
 _ANY = f"({_alternatives(_SYMBOLS, '')}|{_alternatives(_WORDS, 'i')})"
-_BEHIND = re.compile(rf"[\s\u00a0]?[-\s]?{_ANY}")
+_BEHIND = re.compile(rf"[ \u00a0]?[- ]?(?![$€£¥₹₩]\s?\d|US\$|[A-Z]{{3}}\s\d){_ANY}")
 _SINGLE = re.compile(rf"(?<!\w){_ANY}")
 
 

@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
 from vrag.reading.questions.query_analysis import parse
+from vrag.reading.table_answers.values import Day
 from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart, tokens
 from vrag.reading.verification.claim import Claim, ClaimKind, ClaimVerdict
 from vrag.reading.verification.claims import ReadSentence, read_sentences
 from vrag.reading.verification.comparison import Agreement, ValueContext, compare, read_rounding
-from vrag.reading.verification.source_text import SourceText, falls, read_source
+from vrag.reading.verification.names import TextPlace, find_name
+from vrag.reading.verification.source_text import SourceText, read_source
 from vrag.reading.verification.text_values import TextValue, find_values
+from vrag.reading.verification.wording import are_opposite
 
 MIN_WORDS = 12
 """Words below which a page has too little text to tell anything."""
@@ -35,6 +38,10 @@ COVER = 0.6
 """Share of the words of a sentence that one statement must have."""
 COVER_WITH_VALUES = 0.35
 """The same for a sentence with numbers, dates or names, all of which are supported."""
+BEFORE, BEHIND = 60, 30
+"""Characters before and behind a number whose words may make it negative."""
+MAX_APART = 6
+"""Statements between a day and its year."""
 INSIDE = 0.1
 """Advantage of places in the rectangles of the evidence."""
 
@@ -83,16 +90,6 @@ def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> 
     for sentence in read_sentences(answer):
         checks += _SentenceCheck(question, answer, sentence, evidence).checks()
     return tuple(checks)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A range of the text of a page."""
-
-    page: int
-    statement: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +154,10 @@ class _Evidence:
             for text in self.texts
         ]
 
-    def words(self, place: _Place) -> str:
-        return " ".join(self.texts[place.page].item.text[place.start : place.end].split())
+    def words(self, place: TextPlace) -> str:
+        return " ".join(self.texts[place.page].text[place.start : place.end].split())
 
-    def check(self, claim: Claim, verdict: ClaimVerdict, place: _Place, reason: str = "") -> ClaimCheck:
+    def check(self, claim: Claim, verdict: ClaimVerdict, place: TextPlace, reason: str = "") -> ClaimCheck:
         """Return a verdict with the words at a place."""
         text = self.texts[place.page]
         boxes = text.boxes(place.start, place.end)
@@ -202,6 +199,13 @@ def _is_variant(term: str, word: str) -> bool:
     return (same >= 5 and same >= 0.65 * long) or (short >= 6 and one_edit_apart(term, word))
 
 
+def _around(text: SourceText, value: TextValue, statement: int) -> ValueContext:
+    """Return the context of a value, with the words of its sentence around it."""
+    found = text.statements[statement]
+    first, last = max(value.start - BEFORE, found.start), min(value.end + BEHIND, found.end)
+    return replace(found.context, words=f"{found.context.words} {text.text[first:last]}")
+
+
 class _SentenceCheck:
     """The check of one sentence of an answer and the claims in it."""
 
@@ -214,7 +218,6 @@ class _SentenceCheck:
         self.own = own
         self.weights = evidence.weights(known)
         self.asked_values = find_values(question)
-        self.falls = falls(self.text) or (len(own) < 4 and falls(question))
 
     def _content_terms(self) -> list[str]:
         """Return the words of the sentence outside of its values."""
@@ -251,19 +254,37 @@ class _SentenceCheck:
     def _check_value(self, claim: Claim, value: TextValue) -> ClaimCheck:
         support = self._support_without(claim.start, claim.end)
         rounding = read_rounding(self.question, self.answer[: claim.start])
-        ranked: dict[Agreement, tuple[float, _Place]] = {}
+        near = self.answer[max(claim.start - BEFORE, self.sentence.start) : claim.end + BEHIND]
+        claimed = ValueContext(words=near if len(self.own) >= 4 else f"{self.question} {near}")
+        ranked: dict[Agreement, tuple[float, TextPlace]] = {}
         for page, text in enumerate(self.evidence.texts):
+            years = {other.day.year for other, _ in text.values if other.day is not None}
             for other, statement in text.values:
-                around = text.statements[statement].context
-                agreement = compare(
-                    value, other, claimed=ValueContext(falls=self.falls), around=around, rounding=rounding
-                )
+                around = _around(text, other, statement)
+                agreement = compare(value, other, claimed=claimed, around=around, rounding=rounding)
                 if agreement is Agreement.OTHER_VALUE and self._is_stated(other):
                     continue
+                if value.day and other.day and not other.day.year and value.day.year not in {0, *years}:
+                    agreement = Agreement.OTHER_VALUE
                 score = float(support[page][statement])
                 if agreement not in ranked or score > ranked[agreement][0]:
-                    ranked[agreement] = score, _Place(page, statement, other.start, other.end)
+                    ranked[agreement] = score, TextPlace(page, statement, other.start, other.end)
+        if value.day and value.day.year and value.day.month and Agreement.SAME not in ranked:
+            ranked |= self._find_parted_date(value.day, support)
         return self._decide(claim, ranked, MARGIN)
+
+    def _find_parted_date(
+        self, day: Day, support: Sequence[NDArray[np.float64]]
+    ) -> dict[Agreement, tuple[float, TextPlace]]:
+        """Return the place of a day whose year stands apart, as in the heads of tables or in lists of dates."""
+        for page, text in enumerate(self.evidence.texts):
+            years = {at for other, at in text.values if other.day == Day(day.year, 0, 0)}
+            for other, at in text.values:
+                same = other.day is not None and other.day[1:] == day[1:]
+                if same and any(abs(year - at) <= MAX_APART for year in years):
+                    place = TextPlace(page, at, other.start, other.end)
+                    return {Agreement.SAME: (float(support[page][at]), place)}
+        return {}
 
     def _is_stated(self, value: TextValue) -> bool:
         """Return whether answer or question state a value, so that it is no other value in a claim's place."""
@@ -271,7 +292,7 @@ class _SentenceCheck:
         return any(compare(one, value) is Agreement.SAME for one in stated)
 
     def _decide(
-        self, claim: Claim, ranked: dict[Agreement, tuple[float, _Place]], margin: float
+        self, claim: Claim, ranked: dict[Agreement, tuple[float, TextPlace]], margin: float
     ) -> ClaimCheck:
         same, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:3])
         if same is not None:
@@ -291,10 +312,10 @@ class _SentenceCheck:
         return ClaimCheck(claim, ClaimVerdict.NOT_FOUND)
 
     def _check_name(self, claim: Claim) -> ClaimCheck:
-        support = self._support_without(claim.start, claim.end)
-        places = list(_find_name(claim.text, self.evidence))
+        places = list(find_name(claim.text, self.evidence.texts, self.evidence.resolve))
         if not places:
             return self._missing(claim)
+        support = self._support_without(claim.start, claim.end)
         best = max(places, key=lambda place: support[place.page][place.statement])
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
 
@@ -315,29 +336,10 @@ class _SentenceCheck:
             return self._missing(claim)
         score, page, number = max(scored)
         statement = self.evidence.texts[page].statements[number]
-        place = _Place(page, number, statement.start, statement.end)
+        place = TextPlace(page, number, statement.start, statement.end)
         needed = COVER_WITH_VALUES if found else COVER
         if doubted or score < needed:
             return self._missing(claim)
+        if are_opposite(self.text, self.evidence.texts[page].text[statement.start : statement.end]):
+            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, place)
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, place)
-
-
-def _find_name(name: str, evidence: _Evidence) -> Iterable[_Place]:
-    """Yield the places that have all words of a name near each other, in any order."""
-    words = [token.term for token in tokens(name) if token.term not in STOP_WORDS] or [
-        token.term for token in tokens(name)
-    ]
-    if not words:
-        return
-    forms = [frozenset(evidence.resolve(word)) for word in dict.fromkeys(words)]
-    for page, text in enumerate(evidence.texts):
-        places = [sorted(at for form in some for at in text.places.get(form, ())) for some in forms]
-        if not all(places):
-            continue
-        rarest = min(places, key=len)
-        for anchor in rarest:
-            near = [min(some, key=lambda at: abs(at - anchor)) for some in places]
-            if max(near) - min(near) <= len(forms) + 2:
-                start = min(text.tokens[at].start for at in near)
-                end = max(text.tokens[at].end for at in near)
-                yield _Place(page, text.statement_at(start), start, end)

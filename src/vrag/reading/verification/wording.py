@@ -1,0 +1,62 @@
+"""Words that turn a sentence into its opposite: negations, and directions such as rose and fell."""
+
+from __future__ import annotations
+
+import re
+
+from vrag.reading.text_layout import STOP_WORDS, tokens
+
+_NEGATION = re.compile(
+    r"""\b(?:not|never|cannot|no|none|neither|nor|without|kein\w*|nicht|nie)\b | \w+n['’]t\b
+    | 不(?!同|仅|僅|断|斷|过|過|久|少|管|论|論|但|只|错|錯|足|得不) | 没(?!收) | 沒(?!收) | 未(?!来|來|婚)
+    | [无無](?!论|論|线|線|数|數|法) | 非(?!常|洲|营|營|裔)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NO_NEGATION = re.compile(r"\bnot only\b|\bno\.? ?\d|\bno longer only\b|\bno doubt\b|\bno matter\b", re.IGNORECASE)
+
+
+def _words(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(text.split())})\b", re.IGNORECASE)
+
+
+_OPPOSITES = (
+    (
+        _words(r"increas\w* rise rises rose risen rising grow grows grew grown growing growth higher gain\w* climb\w*"),
+        _words(r"decreas\w* declin\w* fall falls fell fallen falling drop\w* lower lowered shr[aiu]nk\w* reduc\w*"),
+    ),
+    (_words("largest highest biggest most maximum greatest"), _words("smallest lowest fewest least minimum")),
+    (_words("before earlier"), _words("after later following")),
+    (_words("won wins win winning"), _words("lost loses lose losing")),
+    (_words("more above over exceed\\w*"), _words("less fewer below under")),
+    (re.compile("增加|增长|增長|上升|上涨|提高"), re.compile("减少|減少|下降|下跌|降低")),
+    (re.compile("最大|最高|最多"), re.compile("最小|最低|最少")),
+)
+
+
+def are_opposite(sentence: str, statement: str) -> bool:
+    """Return whether one of two texts about the same denies what the other says, or turns its direction.
+
+    >>> are_opposite("Sales rose by 3 %.", "In May, sales fell by 3 %"), are_opposite("Sales rose.", "Sales grew.")
+    (True, False)
+    >>> are_opposite("The ferry does not sail.", "The ferry sails daily.")
+    True
+    """
+    for one, other in (*_OPPOSITES, *((b, a) for a, b in _OPPOSITES)):
+        if one.search(sentence) and not other.search(sentence):
+            if other.search(statement) and not one.search(statement):
+                return True
+    return _denies(sentence, statement) or _denies(statement, sentence)
+
+
+def _denies(sentence: str, statement: str) -> bool:
+    """Return whether a negation in a sentence is of words that a statement has without one."""
+    plain = _NO_NEGATION.sub(lambda match: " " * len(match.group()), sentence)
+    negations = list(_NEGATION.finditer(plain))
+    if not negations or _NEGATION.search(_NO_NEGATION.sub(" ", statement)):
+        return False
+    said = {token.term for token in tokens(statement)} - STOP_WORDS
+    for match in negations:
+        following = [token.term for token in tokens(plain[match.end() :]) if token.term not in STOP_WORDS][:2]
+        if following and said.issuperset(following[:1]):
+            return True
+    return False
