@@ -76,7 +76,9 @@ def encode_png(image: Image.Image) -> bytes:
 
 
 def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
-    """Multiply the marked boxes of a picture, which shows `area` of the page, with their colours."""
+    """Multiply a picture, which shows `area` of the page, with the colours of the marked words."""
+    highlights = Image.new("RGB", picture.size, "white")  # marks that overlap do not darken each other
+    pen = ImageDraw.Draw(highlights)
     for mark in place.evidence.marks:
         x1, y1, x2, y2 = mark.box
         inside = Box.unit(
@@ -86,10 +88,9 @@ def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
             (y2 - area.y1) / area.height,
         ).intersect(Box.unit(0, 0, 1, 1))
         if inside.area > 0:
-            sides = _pixels(inside, picture.size)
-            words = picture.crop(sides)
-            color = Image.new("RGB", words.size, _rgb(MARK_COLORS[mark.role]))
-            picture.paste(ImageChops.multiply(words, color), sides[:2])
+            left, top, right, bottom = _pixels(inside, picture.size)
+            pen.rectangle((left, top, right - 1, bottom - 1), fill=_rgb(MARK_COLORS[mark.role]))
+    picture.paste(ImageChops.multiply(picture, highlights))
 
 
 def _pixels(box: Box, size: tuple[int, int]) -> tuple[int, int, int, int]:
