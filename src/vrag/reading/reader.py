@@ -47,6 +47,8 @@ THRESHOLD = 0.1
 """The probability from which an answer is given: two of five are right on held-out training questions."""
 LIKELY_NUMBER = 0.05
 """The probability from which a number of one or two digits is marked as an answer."""
+DOUBTFUL = 0.02
+"""The probability below which a place with most words of the question is right more often."""
 _SMALL_NUMBER = re.compile(r"\d{1,2}")
 MAX_NAMES = 2
 """Names of a described thing that are tried, and answers for each that are kept."""
@@ -236,10 +238,10 @@ def find_answer(
 ) -> Reading | None:
     """Return the likeliest place of an answer on some pages; None where they do not hold it.
 
-    It is a candidate of the reader, or else the place with the same words around which most of the question
-    stands; the probability of the latter is 0. Small numbers stand everywhere, so that one which the reader
-    finds unlikely, such as the number of things that were counted, has no place; nor has a word of the
-    question that it finds unlikely, such as one of two things to choose from.
+    It is a candidate of the reader, or where that is very unlikely, the place with the same words around
+    which most of the question stands; the probability of the latter is 0. Small numbers stand everywhere, so
+    that one which the reader finds unlikely, such as the number of things that were counted, has no place;
+    nor has a word of the question that it finds unlikely, such as one of two things to choose from.
     """
     readings = read(question, pages, text_reader=text_reader, cache=cache)
     found = next((reading for reading in readings if is_same_phrase(reading.text, answer)), None)
@@ -249,4 +251,5 @@ def find_answer(
     if likely < THRESHOLD and is_part_of_phrase(answer, question):
         return None
     words = [read_words(page.item) for page in pages]
-    return find_written_answer(question, answer, words) if found is None else mark_words(found, answer, words)
+    written = find_written_answer(question, answer, words) if likely < DOUBTFUL else None
+    return written or (found and mark_words(found, answer, words))

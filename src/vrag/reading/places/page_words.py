@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.text_layout import CELL_GAP, PageLayout, Rect, around, layout
 from vrag.types import Item
 
+CACHE_SIZE = 64
+"""Items whose words are kept."""
 _NARROW, _NARROW_LETTERS = 0.5, frozenset(".,:;'’!|()[]{}ijlI1tfr-")
 """Width of narrow characters, in widths of others."""
 
@@ -105,19 +108,14 @@ def _is_beside(a: Rect, b: Rect) -> bool:
     return min(a.y2, b.y2) - max(a.y1, b.y1) >= 0.25 * min(a.height, b.height)
 
 
+def _identify(item: Item) -> Hashable:
+    return item.id, item.text, item.text_source, item.size, item.words[-1:]
+
+
+@cached(LRUCache[Hashable, "PageWords"](CACHE_SIZE), key=_identify, lock=Lock())
 def read_words(item: Item) -> PageWords:
-    """Return the words of an item; those of the items read last are kept. May be shared by threads."""
-    key = item.id, item.text
-    found = _CACHE.get(key)
-    if found is None:
-        _CACHE[key] = found = _read_words(layout(item))
-    return found
-
-
-_CACHE: LRUCache[tuple[str, str], PageWords] = LRUCache(64)
-
-
-def _read_words(page: PageLayout) -> PageWords:
+    """Return the words of an item; those of the items read last are kept."""
+    page = layout(item)
     forms = tuple(list_forms(page.item.text))
     starts = [line.start for line in page.lines]
     lines = tuple(_find_line(page, starts, form) for form in forms)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from vrag.reading.answer import ReadPage
@@ -24,6 +25,8 @@ from vrag.reading.text_layout import PageLayout, Rect, around
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+CACHE_SIZE = 256
+"""Pages whose drawn parts are kept."""
 WIDTH = 240
 """Pixels to which the width of a page is reduced."""
 CONTRAST = 20
@@ -48,17 +51,19 @@ _VISUAL = re.compile(
 )
 
 
+def _identify(page: ReadPage, placed: PageLayout) -> Hashable:
+    del placed
+    return page.item.id, page.item.text, page.item.image
+
+
+@cached(LRUCache[Hashable, "tuple[Rect, ...]"](CACHE_SIZE), key=_identify, lock=Lock())
 def find_visual_parts(page: ReadPage, placed: PageLayout) -> tuple[Rect, ...]:
-    """Return the rectangles of what is drawn on a page, the largest first; none without a picture."""
-    key = page.item.id, page.item.text
-    found = _CACHE.get(key)
-    if found is None:
-        image = page.picture() if placed.words or page.item.size else None
-        _CACHE[key] = found = () if image is None else _find_parts(image, placed)
-    return found
+    """Return the rectangles of what is drawn on a page, the largest first; none without a picture.
 
-
-_CACHE: LRUCache[tuple[str, str], tuple[Rect, ...]] = LRUCache(256)
+    Those of the pages read last are kept.
+    """
+    image = page.picture()
+    return () if image is None else _find_parts(image, placed)
 
 
 def complete_part(place: Rect, parts: Sequence[Rect], tables: Sequence[DocumentTable], most: float) -> Rect:
@@ -77,7 +82,7 @@ def choose_visual_part(
 ) -> Rect | None:
     """Return the part of a page that a question is about: the one with the caption named, or best supported.
 
-    None where the question is about nothing that is drawn, or several parts are equally near to its words.
+    None where the question is about nothing that is drawn.
     """
     boxes = [Rect(*table.box.as_tuple()) for table in tables if table.box is not None]
     captioned = _find_captioned(question, scored.page, [*parts, *boxes])
@@ -137,10 +142,11 @@ def _find_parts(image: Image, page: PageLayout) -> tuple[Rect, ...]:
 
 
 def _fill(mask: NDArray[np.bool_], rect: Rect, *, value: bool) -> None:
+    """Set the pixels of a rectangle, and those around it, into which reducing the picture has spread it."""
     rows, columns = mask.shape
-    top, bottom = int(rect.y1 * rows), int(np.ceil(rect.y2 * rows))
-    left, right = int(rect.x1 * columns), int(np.ceil(rect.x2 * columns))
-    mask[top:bottom, left:right] = value
+    top, bottom = int(rect.y1 * rows) - 1, int(np.ceil(rect.y2 * rows)) + 1
+    left, right = int(rect.x1 * columns) - 1, int(np.ceil(rect.x2 * columns)) + 1
+    mask[max(top, 0) : bottom, max(left, 0) : right] = value
 
 
 def _rect_of(inside: NDArray[np.bool_], place: tuple[slice, slice], shape: tuple[int, int]) -> Rect:
