@@ -74,6 +74,7 @@ class Change(StrEnum):
     PLACE = "number of another cell or sentence"
     DIRECTION = "direction"
     NEGATION = "negation"
+    OTHER = "sentence about something else"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from benchmarks.alterations import Change, alter, reword
 from vrag.reading.answer import ReadPage
@@ -41,7 +40,7 @@ from vrag.reading.training.typeset_pages import typeset_page
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claims import extract_claims
 from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_claims
-from vrag.types import Item, ItemKind
+from vrag.types import Item
 
 COUNT = 300
 """Answers of each kind."""
@@ -260,6 +259,7 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
         for claim in extract_claims(sample.answer)
         if claim.kind is ClaimKind.NAME
     ]
+    sentences = [sample for sample in shuffled if sample.form == "sentence"]
     quota = _Quota(count)
     for sample in shuffled:
         if quota.take(f"right, {sample.form}", sample.source):
@@ -275,6 +275,10 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
         for altered in alter(sample.answer, chance, absent, own, numbers):
             if quota.take(altered.change.value, f"{sample.source} {sample.form}"):
                 result.check(altered.change.value, sample, altered.text)
+        other = chance.choice(sentences)
+        if sample.form == "sentence" and other.source == sample.source and other.gold != sample.gold:
+            if quota.take(Change.OTHER.value, sample.source):
+                result.check(Change.OTHER.value, sample, other.answer)
         for rule, answer in reword(sample.answer, chance):
             if quota.take(f"reworded, {rule.value}", f"{sample.source} {sample.form}", 60):
                 result.check(f"reworded, {rule.value}", sample, answer)

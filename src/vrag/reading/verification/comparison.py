@@ -37,6 +37,8 @@ class ValueContext:
     """Units that its heads or its caption name."""
     scales: frozenset[float] = frozenset()
     """The scales that its heads, its caption or its page name, as thousands; empty if none is named."""
+    is_cell: bool = False
+    """True for a cell of a table or a labelled value, whose unit need not stand beside it."""
     words: str = ""
     """Words that may make it negative, such as "decrease"."""
 
@@ -129,7 +131,8 @@ def _compare_numbers(
     if not _are_equal(claim, value, shared, around, rounding):
         if _have_same_digits(claim, value):
             return _compare_scales(claim, value, around)
-        return Agreement.OTHER_VALUE if _are_alike(claim.units, value.units) else Agreement.UNLIKE
+        is_like = _are_alike(claim.units, value.units, around)
+        return Agreement.OTHER_VALUE if is_like else Agreement.UNLIKE
     if not _signs_agree(claim, value, claimed, around):
         return Agreement.OTHER_FORM
     if not claim.units or shared:
@@ -153,14 +156,16 @@ def _are_equal(
     amount, other = abs(claim.amount or 0.0), abs(value.amount or 0.0)
     scales = {1.0, value.other_scale, *(around.scales if value.scale == 1 else ())}
     return any(
-        _is_rounded(amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding)
+        is_rounded(
+            amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding
+        )
         for own in {1.0, claim.other_scale}
         for scale in scales
         for a, b in shared or ((1.0, 1.0),)
     )
 
 
-def _is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
+def is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
     """Return whether a stated number is a number of a page, or that rounded to the last stated digit.
 
     One digit alone is no rounded number unless the answer or the question says so.
@@ -199,7 +204,10 @@ def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) ->
     return Agreement.OTHER_FORM
 
 
-def _are_alike(units: Sequence[Unit], own: Sequence[Unit]) -> bool:
+def _are_alike(units: Sequence[Unit], own: Sequence[Unit], around: ValueContext) -> bool:
+    """Return whether two different numbers measure the same kind of thing."""
+    if not own and around.is_cell:
+        return not units or not around.units or not _classes(units).isdisjoint(_classes(around.units))
     if not units or not own:
         return not units and not own
     return not _classes(units).isdisjoint(_classes(own))
