@@ -49,6 +49,14 @@ FORM = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def closing_files() -> Generator[None]:
+    """Tasks that run in this process, and not in one of their own, leave files open."""
+    yield
+    while drawing._open_files:  # pyright: ignore[reportPrivateUsage]
+        drawing._open_files.popitem()[1].close()  # pyright: ignore[reportPrivateUsage]
+
+
 def pdf_of(entries: str) -> bytes:
     return pdf_bytes(PdfPage(CONTENT, entries))
 
@@ -92,7 +100,9 @@ class TestGeometry:
         part = part_of(pdf, Box(x1, y1, x2, y2, Space.ITEM), 1)
 
         difference = np.abs(grey(part) - grey(page.crop((x1, y1, x2, y2))))
-        assert difference.max() <= 2, entries  # edges are drawn from rounded numbers
+        assert (difference > 2).sum() <= 150, (
+            entries
+        )  # PDFium rounds places: a letter may stand a pixel aside
 
     @pytest.mark.parametrize("entries", ENTRIES.values(), ids=ENTRIES)
     @pytest.mark.parametrize("factor", [2, 3, 5])
@@ -125,7 +135,7 @@ class TestGeometry:
         whole = part_of(pdf, Box(0, 0, *size, Space.ITEM), factor)
         part = part_of(pdf, Box(101, 203, 444, 555, Space.ITEM), factor)
         same = whole.crop((101 * factor, 203 * factor, 444 * factor, 555 * factor))
-        assert np.abs(grey(part) - grey(same)).max() <= 2
+        assert (np.abs(grey(part) - grey(same)) > 2).sum() <= 150 * factor**2
 
     def test_fields_of_forms_are_drawn(self) -> None:
         extra = (FORM, "<< /Fields [6 0 R] /DR << /Font << /F1 3 0 R >> >> /DA (/F1 12 Tf 0 g) >>")

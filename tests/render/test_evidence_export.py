@@ -17,6 +17,7 @@ from sample_runs import drawn_page, jpeg, vimrag_run, vrag_run
 from vrag.agent.runs.run_store import FILES, StoredRun
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import FileTooLargeError, RunError
+from vrag.geometry import Box
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.render.annotations.evidence_export import (
@@ -218,6 +219,19 @@ def test_without_a_collection_the_pictures_of_the_run_stand_for_the_pages(
     assert [file.name for file in gone.files] == ["annotations.jsonld"]
     with pytest.raises(RunError, match="picture of its page is missing"):
         export_evidence([run], EvidenceSources([run]), out, [PDF])
+
+
+def test_parts_are_drawn_from_the_source_and_cut_from_the_stored_page_where_it_is_gone(desk: Desk) -> None:
+    sources = EvidenceSources([], (desk.collection,))
+    box = Box.unit(0.2, 0.3, 0.7, 0.5)
+    drawn = sources.part(desk.evidence("signed.pdf"), box)
+    assert drawn is not None
+    assert drawn.image.size == (1600, 960), "400 × 240 pixels of the stored page, four times as large"
+    assert drawn.area.as_tuple() == pytest.approx(box.as_tuple(), abs=0.003)
+    stored = sources.part(desk.evidence("board.jpg"), box)
+    assert stored is not None
+    assert stored.image.size == (2 * 210, 2 * 112)
+    assert sources.part(desk.evidence("notes.md", kind=ItemKind.PASSAGE), box) is None
 
 
 def test_a_run_without_an_answer_has_nothing_to_export(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import time
@@ -104,8 +105,11 @@ ENCRYPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("encryption", ENCRYPTIONS)
-def test_a_file_encrypted_by_its_owner_stays_so(encryption: pikepdf.Encryption, tmp_path: Path) -> None:
+def test_a_file_encrypted_by_its_owner_stays_so(
+    encryption: pikepdf.Encryption, renderer: str, tmp_path: Path
+) -> None:
     source = pdf_file(encryption=encryption)
     place = place_of(evidence_on())
     copy = annotate(source, place)
@@ -113,7 +117,7 @@ def test_a_file_encrypted_by_its_owner_stays_so(encryption: pikepdf.Encryption, 
         assert after.is_encrypted
         assert after.encryption.R == before.encryption.R
         assert after.allow == before.allow
-    found = changed(draw(source, 1, "pdfium", tmp_path), draw(copy, 1, "pdfium", tmp_path))
+    found = changed(draw(source, 1, renderer, tmp_path), draw(copy, 1, renderer, tmp_path))
     must, _ = expected(found.shape, place, (400, 600))
     assert found[must].all()
 
@@ -138,6 +142,20 @@ def test_a_damaged_file_and_a_page_that_is_not_there_are_refused() -> None:
         annotate(b"%PDF-1.7\nnothing", place_of(evidence_on()))
     with pytest.raises(CorpusError, match="has 1 pages, and no page 2"):
         annotate(pdf_file(), place_of(evidence_on(2)))
+    with pytest.raises(CorpusError, match="had 3 when it was indexed"):
+        page_frames(pdf_file(), {1}, 3)
+
+
+SOUND = pdf_file(2)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), min_size=1, max_size=12))
+def test_damage_of_any_kind_is_refused_or_overcome(changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(SOUND)
+    for at, value in changes:
+        damaged[at] = value
+    with contextlib.suppress(CorpusError):
+        assert annotate(bytes(damaged), place_of(evidence_on())).startswith(b"%PDF-")
 
 
 def test_a_note_tells_number_question_answer_verdict_and_quote() -> None:
@@ -221,11 +239,12 @@ def test_a_signature_is_noticed() -> None:
         pdf.Root.AcroForm = pikepdf.Dictionary(Fields=[], SigFlags=3)
         saved = io.BytesIO()
         pdf.save(saved)
-    assert annotate_pdf(saved.getvalue(), [place_of(evidence_on())], io.BytesIO()).signed
-    assert not annotate_pdf(pdf_file(), [place_of(evidence_on())], io.BytesIO()).signed
+    assert annotate_pdf(saved.getvalue(), [place_of(evidence_on())], io.BytesIO())
+    assert not annotate_pdf(pdf_file(), [place_of(evidence_on())], io.BytesIO())
 
 
-def test_hundreds_of_pages_take_little_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_hundreds_of_pages_take_little_time(renderer: str, tmp_path: Path) -> None:
     source = pdf_file(500)
     places = [place_of(evidence_on(page), str(page)) for page in (1, 250, 500)]
     begun = time.perf_counter()
@@ -234,9 +253,9 @@ def test_hundreds_of_pages_take_little_time(tmp_path: Path) -> None:
     assert len(copy) < len(source) + 50_000
     for place in places:
         page = place.evidence.page
-        found = changed(draw(source, page, "pdfium", tmp_path), draw(copy, page, "pdfium", tmp_path))
+        found = changed(draw(source, page, renderer, tmp_path), draw(copy, page, renderer, tmp_path))
         assert found[expected(found.shape, place, (400, 600))[0]].all()
-    assert (draw(source, 2, "pdfium", tmp_path) == draw(copy, 2, "pdfium", tmp_path)).all()
+    assert (draw(source, 2, renderer, tmp_path) == draw(copy, 2, renderer, tmp_path)).all()
 
 
 sides = st.integers(-300, 900)

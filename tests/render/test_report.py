@@ -166,7 +166,7 @@ class TestWhatIsTold:
 
     def test_a_report_of_one_question_has_the_numbers_of_its_run(self) -> None:
         done = made(vrag_run())
-        assert "(7,900) [1][2][3]." in Read(done.html).text
+        assert "(7,900)\u202f[1][2][3]." in Read(done.html).text
         assert "(7,900) [1][2][3]." in plain(PARSERS["commonmark"].parse(done.markdown("x").text))
 
     def test_evidence_on_one_page_is_one_source_and_stretches_of_a_video_are_several(self) -> None:

@@ -107,10 +107,11 @@ class DocScope(CaseFormat, Benchmark):
         answer = object_of(row.get("answer"), "'answer'")
         answerable = answer.get("is_answerable", True) is not False
         evidences = [object_of(each, "An evidence") for each in plain_list(row, "evidences")]
-        pages = {each.get("local_id"): _page(each) for each in evidences}
+        pages = {str(each.get("local_id")): _page(each) for each in evidences}
         facts = [object_of(each, "A fact") for each in plain_list(row, "facts")]
         placed = [
-            (pages.get(fact.get("evidence_local_id")), text_of(fact, "text_description")) for fact in facts
+            (pages.get(str(fact.get("evidence_local_id"))), text_of(fact, "text_description"))
+            for fact in facts
         ]
         meta = {
             "file_name": pdf_name(text_of(object_of(row.get("pdf"), "'pdf'"), "doc_id_str")),

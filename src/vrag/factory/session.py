@@ -19,7 +19,7 @@ from vrag.agent.question import Question
 from vrag.errors import SettingsError
 from vrag.factory.indexing import index_documents
 from vrag.factory.search import SearchParts, open_client
-from vrag.geometry import Box, Space
+from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
 from vrag.search.multi import unique_names
 from vrag.settings import SettingsReport
@@ -156,8 +156,11 @@ class Session:
 
         return RunResult.of([event async for event in self.astream(question)])
 
-    def image(self, evidence: Evidence) -> Image:
+    def image(self, evidence: Evidence, *, scale: float = 1.0) -> Image:
         """Return the image of a piece of evidence: the rectangle on the page, or the page without one.
+
+        With a `scale` above 1 the rectangle is so many times as large, drawn from the source file if that is
+        still as it was indexed, and otherwise enlarged.
 
         Raises `SearchError` if the item has no image, or is not in the collection any more, and
         `CollectionError` if the image file is missing or damaged.
@@ -165,9 +168,11 @@ class Session:
         page = self.searcher.image(evidence.item)
         if evidence.box is None:
             return page
-        left, top, right, bottom = evidence.box
-        box = Box(left * page.width, top * page.height, right * page.width, bottom * page.height, Space.ITEM)
-        return page.crop(box.round_out().as_tuple())
+        size = Size(*page.size)
+        region = View.whole(size, size).cut(Box.unit(*evidence.box))
+        view = View(size, region, Size(round(region.width * scale), round(region.height * scale)))
+        part = self.searcher.part(evidence.item, view) if scale > 1 else None
+        return draw_view(page, view) if part is None else part
 
     def stream(self, question: str | Question) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded."""

@@ -19,11 +19,13 @@ class Agreement(IntEnum):
     """How a value of a page compares with a stated one; the lower, the better."""
 
     SAME = 0
-    OTHER_FORM = 1
+    LOOSE = 1
+    """The same number, with a unit or scale that the page does not state near it."""
+    OTHER_FORM = 2
     """The same number with another unit, scale or sign."""
-    OTHER_VALUE = 2
+    OTHER_VALUE = 3
     """A value of the same kind, with another number."""
-    UNLIKE = 3
+    UNLIKE = 4
     """A value of another kind."""
 
 
@@ -100,7 +102,7 @@ def compare(
 def _compare_days(claim: Day, value: Day) -> Agreement:
     """Compare two dates; a claim need not state the day or the month, a page need not state the year."""
     if claim.month and not value.month:
-        return Agreement.UNLIKE if claim.year == value.year else Agreement.OTHER_VALUE
+        return Agreement.UNLIKE
     if claim.day and not value.day:
         same = (claim.month, claim.year or value.year) == (value.month, value.year or claim.year)
         return Agreement.UNLIKE if same else Agreement.OTHER_VALUE
@@ -128,9 +130,12 @@ def _compare_numbers(
         if _have_same_digits(claim, value):
             return _compare_scales(claim, value, around)
         return Agreement.OTHER_VALUE if _are_alike(claim.units, value.units) else Agreement.UNLIKE
-    if claim.units and not shared and _are_in_conflict(claim.units, value.units, around.units):
+    if not _signs_agree(claim, value, claimed, around):
         return Agreement.OTHER_FORM
-    return Agreement.SAME if _signs_agree(claim, value, claimed, around) else Agreement.OTHER_FORM
+    if not claim.units or shared:
+        return Agreement.SAME
+    is_other = _are_in_conflict(claim.units, value.units, around.units)
+    return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
 
 
 def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[float, float]]:
@@ -185,10 +190,12 @@ def _have_same_digits(claim: TextValue, value: TextValue) -> bool:
 def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
     """Compare numbers of the same digits with different scales or units."""
     if value.scale == 1 and claim.scale != 1:
-        is_known = not around.scales or claim.scale in around.scales
-        return Agreement.SAME if is_known else Agreement.OTHER_FORM
+        if claim.scale in around.scales:
+            return Agreement.SAME
+        is_other = bool(around.scales) or "percent" in _classes(value.units or around.units)
+        return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
     if claim.scale == 1 and value.scale != 1 and not claim.units:
-        return Agreement.SAME
+        return Agreement.LOOSE
     return Agreement.OTHER_FORM
 
 

@@ -34,6 +34,8 @@ STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
 MARGIN = 0.25
 """How much more of them another statement must have to contradict what stands elsewhere."""
+FORM_MARGIN = 0.1
+"""The same where it is the same number with another unit, scale or sign."""
 COVER = 0.6
 """Share of the words of a sentence that one statement must have."""
 COVER_WITH_VALUES = 0.35
@@ -294,11 +296,14 @@ class _SentenceCheck:
     def _decide(
         self, claim: Claim, ranked: dict[Agreement, tuple[float, TextPlace]], margin: float
     ) -> ClaimCheck:
-        same, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:3])
+        same, loose, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:4])
+        if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
+            same = loose
         if same is not None:
-            for other in (form, rival):
-                if other and other[0] >= STRONG and other[0] - same[0] >= margin:
-                    return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
+            if form and form[0] - same[0] >= FORM_MARGIN:
+                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
+            if rival and rival[0] >= STRONG and rival[0] - same[0] >= margin:
+                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
             return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
         if form is not None:
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])

@@ -7,7 +7,7 @@ import re
 from vrag.reading.text_layout import STOP_WORDS, tokens
 
 _NEGATION = re.compile(
-    r"""\b(?:not|never|cannot|no|none|neither|nor|without|kein\w*|nicht|nie)\b | \w+n['’]t\b
+    r"""\bno\b(?=\s+[a-z]) | \b(?:not|never|cannot|none|neither|nor|without|kein\w*|nicht|nie)\b | \w+n['’]t\b
     | 不(?!同|仅|僅|断|斷|过|過|久|少|管|论|論|但|只|错|錯|足|得不) | 没(?!收) | 沒(?!收) | 未(?!来|來|婚)
     | [无無](?!论|論|线|線|数|數|法) | 非(?!常|洲|营|營|裔)""",
     re.IGNORECASE | re.VERBOSE,

@@ -19,7 +19,7 @@ from vrag.geometry import Size, encode_jpeg
 from vrag.render.annotations.cited_place import CitedPlace, cited_places
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.annotations.pdf_copy import StoredPage, annotate_pdf, page_frames, write_stored_pages
-from vrag.render.annotations.pictures import draw_page, draw_part, draw_recorded_part, encode_png
+from vrag.render.annotations.pictures import draw_numbered, draw_page, draw_part, encode_png
 from vrag.render.annotations.web_annotation import annotation_collection
 from vrag.render.text_format import count, size, where
 from vrag.types import ItemKind
@@ -103,7 +103,7 @@ def export_evidence(
     formats: Collection[EvidenceFormat],
     *,
     title: str = "",
-    progress: Callable[[str], object] = str,
+    progress: Callable[[str], None] | None = None,
     max_bytes: int | None = None,
 ) -> EvidenceExport:
     """Write the evidence of the answers of runs to files in a folder, each whole or not at all.
@@ -128,7 +128,7 @@ def export_evidence(
     places = cited_places(runs)
     if not places:
         raise RunError("There is no answer with evidence, so that there is nothing to export.")
-    export = _Export(sources, folder, progress, max_bytes)
+    export = _EvidenceWriter(sources, folder, progress or (lambda _: None), max_bytes)
     documents: dict[str, list[CitedPlace]] = {}
     for place in places:
         documents.setdefault(place.evidence.document_id, []).append(place)
@@ -150,23 +150,27 @@ def export_evidence(
 
 
 @dataclass
-class _Export:
+class _EvidenceWriter:
     sources: EvidenceSources
     folder: Path
-    progress: Callable[[str], object]
+    progress: Callable[[str], None]
     max_bytes: int | None
     files: list[EvidenceFile] = field(default_factory=list[EvidenceFile])
     omitted: list[OmittedPlace] = field(default_factory=list[OmittedPlace])
     frames: dict[tuple[str, int], PageFrame] = field(default_factory=dict[tuple[str, int], PageFrame])
     """Visible parts of pages of PDF files, by document and page."""
     names: set[str] = field(default_factory=set[str])
+    bytes: int = 0
+    """Size of the files together."""
 
     def write_document(self, places: Sequence[CitedPlace], *, annotated: bool) -> None:
         """Write the annotated copy of a document or its stored pages, and learn the frames of its pages."""
         first = places[0].evidence
         self.progress(first.document)
-        data = self.sources.pdf(first)
-        reason = data if isinstance(data, str) else self._write_copy(data, places, annotated=annotated)
+        source = self.sources.pdf(first)
+        reason = (
+            source if isinstance(source, str) else self._write_copy(source.data, places, annotated=annotated)
+        )
         if annotated and reason:
             self._write_stored_pages(places, reason)
 
@@ -188,9 +192,10 @@ class _Export:
         page = self.sources.page(evidence)
         if page is not None:
             pictures = {"": draw_page(page, place)}
-            pictures |= {"-part": draw_part(page, place)} if place.box is not None else {}
-        elif (part := self.sources.part(evidence)) is not None:
-            pictures = {"-part": draw_recorded_part(part, place)}
+            part = None if place.box is None else self.sources.part(evidence, place.box)
+            pictures |= {} if part is None else {"-part": draw_part(part, place)}
+        elif (recorded := self.sources.recorded(evidence)) is not None:
+            pictures = {"-part": draw_numbered(recorded, place)}
         else:
             self._omit(place)
             return
@@ -205,13 +210,14 @@ class _Export:
         """Write the annotated copy of a PDF file; return the reason if that is not possible."""
         first = places[0].evidence
         try:
-            frames = page_frames(data, {place.evidence.page for place in places})
+            pages = {place.evidence.page for place in places}
+            frames = page_frames(data, pages, self.sources.page_count(first.document_id))
             self.frames |= {(first.document_id, page): frame for page, frame in frames.items()}
             if annotated:
                 name = self._unique_name(f"{_stem(first.document)}-annotated.pdf")
                 with self._open(name) as target:
-                    copy = annotate_pdf(data, places, target, self._show_percent(first.document))
-                note = SIGNATURE_NOTE if copy.signed else ""
+                    signed = annotate_pdf(data, places, target, self._show_percent(first.document))
+                note = SIGNATURE_NOTE if signed else ""
                 self._list(EvidenceFile(name, EvidenceFormat.PDF, first.document, _numbers(places), note))
         except FileTooLargeError:
             raise
@@ -274,8 +280,8 @@ class _Export:
 
     def _list(self, file: EvidenceFile) -> None:
         self.files.append(file)
-        total = sum((self.folder / written.name).stat().st_size for written in self.files)
-        if self.max_bytes is not None and total > self.max_bytes:
+        self.bytes += (self.folder / file.name).stat().st_size
+        if self.max_bytes is not None and self.bytes > self.max_bytes:
             raise FileTooLargeError(f"The evidence takes more than {size(self.max_bytes)}.", "Export less.")
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -57,15 +58,6 @@ _DIGIT_WIDTH, _POINT_WIDTH = 0.556, 0.278
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotatedPdf:
-    """What was found out while a copy was written."""
-
-    pages: int
-    signed: bool
-    """True if the source has a digital signature, which does not hold for a copy with other bytes."""
-
-
-@dataclass(frozen=True, slots=True)
 class StoredPage:
     """A stored picture that stands for a page of a document."""
 
@@ -81,7 +73,7 @@ def annotate_pdf(
     places: Sequence[CitedPlace],
     target: BinaryIO,
     progress: Callable[[int], None] | None = None,
-) -> AnnotatedPdf:
+) -> bool:
     """Write a copy of a PDF file with annotations on the pages of the places.
 
     A file that its owner encrypted, and that opens without a password, stays encrypted with the same
@@ -93,25 +85,25 @@ def annotate_pdf(
         target: Takes the copy.
         progress: Called with the percentage that is written.
 
+    Returns:
+        True if the file has a digital signature, which is not valid in the copy.
+
     Raises:
         EncryptedFileError: If it asks for a password, or its owner does not allow notes in it.
         CorpusError: If it is damaged, or has no page of a place.
     """
-    with open_pdf(data) as pdf:
+    by_page: dict[int, list[CitedPlace]] = {}
+    for place in places:
+        by_page.setdefault(place.evidence.page, []).append(place)
+    with _damage_reported(), open_pdf(data) as pdf:
         if pdf.is_encrypted and not pdf.owner_password_matched and not pdf.allow.modify_annotation:
             raise EncryptedFileError("Its owner does not allow notes in it.")
-        by_page: dict[int, list[CitedPlace]] = {}
-        for place in places:
-            by_page.setdefault(place.evidence.page, []).append(place)
-        try:
-            for number, on_page in by_page.items():
-                page = _page(pdf, number)
-                _annotate_page(pdf, page, page_frame(page), on_page)
-            annotated = AnnotatedPdf(len(pdf.pages), _is_signed(pdf))
-            _save(pdf, target, progress)
-        except (pikepdf.PdfError, ValueError, TypeError, AttributeError, KeyError) as error:
-            raise CorpusError("The PDF file is damaged: no notes can be written in it.") from error
-    return annotated
+        for number, on_page in by_page.items():
+            page = _page(pdf, number)
+            _annotate_page(pdf, page, page_frame(page), on_page)
+        signed = _is_signed(pdf)
+        _save(pdf, target, progress)
+    return signed
 
 
 def write_stored_pages(pages: Sequence[StoredPage], target: BinaryIO) -> None:
@@ -157,12 +149,15 @@ def open_pdf(data: bytes) -> Pdf:
         raise CorpusError("The PDF file is damaged and cannot be opened.") from error
 
 
-def page_frames(data: bytes, pages: Collection[int]) -> dict[int, PageFrame]:
+def page_frames(data: bytes, pages: Collection[int], count: int | None = None) -> dict[int, PageFrame]:
     """Return the visible parts of pages of a PDF file, numbered from 1.
 
-    Raises `EncryptedFileError` and `CorpusError` as `open_pdf`, and `CorpusError` if it has no such page.
+    Raises `EncryptedFileError` and `CorpusError` as `open_pdf`, and `CorpusError` if it has no such page, or
+    not `count` pages: a damaged file is not read alike by everyone.
     """
-    with open_pdf(data) as pdf:
+    with _damage_reported(), open_pdf(data) as pdf:
+        if count is not None and len(pdf.pages) != count:
+            raise CorpusError(f"It has {len(pdf.pages)} pages here, and had {count} when it was indexed.")
         return {number: page_frame(_page(pdf, number)) for number in pages}
 
 
@@ -180,6 +175,14 @@ def page_frame(page: pikepdf.Page) -> PageFrame:
     degrees = _inherited(page, "/Rotate")
     turn = math.trunc(float(degrees) / 90) % 4 if _is_number(degrees) else 0
     return PageFrame(left, bottom, right, top, turn)
+
+
+@contextmanager
+def _damage_reported() -> Generator[None]:
+    try:
+        yield
+    except (pikepdf.PdfError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+        raise CorpusError("The PDF file is damaged: no notes can be written in it.") from error
 
 
 def _page(pdf: Pdf, number: int) -> pikepdf.Page:

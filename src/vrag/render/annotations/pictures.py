@@ -9,13 +9,12 @@ from PIL import Image, ImageChops, ImageDraw, ImageFont
 from vrag.geometry import Box, Space
 from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.annotations.cited_place import CitedPlace
+from vrag.render.annotations.evidence_sources import PagePart
 from vrag.render.annotations.pdf_copy import CONTRADICTED_COLOR, FRAME_COLOR, MARK_COLORS, Color
 
 FRAME_SHARE = 1 / 400
 """Width of the frame as a part of the shorter side of the page, at least `MIN_FRAME` pixels."""
 MIN_FRAME = 2
-MIN_PART_SIDE = 480
-"""Pixels of the longer side below which a part is enlarged to twice its size."""
 
 
 def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
@@ -43,19 +42,20 @@ def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
     return drawn
 
 
-def draw_part(page: Image.Image, place: CitedPlace) -> Image.Image:
-    """Cut the rectangle from the picture of its page and mark the words of the answer, below its number."""
-    area = place.box or Box.unit(0, 0, 1, 1)
-    part = page.crop(_pixels(area, page.size))
-    if max(part.size) < MIN_PART_SIDE:
-        part = part.resize((2 * part.width, 2 * part.height), Image.Resampling.BICUBIC)
-    _mark_words(part, place, area)
-    return _under_badge(part, place)
+def draw_part(part: PagePart, place: CitedPlace) -> Image.Image:
+    """Mark the words of the answer on a copy of a part of a page, and put the number above it."""
+    drawn = part.image.copy()
+    _mark_words(drawn, place, part.area)
+    return draw_numbered(drawn, place)
 
 
-def draw_recorded_part(part: Image.Image, place: CitedPlace) -> Image.Image:
-    """Return the picture that the run recorded, below its number: where there is no picture of the page."""
-    return _under_badge(part, place)
+def draw_numbered(picture: Image.Image, place: CitedPlace) -> Image.Image:
+    """Put the number of a place above a picture."""
+    badge = draw_badge(place, min(max(24, round(picture.height * 0.06)), 48))
+    canvas = Image.new("RGB", (max(picture.width, badge.width), picture.height + badge.height), "white")
+    canvas.paste(badge, (0, 0))
+    canvas.paste(picture, (0, badge.height))
+    return canvas
 
 
 def draw_badge(place: CitedPlace, height: int) -> Image.Image:
@@ -76,7 +76,9 @@ def encode_png(image: Image.Image) -> bytes:
 
 
 def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
-    """Multiply the marked boxes of a picture, which shows `area` of the page, with their colours."""
+    """Multiply a picture, which shows `area` of the page, with the colours of the marked words."""
+    highlights = Image.new("RGB", picture.size, "white")  # marks that overlap do not darken each other
+    pen = ImageDraw.Draw(highlights)
     for mark in place.evidence.marks:
         x1, y1, x2, y2 = mark.box
         inside = Box.unit(
@@ -86,18 +88,9 @@ def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
             (y2 - area.y1) / area.height,
         ).intersect(Box.unit(0, 0, 1, 1))
         if inside.area > 0:
-            sides = _pixels(inside, picture.size)
-            words = picture.crop(sides)
-            color = Image.new("RGB", words.size, _rgb(MARK_COLORS[mark.role]))
-            picture.paste(ImageChops.multiply(words, color), sides[:2])
-
-
-def _under_badge(part: Image.Image, place: CitedPlace) -> Image.Image:
-    badge = draw_badge(place, min(max(24, round(part.height * 0.06)), 48))
-    canvas = Image.new("RGB", (max(part.width, badge.width), part.height + badge.height), "white")
-    canvas.paste(badge, (0, 0))
-    canvas.paste(part, (0, badge.height))
-    return canvas
+            left, top, right, bottom = _pixels(inside, picture.size)
+            pen.rectangle((left, top, right - 1, bottom - 1), fill=_rgb(MARK_COLORS[mark.role]))
+    picture.paste(ImageChops.multiply(picture, highlights))
 
 
 def _pixels(box: Box, size: tuple[int, int]) -> tuple[int, int, int, int]:

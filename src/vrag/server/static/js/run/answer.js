@@ -185,8 +185,8 @@ export function citation({ number, evidence }, open) {
   );
 }
 
-/** The answer and its sources, as text. @param {State} state */
-function textOf(state) {
+/** The answer with its markers, and its sources, as text. @param {State} state */
+export function textOf(state) {
   const { main } = cited(state);
   const sources = main.map(({ number, evidence }) => `[${number}] ${evidence.document}, ${placeOf(evidence)}`);
   return [markedText(state.answer.text, citationsOf(state)), ...(sources.length ? ["", ...sources] : [])].join("\n");

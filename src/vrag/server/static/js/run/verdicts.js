@@ -54,7 +54,7 @@ export const claimText = (answer, claim) => claimParts(answer, claim).map((part)
 
 /** @param {string} text */
 function cut(text) {
-  const line = text.split(/\s+/).filter(Boolean).join(" ");
+  const line = text.split(/[\s\x1c-\x1f\x85]+/).filter(Boolean).join(" ");
   const characters = [...line];
   return characters.length <= MAX_QUOTE ? line : `${characters.slice(0, MAX_QUOTE - 1).join("")}…`;
 }
