@@ -26,7 +26,10 @@ def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
     if place.box is not None:
         left, top, right, bottom = _pixels(place.box, drawn.size)
         outer = (left - line, top - line, right + line - 1, bottom + line - 1)
-        ImageDraw.Draw(drawn).rectangle(outer, outline=_rgb(_color(place)), width=line)
+        pen, halo = ImageDraw.Draw(drawn), max(1, line // 3)
+        edge = (outer[0] - halo, outer[1] - halo, outer[2] + halo, outer[3] + halo)
+        pen.rectangle(edge, outline="white", width=line + 2 * halo)  # sets it off from dark pages
+        pen.rectangle(outer, outline=_rgb(_color(place)), width=line)
         corner = (outer[0], outer[1])
     badge = draw_badge(place, 6 * line + 8)
     x, y = corner
