@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.pdf_files import PdfPage, endless, pdf_bytes, text_at, with_owner_password
-from vrag.corpus import drawing
+from vrag.corpus import drawing, drawing_pool
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn, factor_of
 from vrag.corpus.drawing_pool import DrawingPool
 from vrag.corpus.formats.pdfium import Pdf
-from vrag.errors import CorpusError
+from vrag.errors import CollectionError, CorpusError
 from vrag.geometry import Box, Size, Space, View, draw_part, draw_view
 from vrag.index.source_file import MAX_SOURCE_BYTES
 
@@ -281,6 +281,24 @@ class TestPool:
             process._worker._process.kill()  # pyright: ignore[reportPrivateUsage]
             process._worker._process.wait()  # pyright: ignore[reportPrivateUsage]
         assert pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
+
+    def test_a_fault_of_reading_is_raised_and_the_next_part_drawn(self, pool: DrawingPool) -> None:
+        def fail() -> bytes:
+            raise CollectionError("The collection is gone.")
+
+        with pytest.raises(CollectionError):
+            pool.draw("fault", 1, self.VIEW, fail)
+        assert pool.draw("fault", 1, self.VIEW, lambda: self.DATA) is not None
+
+    def test_without_a_process_nothing_is_drawn(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def refuse(_: object) -> None:
+            raise OSError("Resource temporarily unavailable")
+
+        monkeypatch.setattr(drawing_pool, "Worker", refuse)
+        assert DrawingPool().draw("none", 1, self.VIEW, lambda: self.DATA) is None
+        assert "temporarily unavailable" in caplog.text
 
     def test_many_threads_get_what_one_gets(self, pool: DrawingPool) -> None:
         documents = {f"thread {n}": pdf_bytes(PdfPage(text_at(72, 700, f"{n}" * 9))) for n in range(4)}
