@@ -1,22 +1,25 @@
 """Verdicts on right answers, on the same with one thing altered, and on right answers in other words.
 
-    python -m benchmarks.verification SETS [--collection DIR --dataset DATASET.json] [--pairs FILE] [--half report]
+    python -m benchmarks.verification SETS [--pairs FILE] [--collection DIR --dataset DATASET.json]
 
-SETS is a folder with copies of the question sets (see `vrag reader train`). Their tables and paragraphs are set
-on pages, three of which are the evidence: those that a search shows for the question. Right answers are the
-short ones, the sentence of the page that has the answer, the question as a statement, and for tables a cell with
-its heads. Each is altered (`alterations.py`) and said in other words. With a collection, the right answers of a
-data set are checked on its gold pages; with `--pairs`, pairs of sentences that mean the same (the file of the
-Microsoft Research Paraphrase Corpus) are right answers with the other sentence as the page.
+SETS is a folder with copies of the question sets (see `vrag reader train`). Their tables and paragraphs are
+set on pages, three of which are the evidence: those that a search shows for the question. Right answers are
+the short ones, the sentence of the page that has the answer, the question as a statement, and for tables a
+cell with its heads. Each is altered (`alterations.py`) and said in other words.
 
-An answer counts by its worst claim. An altered one is caught where a claim is contradicted or not found, a right
-one is doubted wrongly there. Tables and paragraphs are parted in two halves by their topic: rules and thresholds
-were chosen on `tune`.
+`--pairs` is the file of the Microsoft Research Paraphrase Corpus: of two sentences that mean the same, the
+longer one is the page and the other one the answer. With a collection, the gold answers of a data set are
+checked on their gold pages and regions. Synthetic documents are always checked too.
+
+An answer counts by its worst claim. An altered one is caught where a claim is contradicted or not found, a
+right one is doubted wrongly there. Tables and paragraphs are parted in two halves by their topic: rules and
+thresholds were chosen on `tune`.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import random
@@ -24,12 +27,21 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from benchmarks.alterations import Change, alter, reword
+from benchmarks.grounding import open_documents
+from vrag.agent.page_reading import open_page
+from vrag.corpus.convert import convert_all
+from vrag.corpus.converter import Converted, CorpusOptions
+from vrag.corpus.discover import read_source as read_file
+from vrag.datasets.registry import read_cases
+from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
 from vrag.reading.questions.answer_types import find_focus
 from vrag.reading.tables.table import DocumentTable
@@ -40,10 +52,13 @@ from vrag.reading.training.typeset_pages import typeset_page
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claims import extract_claims
 from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_claims
-from vrag.types import Item
+from vrag.synthesis.corpus import TEMPLATES, SynthesisOptions, synthesize
+from vrag.types import Item, item_id
 
 COUNT = 300
 """Answers of each kind."""
+SYNTHETIC_DOCUMENTS = 36
+MAIN_CHANGES = Change.DIGIT, Change.SIGN, Change.UNIT, Change.NAME, Change.DATE
 HALVES = "tune", "report"
 WORST = (ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.ONLY_VISIBLE, ClaimVerdict.SUPPORTED)
 
@@ -61,11 +76,16 @@ class Sample:
     pages: tuple[Item, ...]
     gold: str
     """Id of the page with the answer."""
+    regions: tuple[tuple[str, Box], ...] = ()
+    """Ids of pages, and the parts of them that are the evidence; else whole pages are."""
+    open_page: Callable[[Item], ReadPage] = ReadPage
 
     @property
     def sources(self) -> list[ClaimSource]:
-        """The pages as evidence."""
-        return [ClaimSource(ReadPage(item)) for item in self.pages]
+        """The evidence."""
+        pages = {item.id: self.open_page(item) for item in self.pages}
+        parts = [ClaimSource(pages[item], box) for item, box in self.regions if item in pages]
+        return parts or [ClaimSource(page) for page in pages.values()]
 
 
 @dataclass(slots=True)
@@ -213,6 +233,46 @@ def read_pairs(path: Path) -> Iterator[Sample]:
             yield Sample("pairs", f"pair {number}", "sentence", "", short, (item,), item.id)
 
 
+def read_gold(dataset: Path, collection: Path) -> Iterator[Sample]:
+    """Yield the gold answers of a data set with the gold pages and regions of a collection."""
+    session = open_documents(None, collection)
+    environment = session.agent().environment
+    documents = {document.name: document.id for document in session.documents}
+    for case in read_cases(dataset):
+        answer = str(case.reference_answer)
+        if not case.reference_page or answer.casefold() == "not answerable":
+            continue
+        if answer.startswith("["):
+            answer = ", ".join(map(str, ast.literal_eval(answer)))
+        id = documents[case.file_name]
+        numbers = sorted({*case.reference_page, *(region.page for region in case.regions)})
+        pages = tuple(environment.item(item_id(id, number)) for number in numbers)
+        regions = tuple((item_id(id, region.page), region.box) for region in case.regions)
+        opener = partial(open_page, environment.searcher)
+        yield Sample("gold", case.uid, "gold", case.query, answer, pages, pages[0].id, regions, opener)
+
+
+def read_synthetic(documents: int, seed: int) -> Iterator[Sample]:
+    """Yield the questions of synthetic documents; the answer to those of emblems is a colour."""
+    made = synthesize(SynthesisOptions(seed=seed, documents=documents, templates=tuple(TEMPLATES)))
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = [folder / file for file in made.documents]
+        for path in paths:
+            path.write_bytes(made.documents[path.name])
+        (folder / "items").mkdir()
+        events = convert_all((read_file(path) for path in paths), folder / "items", CorpusOptions(workers=1))
+        found = [event.item for event in events if isinstance(event, Converted)]
+    items = {(item.document_name, item.ordinal): item for item in found}
+    for case in (*made.train, *made.held_out):
+        pages = tuple(items[case.file_name, number] for number in case.reference_page)
+        regions = tuple((items[case.file_name, region.page].id, region.box) for region in case.regions)
+        form = "colour" if case.file_name.startswith("emblem") else "synthetic"
+        yield Sample(
+            "synthetic", case.uid, form, case.query, str(case.reference_answer), pages, pages[0].id, regions
+        )
+
+
 def worst_verdict(checks: Iterable[ClaimCheck]) -> ClaimVerdict:
     """Return the worst verdict; supported without any claim."""
     verdicts = {check.verdict for check in checks}
@@ -285,6 +345,23 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
     return result
 
 
+def measure_extra(result: Measure, samples: Sequence[Sample], seed: int) -> None:
+    """Check gold answers and those of synthetic documents, and what is altered in them."""
+    chance = random.Random(seed)
+    names = [
+        claim.text
+        for sample in samples
+        for claim in extract_claims(sample.answer)
+        if claim.kind is ClaimKind.NAME
+    ]
+    for sample in samples:
+        result.check(f"{sample.form}: right", sample, sample.answer)
+        text = "\n".join(item.text for item in sample.pages)
+        for altered in alter(sample.answer, chance, [name for name in names if name not in text], [], []):
+            if altered.change in MAIN_CHANGES:
+                result.check(f"{sample.form}: {altered.change.value}", sample, altered.text)
+
+
 class _Quota:
     """Counts answers of each kind, so that no source has more than a fifth of them."""
 
@@ -316,7 +393,7 @@ def table_of(rows: dict[str, Row]) -> list[str]:
     for title, kinds in (
         (
             "all altered (digit, sign, unit, name, date)",
-            [change.value for change in list(Change)[:4]] + [Change.DATE.value],
+            [change.value for change in MAIN_CHANGES],
         ),
         ("all right", [kind for kind in rows if kind.startswith("right")]),
         ("all reworded", [kind for kind in rows if kind.startswith("reworded")]),
@@ -336,6 +413,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("sets", type=Path, help="folder with copies of the question sets")
     parser.add_argument("--pairs", type=Path, help="file of the Microsoft Research Paraphrase Corpus")
+    parser.add_argument("--collection", type=Path, help="a collection with the pages of the data set")
+    parser.add_argument("--dataset", type=Path, help="questions with gold answers, pages and regions")
     parser.add_argument("--half", choices=HALVES, default="report")
     parser.add_argument("--count", type=int, default=COUNT, help="answers of each kind")
     parser.add_argument("--seed", type=int, default=0)
@@ -353,6 +432,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pairs = [sample for sample in read_pairs(options.pairs) if half_of(sample.topic) == options.half]
         for sample in random.Random(options.seed).sample(pairs, min(options.count, len(pairs))):
             result.check("reworded, pairs of MRPC", sample, sample.answer)
+    extra = list(read_synthetic(SYNTHETIC_DOCUMENTS, options.seed))
+    if options.collection and options.dataset:
+        extra += read_gold(options.dataset, options.collection)
+    measure_extra(result, extra, options.seed)
     print("\n".join(table_of(result.rows)))
     times = sorted(result.milliseconds)
     print(f"\nmilliseconds per answer: median {median(times):.1f}, 95 % {times[int(0.95 * len(times))]:.1f}")

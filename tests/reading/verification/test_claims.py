@@ -38,7 +38,9 @@ def test_values_of_any_text_do_not_overlap(text: str) -> None:
     assert all(value.end <= len(text) for value in values)
 
 
-@given(st.lists(st.sampled_from(("The govern-", "ment met", "in Oslo.", "第一", "章", "", "- a")), max_size=9))
+@given(
+    st.lists(st.sampled_from(("The govern-", "ment met", "in Oslo.", "第一", "章", "", "- a")), max_size=9)
+)
 def test_flat_text_keeps_the_places_of_its_characters(lines: list[str]) -> None:
     text = "\n".join(lines)
     flat = flatten(text, ())

@@ -125,7 +125,9 @@ def check_table(answer: str, question: str = "") -> tuple[ClaimCheck, ...]:
     return check_claims(question, answer, [ClaimSource(ReadPage(TABLE.item))])
 
 
-@pytest.mark.parametrize("answer", ["Saltby 2026: 2,210 t", "Orla handled 980 t in 2027.", "In 2026, Sandvik had 1090."])
+@pytest.mark.parametrize(
+    "answer", ["Saltby 2026: 2,210 t", "Orla handled 980 t in 2027.", "In 2026, Sandvik had 1090."]
+)
 def test_a_cell_of_the_named_row_and_column_is_supported(answer: str) -> None:
     assert {one.verdict for one in check_table(answer)} == {SUPPORTED}
 
@@ -151,7 +153,18 @@ def source(item: Item, *sides: float) -> ClaimSource:
     return ClaimSource(ReadPage(item), Box.unit(*sides) if sides else None)
 
 
-LETTER = page("letter.pdf", 1, "\n".join(("Sandvik handled 1,150 t", "of timber in that long year.", *["Other words."] * 12, "Orla handled 980 t of salt.")))
+LETTER = page(
+    "letter.pdf",
+    1,
+    "\n".join(
+        (
+            "Sandvik handled 1,150 t",
+            "of timber in that long year.",
+            *["Other words."] * 12,
+            "Orla handled 980 t of salt.",
+        )
+    ),
+)
 
 
 def test_the_place_is_told_and_whether_it_lies_outside_of_the_rectangle() -> None:
@@ -165,14 +178,20 @@ def test_the_place_is_told_and_whether_it_lies_outside_of_the_rectangle() -> Non
 
 
 def test_the_source_that_says_it_is_told() -> None:
-    other = passage("other.txt", 1, "This text has nothing to do with the matter, though it has many words in it.")
+    other = passage(
+        "other.txt", 1, "This text has nothing to do with the matter, though it has many words in it."
+    )
     sources = [source(other), source(LETTER), source(LETTER, 0, 0, 1, 0.1)]
     (found,) = check_claims("How much timber?", "1,150 t", sources)
     assert found.sources == (1, 2)
 
 
 def test_lines_and_hyphens_do_not_part_what_belongs_together() -> None:
-    item = page("split.pdf", 1, "The harbour of Sand-\nvik handled timber of\n1,150 tonnes for the govern-\nment in Oslo.")
+    item = page(
+        "split.pdf",
+        1,
+        "The harbour of Sand-\nvik handled timber of\n1,150 tonnes for the govern-\nment in Oslo.",
+    )
     answer = "The harbour of Sandvik handled 1,150 tonnes of timber for the government."
     assert {one.verdict for one in check_claims("", answer, [source(item)])} == {SUPPORTED}
 

@@ -64,9 +64,9 @@ _FALLS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _ABOUT = re.compile(
-    r"""(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|circa|ca\.|some|over|under|more\ than
-    |less\ than|at\ least|at\ most|up\ to|close\ to|just\ (?:over|under)|an?\ estimated) | [~≈<>≥≤] | 约|約|大约
-    |大約|将近|近|超过|超過|不到|至少)\s*$""",
+    r"""(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|circa|ca\.|some|over|under
+    |more\ than|less\ than|at\ least|at\ most|up\ to|close\ to|just\ (?:over|under)|an?\ estimated) | [~≈<>≥≤]
+    | 约|約|大约|大約|将近|近|超过|超過|不到|至少)\s*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ASKS_ROUNDING = re.compile(
@@ -199,7 +199,11 @@ def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) ->
             return Agreement.SAME
         is_other = bool(around.scales) or "percent" in _classes(value.units or around.units)
         return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
-    if claim.scale == 1 and value.scale != 1 and not claim.units:
+    if (
+        claim.scale == 1
+        and value.scale != 1
+        and (not claim.units or _shared_factors(claim.units, value.units))
+    ):
         return Agreement.LOOSE
     return Agreement.OTHER_FORM
 
@@ -218,7 +222,10 @@ def _classes(units: Iterable[Unit]) -> set[str]:
 
 
 def _are_in_conflict(claim: Sequence[Unit], own: Sequence[Unit], heads: Iterable[Unit]) -> bool:
-    """Return whether a number with these units cannot be in the claimed ones; heads name units of others too."""
+    """Return whether a number with these units cannot be in the claimed ones.
+
+    Heads may name units of other numbers too, so that only money and percent are in conflict there.
+    """
     if own:
         return True
     both = {"money", "percent"}

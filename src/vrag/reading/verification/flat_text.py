@@ -12,7 +12,7 @@ from vrag.reading.text_layout import CJK
 _BREAK = re.compile(r"[ \t\r\u00a0\u3000]*\n\s*")
 _NEW_LINE = re.compile(r"\n\s*(?:\n|[-*+•▪●◦–|#>]\s?|\d{1,3}[.)]\s|$)")
 """A break that ends a paragraph, an entry of a list or a row of a table."""
-_HYPHEN = re.compile(r"(?<=[^\W\d_]{2})[-‐\u00ad]$")
+_HYPHEN = re.compile(r"(?:[^\W\d_A-Z]{2}[-‐]|\u00ad)$")
 _WIDE_END = re.compile(rf"[{CJK}、。，：；！？（）「」『』《》]$")
 _WIDE_START = re.compile(rf"[{CJK}、。，：；！？（）「」『』《》]")
 SEPARATOR = "\n\n"
@@ -39,12 +39,12 @@ class FlatText:
 
 
 def flatten(text: str, segments: Sequence[tuple[int, int]]) -> FlatText:
-    """Join the lines of each segment of a text; of the whole text if there are no segments.
+    r"""Join the lines of each segment of a text; of the whole text if there are no segments.
 
     Words that a hyphen parts at the end of a line are joined where the next line begins with a small letter;
     lines of Chinese and Japanese are joined without a space.
 
-    >>> flatten("The govern-\\nment met\\nin Oslo.", ()).text
+    >>> flatten("The govern-\nment met\nin Oslo.", ()).text
     'The government met in Oslo.'
     """
     pieces = _Pieces()
@@ -89,7 +89,7 @@ def _join_lines(text: str, start: int, end: int, pieces: _Pieces, *, keep_paragr
             pieces.add(SEPARATOR, match.start())
         elif following.islower() and _HYPHEN.search(line[-3:]):
             pieces.add(line[:-1], at)
-        elif _WIDE_END.search(line) or _WIDE_START.match(following):
+        elif _WIDE_END.search(line) or _WIDE_START.match(following) or line.endswith(("-", "‐")):
             pieces.add(line, at)
         else:
             pieces.add(line, at)

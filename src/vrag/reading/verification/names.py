@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vrag.reading.text_layout import STOP_WORDS, is_cjk, tokens
 from vrag.reading.verification.source_text import SourceText
 
-MIN_SHARE = 0.7
+MIN_SHARE = 0.5
 """Share of the pairs of characters of a Chinese or Japanese name that must stand together."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
@@ -23,7 +23,7 @@ from vrag.reading.table_answers.scales import find_scale
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_layout import PageLayout, Rect, Token, layout, list_segments, tokens
 from vrag.reading.verification.comparison import ValueContext
-from vrag.reading.verification.flat_text import FlatText, flatten
+from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.types import Item
@@ -140,7 +140,7 @@ def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
         for at, (start, end) in enumerate(ranges)
     )
     starts = [start for start, _ in ranges]
-    values = [(value, _number_at(starts, value.start)) for value in find_values(flat.text)]
+    values = [(value, _number_at(starts, value.start)) for value in _find_all_values(flat.text)]
     title = frozenset(token.term for token in tokens(f"{item.heading} {item.document_name}"))
     numbers = {term: tuple(found) for term, found in places.items()}
     return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
@@ -175,7 +175,10 @@ def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
     rects = np.asarray([rect for _, _, rect in page.words])
     x, y = (rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2
     inside = (
-        (boxes[:, 0, None] <= x) & (x <= boxes[:, 2, None]) & (boxes[:, 1, None] <= y) & (y <= boxes[:, 3, None])
+        (boxes[:, 0, None] <= x)
+        & (x <= boxes[:, 2, None])
+        & (boxes[:, 1, None] <= y)
+        & (y <= boxes[:, 3, None])
     )
     cell = np.where(inside.any(axis=0), inside.argmax(axis=0), -1)
     return {page.words[at][0] for at in (np.flatnonzero(np.diff(cell)) + 1).tolist()}
@@ -187,9 +190,18 @@ def _find_statements(text: str) -> list[tuple[int, int]]:
     bounds: list[int] = words.bounds.tolist()
     return [
         (int(words.starts[first]), int(words.ends[last - 1]))
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+        for first, last in pairwise(bounds)
         if last > first
     ]
+
+
+def _find_all_values(text: str) -> Iterator[TextValue]:
+    """Yield the values of each part of a flat text; none reaches from one part into the next."""
+    at = 0
+    for part in text.split(SEPARATOR):
+        for value in find_values(part):
+            yield value.moved(at)
+        at += len(part) + len(SEPARATOR)
 
 
 def _number_at(starts: Sequence[int], offset: int) -> int:
@@ -289,4 +301,6 @@ def _value_context(heads: _Heads | None, scales: frozenset[float]) -> ValueConte
         return ValueContext(scales=scales)
     scale = find_scale(heads.text) or find_scale(heads.caption)
     own = frozenset({_SCALES[scale]}) if scale in _SCALES else scales
-    return ValueContext(find_units(heads.text) or find_units(heads.caption), own, is_cell=True, words=heads.text)
+    return ValueContext(
+        find_units(heads.text) or find_units(heads.caption), own, is_cell=True, words=heads.text
+    )

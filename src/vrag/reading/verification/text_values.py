@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -102,7 +103,7 @@ _SPELLED_ORDINALS = {
 _SPELLED_ORDINAL = re.compile(rf"\b(?:{'|'.join(_SPELLED_ORDINALS)})\b", re.IGNORECASE)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def find_values(text: str) -> tuple[TextValue, ...]:
     """Return the values of a text in order; none overlaps another. Numbers of codes and addresses are none.
 
@@ -111,30 +112,14 @@ def find_values(text: str) -> tuple[TextValue, ...]:
     """
     text = text[:MAX_TEXT]
     taken = _Ranges()
-    found: list[TextValue] = []
     for match in _ADDRESS.finditer(text):
         taken.add(*match.span())
-    for day, start, end in find_days(text):
-        if taken.add(start, end):
-            found.append(TextValue(start, end, day=day))
-    for match in _CLOCK.finditer(text):
-        if taken.add(*match.span()):
-            found.append(TextValue(*match.span(), clock=_minutes(match)))
-    found += _find_years(text, taken)
+    found = [value for find in (_find_days, _find_clocks, _find_years) for value in taken.keep(find(text))]
     for pattern in (CODE, _SECTION):
         for match in pattern.finditer(text):
             taken.add(*match.span())
-    for match in _PERCENT_OF.finditer(text):
-        number = parse_numeral(match[1])
-        amount = float(match[1]) if number is None else float(number)
-        if taken.add(*match.span()):
-            found.append(TextValue(*match.span(), amount, units=units_of("%")))
-    for match in _MYRIADS.finditer(text):
-        if taken.add(*match.span()):
-            amount = 1e4 * float(match[1].replace(",", "")) + float(match[2].replace(",", ""))
-            found.append(TextValue(*match.span(), amount))
-    found += (value for value in _find_numbers(text) if taken.add(value.start, value.end))
-    found += (value for value in _find_spelled(text) if taken.add(value.start, value.end))
+    for find in (_find_percents, _find_myriads, _find_numbers, _find_spelled):
+        found += taken.keep(find(text))
     return tuple(_share_units(text, sorted(found, key=lambda value: value.start)))
 
 
@@ -152,6 +137,34 @@ class _Ranges:
         self._taken.update(places)
         return True
 
+    def keep(self, values: Iterable[TextValue]) -> list[TextValue]:
+        """Take the ranges of values, and return those of which no part was taken."""
+        return [value for value in values if self.add(value.start, value.end)]
+
+
+def _find_days(text: str) -> Iterator[TextValue]:
+    for day, start, end in find_days(text):
+        yield TextValue(start, end, day=day)
+
+
+def _find_clocks(text: str) -> Iterator[TextValue]:
+    for match in _CLOCK.finditer(text):
+        yield TextValue(*match.span(), clock=_minutes(match))
+
+
+def _find_percents(text: str) -> Iterator[TextValue]:
+    """Yield Chinese percentages."""
+    for match in _PERCENT_OF.finditer(text):
+        number = parse_numeral(match[1])
+        amount = float(match[1]) if number is None else float(number)
+        yield TextValue(*match.span(), amount, units=units_of("%"))
+
+
+def _find_myriads(text: str) -> Iterator[TextValue]:
+    """Yield Japanese numbers such as 4万2136."""
+    for match in _MYRIADS.finditer(text):
+        yield TextValue(*match.span(), 1e4 * float(match[1]) + float(match[2].replace(",", "")))
+
 
 def _minutes(match: re.Match[str]) -> int:
     hour = int(match["h"] or match["h2"] or match["h3"])
@@ -164,21 +177,17 @@ def _minutes(match: re.Match[str]) -> int:
     return 60 * hour + minute
 
 
-def _find_years(text: str, taken: _Ranges) -> list[TextValue]:
-    """Return seasons, which are two years, decades, and years behind letters such as FY."""
-    found: list[TextValue] = []
+def _find_years(text: str) -> Iterator[TextValue]:
+    """Yield seasons, which are two years, decades, and years behind letters such as FY."""
     for match in _SEASON.finditer(text):
         first = int(match[1])
-        if (first + 1) % 100 == int(match[2]) and taken.add(*match.span()):
-            found.append(TextValue(*match.span(1), day=Day(first, 0, 0)))
-            found.append(TextValue(*match.span(2), day=Day(first + 1, 0, 0)))
+        if (first + 1) % 100 == int(match[2]):
+            yield TextValue(*match.span(1), day=Day(first, 0, 0))
+            yield TextValue(*match.span(2), day=Day(first + 1, 0, 0))
     for match in _DECADE.finditer(text):
-        if taken.add(*match.span()):
-            found.append(TextValue(*match.span(), day=Day(int(match[1]), 0, 0)))
+        yield TextValue(*match.span(), day=Day(int(match[1]), 0, 0))
     for match in _PREFIXED_YEAR.finditer(text):
-        if taken.add(*match.span(1)):
-            found.append(TextValue(*match.span(1), day=Day(int(match[1]), 0, 0)))
-    return found
+        yield TextValue(*match.span(1), day=Day(int(match[1]), 0, 0))
 
 
 def _find_numbers(text: str) -> list[TextValue]:
@@ -243,15 +252,14 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
 
 
 def _find_spelled(text: str) -> list[TextValue]:
-    """Return the numbers in words; "one" alone and "second" alone are none, and "point" is not read."""
+    """Return the numbers in words; "one" alone is none."""
     found: list[TextValue] = []
     for match in _SPELLED_NUMBER.finditer(text):
         words = [word for word in re.split(r"[\s-]+", match[0].lower()) if word != "and"]
         if all(word in _SPELLED_SCALES for word in words) or words == ["one"]:
             continue
         units, end = read_unit(text, match.end())
-        step = 1.0
-        found.append(TextValue(match.start(), end, float(_compose(words)), step, units, spelled=True))
+        found.append(TextValue(match.start(), end, float(_compose(words)), 1.0, units, spelled=True))
     for match in _SPELLED_ORDINAL.finditer(text):
         number = _SPELLED_ORDINALS[match[0].lower()]
         found.append(TextValue(*match.span(), float(number), ordinal=True, spelled=True))

@@ -8,45 +8,53 @@ other words.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vrag.geometry import Box
-from vrag.reading.answer import ReadPage
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.table_answers.values import Day
-from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart, tokens
-from vrag.reading.verification.claim import Claim, ClaimKind, ClaimVerdict
+from vrag.reading.text_layout import STOP_WORDS, tokens
+from vrag.reading.verification.claim import Claim, ClaimVerdict
+from vrag.reading.verification.claim_evidence import (
+    INSIDE,
+    ClaimCheck,
+    ClaimEvidence,
+    ClaimSource,
+    Support,
+)
 from vrag.reading.verification.claims import ReadSentence, read_sentences
-from vrag.reading.verification.comparison import Agreement, ValueContext, compare, read_rounding
+from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
 from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
 from vrag.reading.verification.names import TextPlace, find_name
-from vrag.reading.verification.source_text import SourceText, read_source
+from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.wording import are_opposite
 
-MIN_WORDS = 12
-"""Words below which a page has too little text to tell anything."""
+RankedPlaces: TypeAlias = dict[Agreement, tuple[float, TextPlace]]
+"""For each agreement with a claim, the best place of such a value and the support of its statement."""
+STANDS = frozenset({Agreement.SAME, Agreement.LOOSE, Agreement.OTHER_FORM})
+"""Agreements of values that are the same number."""
 STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
 MIN_PRESENT = 0.5
 """Share of the words around a claim that count even if the evidence lacks them."""
-MARGIN = 0.2
+MARGIN = 0.15
 """How much more of them another statement must have to contradict what stands elsewhere."""
-NAME_MARGIN, SHORT_NAME_MARGIN = 0.3, 0.4
+LONG_MARGIN, LONG_DIGITS = 0.3, 3
+"""The same for a number with so many digits, which seldom stands somewhere by chance."""
+NAME_MARGIN, SHORT_NAME_MARGIN = 0.4, 0.45
 """The same for a name, in a sentence and in an answer with few words of its own."""
 MIN_OWN = 4
 """Words of a sentence below which those of the question count as its own."""
-ELSEWHERE = "it stands elsewhere on the page"
 FORM_MARGIN = 0.1
 """The same where it is the same number with another unit, scale or sign."""
-COVER = 0.4
+COVER = 0.25
 """Share of the words of a sentence that one statement must have."""
-COVER_WITH_VALUES = 0.2
+COVER_WITH_VALUES = 0.15
 """The same for a sentence with numbers, dates or names, all of which are supported."""
 OPERAND_SHARE = 0.75
 """Share of the best support that a number needs to be one that was computed with."""
@@ -54,167 +62,27 @@ BEFORE, BEHIND = 60, 30
 """Characters before and behind a number whose words may make it negative."""
 MAX_APART = 6
 """Statements between a day and its year."""
-INSIDE = 0.1
-"""Advantage of places in the rectangles of the evidence."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimSource:
-    """A piece of evidence: a page, or a rectangle on it."""
-
-    page: ReadPage
-    region: Box | None = None
-    """In `Space.UNIT`; None for the whole page or a passage."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimCheck:
-    """A claim with the verdict on it."""
-
-    claim: Claim
-    verdict: ClaimVerdict
-    sources: tuple[int, ...] = ()
-    """Positions of the sources that support or contradict it."""
-    found: str = ""
-    """The words that support or contradict it."""
-    item: str = ""
-    """Id of the item that has these words."""
-    boxes: tuple[Box, ...] = ()
-    """Where the words stand, in `Space.UNIT`: one rectangle for each line."""
-    outside: bool = False
-    """True if the words stand outside of the rectangles of the evidence, on the same page."""
-    reason: str = ""
-    """How it was found out, for people: a computation, or what is missing."""
-    judge: str = ""
-    """Name of the model that judged it; empty for a verdict by rules."""
+SEEN = frozenset({AnswerKind.COLOR, AnswerKind.COUNT})
+"""Kinds of answers that seldom stand in the text: colours, and counts of things on a page."""
 
 
 def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> tuple[ClaimCheck, ...]:
     """Return the verdict on each claim of an answer, in the order of `extract_claims`.
+
+    A number that the question states, and that the evidence does not support, is left out.
 
     Args:
         question: The question, completed if it follows others.
         answer: Its answer, without markers of citations.
         sources: The evidence; each page is read once, whatever number of its parts is evidence.
     """
-    evidence = _Evidence.read(sources)
+    evidence = ClaimEvidence.read(sources)
     pages = {source.page.item.id: source.page for source in sources}
     computations = Computations(question, list(pages.values()))
     checks: list[ClaimCheck] = []
     for sentence in read_sentences(answer):
         checks += _SentenceCheck(question, answer, sentence, evidence, computations).checks()
     return tuple(checks)
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """The texts of all pages of the evidence."""
-
-    sources: tuple[ClaimSource, ...]
-    texts: tuple[SourceText, ...]
-    inside: tuple[NDArray[np.bool_], ...]
-    """For each text, which of its statements lie in a rectangle of the evidence."""
-    vocabulary: frozenset[str]
-
-    @classmethod
-    def read(cls, sources: Sequence[ClaimSource]) -> _Evidence:
-        pages = {source.page.item.id: source.page for source in sources}
-        texts = tuple(read_source(page) for page in pages.values())
-        inside = tuple(
-            _inside(text, [source.region for source in sources if source.page.item.id == text.item.id])
-            for text in texts
-        )
-        terms = frozenset(term for text in texts for term in (*text.places, *text.title))
-        return cls(tuple(sources), texts, inside, terms)
-
-    @property
-    def has_text(self) -> bool:
-        """False if it has too few words to tell anything."""
-        return any(len(text.tokens) >= MIN_WORDS for text in self.texts)
-
-    def resolve(self, term: str) -> tuple[str, ...]:
-        """Return the words of the evidence that a word may stand for: itself, or one that differs slightly."""
-        if term in self.vocabulary:
-            return (term,)
-        if len(term) < 5 or any(letter.isdigit() for letter in term) or is_cjk(term):
-            return ()
-        return tuple(word for word in self.vocabulary if _is_variant(term, word))
-
-    def weights(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return the weight of each word by its rarity among the statements."""
-        count = sum(len(text.statements) for text in self.texts)
-        weights: dict[str, float] = {}
-        for term in terms:
-            having = sum(len(text.places.get(form, ())) for form in self.resolve(term) for text in self.texts)
-            weights[term] = math.log(1 + count / (0.5 + having))
-        return weights
-
-    def support(self, weights: dict[str, float], least: float) -> list[NDArray[np.float64]]:
-        """Return the share of some weighted words around each statement, 0 to 1; one array for each text.
-
-        Words that the evidence lacks do not count, except that it must have a share of `least` of all.
-        """
-        forms = {term: self.resolve(term) for term in weights}
-        present = sum(weight for term, weight in weights.items() if forms[term])
-        total = max(present, least * sum(weights.values())) or 1.0
-        return [
-            np.asarray(
-                [
-                    sum(
-                        weight * max((text.weight(form, statement) for form in forms[term]), default=0.0)
-                        for term, weight in weights.items()
-                    )
-                    / total
-                    for statement in text.statements
-                ],
-                np.float64,
-            )
-            for text in self.texts
-        ]
-
-    def words(self, place: TextPlace) -> str:
-        return " ".join(self.texts[place.page].text[place.start : place.end].split())
-
-    def check(self, claim: Claim, verdict: ClaimVerdict, place: TextPlace, reason: str = "") -> ClaimCheck:
-        """Return a verdict with the words at a place."""
-        text = self.texts[place.page]
-        boxes = text.boxes(place.start, place.end)
-        of_item = [at for at, source in enumerate(self.sources) if source.page.item.id == text.item.id]
-        covering = [at for at in of_item if _covers(self.sources[at].region, boxes)]
-        return ClaimCheck(
-            claim,
-            verdict,
-            tuple(covering or of_item[:1]),
-            self.words(place),
-            text.item.id,
-            boxes,
-            outside=not covering,
-            reason=reason,
-        )
-
-
-def _inside(text: SourceText, regions: Sequence[Box | None]) -> NDArray[np.bool_]:
-    return np.asarray(
-        [
-            statement.rect is None or any(_covers(region, (statement.rect.box(),)) for region in regions)
-            for statement in text.statements
-        ],
-        np.bool_,
-    )
-
-
-def _covers(region: Box | None, boxes: Sequence[Box]) -> bool:
-    """Return whether a rectangle has the centres of all boxes."""
-    return region is None or all(region.covers(*box.center) for box in boxes)
-
-
-def _is_variant(term: str, word: str) -> bool:
-    """Return whether two words begin alike, or differ by one letter, as by an error of recognition."""
-    if len(word) < 5 or (word[0] != term[0] and word[1:] != term[1:]):
-        return False
-    short, long = sorted((len(term), len(word)))
-    same = next((n for n in range(short) if term[n] != word[n]), short)
-    return (same >= 5 and same >= 0.65 * long) or (short >= 6 and one_edit_apart(term, word))
 
 
 def _around(text: SourceText, value: TextValue, statement: int) -> ValueContext:
@@ -232,7 +100,7 @@ class _SentenceCheck:
         question: str,
         answer: str,
         sentence: ReadSentence,
-        evidence: _Evidence,
+        evidence: ClaimEvidence,
         computations: Computations,
     ) -> None:
         self.question, self.answer, self.sentence, self.evidence = question, answer, sentence, evidence
@@ -249,24 +117,24 @@ class _SentenceCheck:
         for token in tokens(self.text):
             at = self.sentence.start + token.start
             in_value = any(value.start <= at < value.end for value in self.sentence.values)
-            if token.term not in STOP_WORDS:
+            if token.term not in STOP_WORDS and at >= self.sentence.content:
                 terms[token.term] = terms.get(token.term, True) and in_value
         return [term for term in terms if not terms[term]], [term for term in terms if terms[term]]
 
     def checks(self) -> list[ClaimCheck]:
         """Return the verdicts on the claims and then on the sentence."""
         values = {(value.start, value.end): value for value in self.sentence.values}
-        found = [
-            self._check_value(claim, values[claim.start, claim.end])
-            if claim.kind is not ClaimKind.NAME
-            else self._check_name(claim)
-            for claim in self.sentence.claims
-        ]
+        found: list[ClaimCheck] = []
+        for claim in self.sentence.claims:
+            value = values.get((claim.start, claim.end))
+            check = self._check_name(claim) if value is None else self._check_value(claim, value)
+            if check.verdict is ClaimVerdict.SUPPORTED or value is None or not self._is_asked(value):
+                found.append(check)
         if self.sentence.is_alone:
             return found
         return [*found, self._check_sentence(found)]
 
-    def _support_without(self, start: int, end: int) -> list[NDArray[np.float64]]:
+    def _support_without(self, start: int, end: int) -> Support:
         """Return the support by the words around a claim."""
         own = {token.term for token in tokens(self.answer[start:end])}
         weights = {term: weight for term, weight in self.weights.items() if term not in own}
@@ -275,15 +143,13 @@ class _SentenceCheck:
             support + INSIDE * inside for support, inside in zip(found, self.evidence.inside, strict=True)
         ]
 
-    def _raise(self, support: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    def _raise(self, support: Support) -> Support:
         """Return the support of statements, or of the cells in their rows and under them if that is more.
 
         A name or a date in the head of a row belongs to what the cells of the row say.
         """
         return [
-            np.asarray(
-                [max(scores[[at, *beside]]) for at, beside in enumerate(text.companions)], np.float64
-            )
+            np.asarray([max(scores[[at, *beside]]) for at, beside in enumerate(text.companions)], np.float64)
             for text, scores in zip(self.evidence.texts, support, strict=True)
         ]
 
@@ -292,9 +158,23 @@ class _SentenceCheck:
         if value.is_date:
             support = self._raise(support)
         rounding = read_rounding(self.question, self.answer[: claim.start])
+        ranked = self._rank_values(claim, value, support, rounding)
+        is_long = sum(sign.isdigit() for sign in claim.text) >= LONG_DIGITS and not value.is_date
+        check = self._decide(claim, ranked, LONG_MARGIN if is_long else MARGIN)
+        if value.amount is None or not ranked.keys().isdisjoint(STANDS):
+            return check
+        derivation = self.computations.find(value, self.text, self._operands(support), rounding)
+        if not derivation:
+            return check
+        return ClaimCheck(claim, ClaimVerdict.SUPPORTED, found=derivation, reason="computed")
+
+    def _rank_values(
+        self, claim: Claim, value: TextValue, support: Support, rounding: Rounding
+    ) -> RankedPlaces:
+        """Return the best place of a value of the evidence for each agreement with a stated one."""
         near = self.answer[max(claim.start - BEFORE, self.sentence.start) : claim.end + BEHIND]
         claimed = ValueContext(words=near if len(self.own) >= MIN_OWN else f"{self.question} {near}")
-        ranked: dict[Agreement, tuple[float, TextPlace]] = {}
+        ranked: RankedPlaces = {}
         for page, text in enumerate(self.evidence.texts):
             years = {other.day.year for other, _ in text.values if other.day is not None}
             for other, statement in text.values:
@@ -309,16 +189,9 @@ class _SentenceCheck:
                     ranked[agreement] = score, TextPlace(page, statement, other.start, other.end)
         if value.day and value.day.year and value.day.month and Agreement.SAME not in ranked:
             ranked |= self._find_parted_date(value.day, support)
-        check = self._decide(claim, ranked, MARGIN)
-        stands = not ranked.keys().isdisjoint({Agreement.SAME, Agreement.LOOSE, Agreement.OTHER_FORM})
-        if stands or value.amount is None:
-            return check
-        derivation = self.computations.find(value, self.text, self._operands(support), rounding)
-        if not derivation:
-            return check
-        return ClaimCheck(claim, ClaimVerdict.SUPPORTED, found=derivation, reason="computed")
+        return ranked
 
-    def _operands(self, support: Sequence[NDArray[np.float64]]) -> list[Operand]:
+    def _operands(self, support: Support) -> list[Operand]:
         """Return the numbers of the pages, those with most words of the sentence around them first."""
         ranked = sorted(
             (
@@ -340,10 +213,8 @@ class _SentenceCheck:
             if score <= OPERAND_SHARE * ranked[0][0]
         ]
 
-    def _find_parted_date(
-        self, day: Day, support: Sequence[NDArray[np.float64]]
-    ) -> dict[Agreement, tuple[float, TextPlace]]:
-        """Return the place of a day whose year stands apart, as in the heads of tables or in lists of dates."""
+    def _find_parted_date(self, day: Day, support: Support) -> RankedPlaces:
+        """Return the place of a day whose year stands apart, as in heads of tables or lists of dates."""
         for page, text in enumerate(self.evidence.texts):
             years = {at for other, at in text.values if other.day == Day(day.year, 0, 0)}
             for other, at in text.values:
@@ -353,14 +224,18 @@ class _SentenceCheck:
                     return {Agreement.SAME: (float(support[page][at]), place)}
         return {}
 
+    def _is_asked(self, value: TextValue) -> bool:
+        """Return whether the question itself states a number, which is then no claim of the answer."""
+        return value.amount is not None and any(
+            compare(value, asked) <= Agreement.LOOSE for asked in self.asked_values
+        )
+
     def _is_stated(self, value: TextValue) -> bool:
-        """Return whether answer or question state a value, so that it is no other value in a claim's place."""
+        """Return whether answer or question state a value, which then contradicts no claim."""
         stated = (*self.sentence.values, *self.asked_values)
         return any(compare(one, value) is Agreement.SAME for one in stated)
 
-    def _decide(
-        self, claim: Claim, ranked: dict[Agreement, tuple[float, TextPlace]], margin: float
-    ) -> ClaimCheck:
+    def _decide(self, claim: Claim, ranked: RankedPlaces, margin: float) -> ClaimCheck:
         same, loose, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:4])
         if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
             same = loose
@@ -379,6 +254,8 @@ class _SentenceCheck:
     def _missing(self, claim: Claim) -> ClaimCheck:
         if not self.evidence.has_text:
             return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="the evidence has too little text")
+        if find_focus(self.question).kind in SEEN:
+            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="colours and counts are no text")
         return ClaimCheck(claim, ClaimVerdict.NOT_FOUND)
 
     def _check_name(self, claim: Claim) -> ClaimCheck:
@@ -390,7 +267,9 @@ class _SentenceCheck:
         rival = max(float(scores.max()) for scores in support if len(scores))
         margin = NAME_MARGIN if len(self.own) >= MIN_OWN else SHORT_NAME_MARGIN
         if rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin:
-            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, best, reason=ELSEWHERE)
+            return self.evidence.check(
+                claim, ClaimVerdict.NOT_FOUND, best, reason="it stands only in other places of the page"
+            )
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
 
     def _check_sentence(self, found: Sequence[ClaimCheck]) -> ClaimCheck:
@@ -408,6 +287,8 @@ class _SentenceCheck:
             return replace(contradicted, claim=claim)
         if not scored:
             return self._missing(claim)
+        if found and not doubted and len(self.own) < 2:
+            return replace(found[0], claim=claim)
         score, page, number = max(scored)
         statement = self.evidence.texts[page].statements[number]
         place = TextPlace(page, number, statement.start, statement.end)

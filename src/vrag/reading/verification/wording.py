@@ -23,15 +23,14 @@ def _words(text: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(text.split())})\b", re.IGNORECASE)
 
 
+_RISES = (
+    "increas\\w* rise rises rose risen rising grow grows grew grown growing growth higher gain\\w* climb\\w*"
+)
+_FALLS = (
+    "decreas\\w* declin\\w* fall falls fell fallen falling drop\\w* lower lowered shr[aiu]nk\\w* reduc\\w*"
+)
 _OPPOSITES = (
-    (
-        _words(
-            r"increas\w* rise rises rose risen rising grow grows grew grown growing growth higher gain\w* climb\w*"
-        ),
-        _words(
-            r"decreas\w* declin\w* fall falls fell fallen falling drop\w* lower lowered shr[aiu]nk\w* reduc\w*"
-        ),
-    ),
+    (_words(_RISES), _words(_FALLS)),
     (_words("largest highest biggest most maximum greatest"), _words("smallest lowest fewest least minimum")),
     (_words("before earlier"), _words("after later following")),
     (_words("won wins win winning"), _words("lost loses lose losing")),
@@ -42,18 +41,22 @@ _OPPOSITES = (
 
 
 def are_opposite(sentence: str, statement: str) -> bool:
-    """Return whether one of two texts about the same denies what the other says, or turns its direction.
+    """Return whether one of two texts about the same denies the other, or turns its direction.
 
     >>> are_opposite("Sales rose by 3 %.", "In May, sales fell by 3 %"), are_opposite("Sales rose.", "Sales grew.")
     (True, False)
     >>> are_opposite("The ferry does not sail.", "The ferry sails daily.")
     True
     """
-    for one, other in (*_OPPOSITES, *((b, a) for a, b in _OPPOSITES)):
-        if one.search(sentence) and not other.search(sentence):
-            if other.search(statement) and not one.search(statement):
-                return True
+    if any(_turns(one, other, sentence, statement) for one, other in _OPPOSITES):
+        return True
     return _is_negated(sentence, statement) or _denies(statement, sentence)
+
+
+def _turns(one: re.Pattern[str], other: re.Pattern[str], sentence: str, statement: str) -> bool:
+    """Return whether a sentence has only words of one direction, and a statement only those of the other."""
+    said, found = ((bool(one.search(text)), bool(other.search(text))) for text in (sentence, statement))
+    return said[0] != said[1] and found == said[::-1]
 
 
 def _is_negated(sentence: str, statement: str) -> bool:

@@ -34,8 +34,9 @@ _PLACES = re.compile(r"\$\w+")
 MIN_PIECE_CHARACTERS = 8
 """Of a piece of a prompt that is a token of its own."""
 _HEADS = 4
-_UNTRAINED = tuple(method.name for method in METHODS.values() if not method.trainable)
-"""Prefixes of prompts of agents that are not trained: their pieces would only enlarge the vocabulary."""
+_JUDGED = "verify", "doubt", "answer_doubted"
+_UNTRAINED = (*_JUDGED, *(method.name for method in METHODS.values() if not method.trainable))
+"""Prefixes of prompts of judges, and of agents that are not trained, which would only enlarge the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

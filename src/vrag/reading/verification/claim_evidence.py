@@ -1,0 +1,177 @@
+"""The evidence of an answer as text: which statements share words with a claim, and where words stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vrag.geometry import Box
+from vrag.reading.answer import ReadPage
+from vrag.reading.text_layout import is_cjk, one_edit_apart
+from vrag.reading.verification.claim import Claim, ClaimVerdict
+from vrag.reading.verification.names import TextPlace
+from vrag.reading.verification.source_text import SourceText, read_source
+
+Support = list[NDArray[np.float64]]
+"""For each text, how many of some words stand around each of its statements, 0 to 1."""
+MIN_WORDS, MIN_REGION_WORDS = 12, 6
+"""Words below which a page, and a rectangle on it, has too little text to tell anything."""
+INSIDE = 0.1
+"""Advantage of statements in the rectangles of the evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSource:
+    """A piece of evidence: a page, or a rectangle on it."""
+
+    page: ReadPage
+    region: Box | None = None
+    """In `Space.UNIT`; None for the whole page or a passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCheck:
+    """A claim with the verdict on it."""
+
+    claim: Claim
+    verdict: ClaimVerdict
+    sources: tuple[int, ...] = ()
+    """Positions of the sources that support or contradict it."""
+    found: str = ""
+    """The words that support or contradict it."""
+    item: str = ""
+    """Id of the item that has these words."""
+    boxes: tuple[Box, ...] = ()
+    """Where the words stand, in `Space.UNIT`: one rectangle for each line."""
+    outside: bool = False
+    """True if the words stand outside of the rectangles of the evidence, on the same page."""
+    reason: str = ""
+    """How it was found out, for people: a computation, or what is missing."""
+    judge: str = ""
+    """Name of the model that judged it; empty for a verdict by rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimEvidence:
+    """The texts of all pages of the evidence."""
+
+    sources: tuple[ClaimSource, ...]
+    texts: tuple[SourceText, ...]
+    inside: tuple[NDArray[np.bool_], ...]
+    """For each text, which of its statements lie in a rectangle of the evidence."""
+    vocabulary: frozenset[str]
+    """The words of all texts."""
+
+    @classmethod
+    def read(cls, sources: Sequence[ClaimSource]) -> ClaimEvidence:
+        """Read the pages of the sources, each once."""
+        pages = {source.page.item.id: source.page for source in sources}
+        texts = tuple(read_source(page) for page in pages.values())
+        inside = tuple(
+            _inside(text, [source.region for source in sources if source.page.item.id == text.item.id])
+            for text in texts
+        )
+        terms = frozenset(term for text in texts for term in (*text.places, *text.title))
+        return cls(tuple(sources), texts, inside, terms)
+
+    @property
+    def has_text(self) -> bool:
+        """False if pages or their rectangles have too few words to tell anything."""
+        words = {text.item.id: text for text in self.texts}
+        return any(_has_text(words[source.page.item.id], source.region) for source in self.sources)
+
+    def resolve(self, term: str) -> tuple[str, ...]:
+        """Return the words of the evidence that a word may stand for: itself, or else similar ones."""
+        if term in self.vocabulary:
+            return (term,)
+        if len(term) < 5 or any(letter.isdigit() for letter in term) or is_cjk(term):
+            return ()
+        return tuple(word for word in self.vocabulary if _is_variant(term, word))
+
+    def weights(self, terms: Iterable[str]) -> dict[str, float]:
+        """Return the weight of each word by its rarity among the statements."""
+        count = sum(len(text.statements) for text in self.texts)
+        weights: dict[str, float] = {}
+        for term in terms:
+            having = sum(len(text.places.get(form, ())) for form in self.resolve(term) for text in self.texts)
+            weights[term] = math.log(1 + count / (0.5 + having))
+        return weights
+
+    def support(self, weights: dict[str, float], least: float) -> Support:
+        """Return the share of some weighted words around each statement, 0 to 1; one array for each text.
+
+        Words that the evidence lacks do not count, except that it must have a share of `least` of all.
+        """
+        forms = {term: self.resolve(term) for term in weights}
+        present = sum(weight for term, weight in weights.items() if forms[term])
+        total = max(present, least * sum(weights.values())) or 1.0
+        return [
+            np.asarray(
+                [
+                    sum(
+                        weight * max((text.weight(form, statement) for form in forms[term]), default=0.0)
+                        for term, weight in weights.items()
+                    )
+                    / total
+                    for statement in text.statements
+                ],
+                np.float64,
+            )
+            for text in self.texts
+        ]
+
+    def words(self, place: TextPlace) -> str:
+        """Return the words at a place, with single spaces."""
+        return " ".join(self.texts[place.page].text[place.start : place.end].split())
+
+    def check(self, claim: Claim, verdict: ClaimVerdict, place: TextPlace, reason: str = "") -> ClaimCheck:
+        """Return a verdict with the words at a place."""
+        text = self.texts[place.page]
+        boxes = text.boxes(place.start, place.end)
+        of_item = [at for at, source in enumerate(self.sources) if source.page.item.id == text.item.id]
+        covering = [at for at in of_item if _covers(self.sources[at].region, boxes)]
+        return ClaimCheck(
+            claim,
+            verdict,
+            tuple(covering or of_item[:1]),
+            self.words(place),
+            text.item.id,
+            boxes,
+            outside=not covering,
+            reason=reason,
+        )
+
+
+def _has_text(text: SourceText, region: Box | None) -> bool:
+    if region is None or not text.page.words:
+        return len(text.tokens) >= MIN_WORDS
+    inside = (rect for _, _, rect in text.page.words if region.covers(*rect.box().center))
+    return sum(1 for _ in inside) >= MIN_REGION_WORDS
+
+
+def _inside(text: SourceText, regions: Sequence[Box | None]) -> NDArray[np.bool_]:
+    return np.asarray(
+        [
+            statement.rect is None or any(_covers(region, (statement.rect.box(),)) for region in regions)
+            for statement in text.statements
+        ],
+        np.bool_,
+    )
+
+
+def _covers(region: Box | None, boxes: Sequence[Box]) -> bool:
+    """Return whether a rectangle has the centres of all boxes."""
+    return region is None or all(region.covers(*box.center) for box in boxes)
+
+
+def _is_variant(term: str, word: str) -> bool:
+    """Return whether two words begin alike, or differ by one letter, as by an error of recognition."""
+    if len(word) < 5 or (word[0] != term[0] and word[1:] != term[1:]):
+        return False
+    short, long = sorted((len(term), len(word)))
+    same = next((n for n in range(short) if term[n] != word[n]), short)
+    return (same >= 5 and same >= 0.65 * long) or (short >= 6 and one_edit_apart(term, word))
