@@ -20,10 +20,6 @@ from vrag.agent.prompts import prompt
 from vrag.chat.messages import ChatImage, ChatModel, ChatPart, ChatText
 from vrag.errors import JudgeError
 from vrag.reading.verification.claim import ClaimVerdict
-<<<<<<< HEAD
-=======
-from vrag.reading.verification.claim_evidence import ClaimCheck
->>>>>>> verify
 
 MAX_JUDGED_PIECES = 4
 """Pieces of evidence that the model is shown, the first ones."""
