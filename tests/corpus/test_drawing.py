@@ -16,7 +16,7 @@ from PIL import Image
 
 from corpus.pdf_files import PdfPage, endless, pdf_bytes, text_at, with_owner_password
 from vrag.corpus import drawing, drawing_pool
-from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn, factor_of
+from vrag.corpus.drawing import BytesNeeded, DrawTask, OpenPdfFiles, PartDrawn, factor_of
 from vrag.corpus.drawing_pool import DrawingPool
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.errors import CollectionError, CorpusError
@@ -53,8 +53,7 @@ FORM = (
 def closing_files() -> Generator[None]:
     """Tasks that run in this process, and not in one of their own, leave files open."""
     yield
-    while drawing._open_files:  # pyright: ignore[reportPrivateUsage]
-        drawing._open_files.popitem()[1].close()  # pyright: ignore[reportPrivateUsage]
+    drawing._open_files.close()  # pyright: ignore[reportPrivateUsage]
 
 
 def pdf_of(entries: str) -> bytes:
@@ -217,7 +216,23 @@ class TestTask:
                 task_of(self.DATA, self.VIEW, ordinal).run()
 
     def test_every_file_that_is_read_can_be_kept_open(self) -> None:
-        assert drawing.OPEN_BYTES >= MAX_SOURCE_BYTES
+        files = OpenPdfFiles()
+        files.add("small", Pdf(self.DATA), 1000)
+        files.add("large", Pdf(self.DATA), MAX_SOURCE_BYTES)
+        assert files.get("large") is not None
+        assert files.get("small") is None
+        files.close()
+
+    def test_the_files_used_longest_ago_are_closed(self) -> None:
+        files, opened = OpenPdfFiles(), {f"{n}": Pdf(self.DATA) for n in range(40)}
+        for name, pdf in opened.items():
+            files.add(name, pdf, len(self.DATA))
+            assert files.get("0") is not None, "it is in use"
+        kept = [name for name in opened if files.get(name) is not None]
+        assert kept == ["0", *map(str, range(40 - len(kept) + 1, 40))]
+        assert 10 < len(kept) < 20
+        files.close()
+        assert not [name for name in opened if files.get(name) is not None]
 
 
 @pytest.fixture(scope="module")

@@ -33,10 +33,7 @@ MAX_FACTOR = 16
 OPEN_BYTES = 512 * 2**20
 """Size of all files together that a process keeps open, and so of the largest."""
 _OPEN_COST = OPEN_BYTES // 16
-"""Counted for an open file besides its bytes: 15 stay open at most."""
-
-_open_files: LRUCache[str, Pdf] = LRUCache(OPEN_BYTES + 2 * _OPEN_COST)
-"""The open files of this process, by the id of their document."""
+"""Counted for an open file besides its bytes: 16 stay open at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class DrawTask:
             if self.data is None:
                 return BytesNeeded()
             pdf = Pdf(self.data)
-            _open_files[self.document] = pdf
+            _open_files.add(self.document, pdf, len(self.data))
         if not 1 <= self.ordinal <= len(pdf):
             raise CorpusError(f"The file has no page {self.ordinal}.")
         with pdf.page(self.ordinal) as page:
@@ -87,6 +84,35 @@ class DrawTask:
             part = page.render_part(self.view.item, self.view.region, factor_of(self.view))
         drawn = draw_part(part, self.view)
         return PartDrawn(Size(*drawn.size), drawn.tobytes())
+
+
+class OpenPdfFiles:
+    """The PDF files that a process keeps open; those used longest ago are closed for others."""
+
+    def __init__(self) -> None:
+        self._files: LRUCache[str, tuple[Pdf, int]] = LRUCache(
+            OPEN_BYTES + _OPEN_COST, getsizeof=lambda entry: entry[1] + _OPEN_COST
+        )
+        """With the sizes of the files in bytes, by the ids of their documents."""
+
+    def get(self, document: str) -> Pdf | None:
+        """Return the open file of a document."""
+        entry = self._files.get(document)
+        return entry[0] if entry else None
+
+    def add(self, document: str, pdf: Pdf, size: int) -> None:
+        """Keep a file open that has at most `OPEN_BYTES`."""
+        while self._files.currsize + size + _OPEN_COST > self._files.maxsize:
+            self._files.popitem()[1][0].close()
+        self._files[document] = pdf, size
+
+    def close(self) -> None:
+        """Close all files."""
+        while self._files:
+            self._files.popitem()[1][0].close()
+
+
+_open_files = OpenPdfFiles()
 
 
 def factor_of(view: View) -> int:
