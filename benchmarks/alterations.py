@@ -11,9 +11,7 @@ from enum import StrEnum
 from vrag.reading.verification.claim import Claim, ClaimKind
 from vrag.reading.verification.claims import extract_claims
 
-MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
+MONTHS = "January February March April May June July August September October November December".split()
 _DIRECTIONS = (
     ("increased", "decreased"),
     ("increase", "decrease"),
@@ -76,6 +74,7 @@ class Change(StrEnum):
     PLACE = "number of another cell or sentence"
     DIRECTION = "direction"
     NEGATION = "negation"
+    OTHER = "sentence about something else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +89,20 @@ class Altered:
 
 
 def alter(
-    answer: str, chance: random.Random, other_names: Sequence[str], own_names: Sequence[str], own_numbers: Sequence[str]
+    answer: str,
+    chance: random.Random,
+    other_names: Sequence[str],
+    own_names: Sequence[str],
+    own_numbers: Sequence[str],
 ) -> Iterator[Altered]:
     """Yield one alteration of each kind that the answer allows.
 
     `other_names` stand on other pages, `own_names` and `own_numbers` on the page of the answer.
     """
     claims = extract_claims(answer)
-    numbers = [claim for claim in claims if claim.kind is ClaimKind.NUMBER and re.search(r"[0-9]", claim.text)]
+    numbers = [
+        claim for claim in claims if claim.kind is ClaimKind.NUMBER and re.search(r"[0-9]", claim.text)
+    ]
     dates = [claim for claim in claims if claim.kind is ClaimKind.DATE]
     names = [claim for claim in claims if claim.kind is ClaimKind.NAME]
     makers: list[tuple[Change, list[Claim], Callable[[str], str | None]]] = [
@@ -114,7 +119,10 @@ def alter(
             text = make(claim.text)
             if text and text != claim.text:
                 yield Altered(
-                    change, answer[: claim.start] + text + answer[claim.end :], claim.start, claim.start + len(text)
+                    change,
+                    answer[: claim.start] + text + answer[claim.end :],
+                    claim.start,
+                    claim.start + len(text),
                 )
                 break
     yield from _alter_words(answer, chance)
@@ -127,7 +135,10 @@ def _alter_words(answer: str, chance: random.Random) -> Iterator[Altered]:
             text = answer[: match.start()] + other + answer[match.end() :]
             yield Altered(Change.DIRECTION, text, match.start(), match.start() + len(other))
             break
-    match = re.search(r"\b(?:was|were|is|are|has|have|had|can|could|will|would|did)\b(?! not| no\b|n't)|(?<=[^不])是", answer)
+    match = re.search(
+        r"\b(?:was|were|is|are|has|have|had|can|could|will|would|did)\b(?! not| no\b|n't)|(?<=[^不])是",
+        answer,
+    )
     if match and len(answer.split()) > 4:
         word = "不是" if match[0] == "是" else f"{match[0]} not"
         text = answer[: match.start()] + word + answer[match.end() :]
@@ -184,7 +195,9 @@ def _draw(text: str, others: Sequence[str], chance: random.Random) -> str | None
     fitting = [
         other
         for other in others
-        if words.isdisjoint(other.casefold().split()) and text not in other and other not in text
+        if words.isdisjoint(other.casefold().split())
+        and text not in other
+        and other not in text
         and text[0].isascii() == other[0].isascii()
     ]
     return chance.choice(fitting) if fitting else None
@@ -348,7 +361,9 @@ def _frame(text: str, chance: random.Random) -> str | None:
     if not text.isascii() and re.search("[\u4e00-\u9fff]", text):
         return chance.choice(("根据文件，", "文中提到，")) + text
     if len(text) < 20:
-        return chance.choice((f"The answer is {text}.", f"According to the document, it is {text}.", f"**{text}**"))
+        return chance.choice(
+            (f"The answer is {text}.", f"According to the document, it is {text}.", f"**{text}**")
+        )
     lead = chance.choice(("According to the document, ", "The page states that ", "As the report says, "))
     return lead + text
 

@@ -132,6 +132,16 @@ def test_one_of_several_collections_is_searched_alone_also_when_it_was_the_only_
         served.agent(AgentSelection(collection="second"))
 
 
+def test_evidence_is_looked_for_in_the_open_collections_or_on_the_server_that_searches(place: Path) -> None:
+    sources = agents(place).evidence_sources([])
+    assert [collection.directory for collection in sources.collections] == [place]
+    assert sources.server is None
+    forwarding = Settings(search_url="http://localhost:9")
+    elsewhere = Agents(forwarding, CollectionRegistry.open(forwarding)).evidence_sources([])
+    assert elsewhere.collections == ()
+    assert elsewhere.server is not None
+
+
 def test_documents_have_to_be_there(place: Path) -> None:
     served = agents(place)
     [known] = served.registry.collection.documents()

@@ -253,11 +253,8 @@ class Settings(BaseSettings):
         description="Compare the claims of an answer with the text of its evidence: tell shows verdicts, "
         "repair asks the model once to look again, withdraw gives no answer that is in doubt.",
     )
-    verify_model: str = Field(
-        default="",
-        description="Model that judges on the pictures what rules cannot decide, as in VRAG_MODEL; empty for "
-        "rules alone.",
-    )
+    verify_by: Literal["rules", "judge"] = "rules"
+    """What checks claims: rules, or also the judge model, on the pictures, where rules cannot decide."""
     actions: Names = ()
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""

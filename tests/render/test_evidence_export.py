@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pikepdf
@@ -27,7 +28,7 @@ from vrag.render.annotations.evidence_export import (
     export_evidence,
 )
 from vrag.render.annotations.evidence_sources import EvidenceSources
-from vrag.types import ItemKind
+from vrag.types import ABSENT, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +132,7 @@ def test_documents_that_are_no_pdf_files_become_their_cited_pages(desk: Desk) ->
     export = desk.export(desk.run(desk.evidence("board.jpg")))
     assert [file.name for file in export.files] == ["board-cited-pages.pdf"]
     assert subtypes(desk.out / "board-cited-pages.pdf") == [ALL]
-    assert "not the file itself. It is not a PDF file." in export.notes[0]
+    assert "not the file itself. The document is not a PDF file." in export.notes[0]
 
 
 def test_a_protected_file_is_drawn_from_its_stored_pages(desk: Desk) -> None:
@@ -232,6 +233,19 @@ def test_parts_are_drawn_from_the_source_and_cut_from_the_stored_page_where_it_i
     assert stored is not None
     assert stored.image.size == (2 * 210, 2 * 112)
     assert sources.part(desk.evidence("notes.md", kind=ItemKind.PASSAGE), box) is None
+
+
+def test_the_id_of_a_document_that_was_imported_is_no_hash(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, *others = desk.collection.documents()
+    imported = [replace(report, mtime_ns=ABSENT), *others]
+    monkeypatch.setattr(desk.collection, "documents", lambda: imported)
+    sources = EvidenceSources([], (desk.collection,))
+    assert not sources.is_hash(report.id)
+    assert sources.is_hash(others[0].id)
+    assert sources.is_hash("ab" * 32), "of a document that is gone since"
+    assert not EvidenceSources([]).is_hash(others[0].id), "another server may number documents"
 
 
 def test_a_run_without_an_answer_has_nothing_to_export(desk: Desk) -> None:

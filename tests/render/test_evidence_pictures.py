@@ -38,6 +38,12 @@ def test_the_frame_lies_around_the_rectangle_and_the_words_are_highlighted() -> 
     assert same(WHITE, (255, 255, 255)).all(), "the picture itself is not drawn on"
 
 
+def test_words_that_are_marked_twice_are_not_darker() -> None:
+    mark = (0.25, 0.35, 0.4, 0.38)
+    once, twice = (draw_page(WHITE, place_of(evidence_on(marks=marks))) for marks in ([mark], [mark, mark]))
+    assert once == twice
+
+
 def test_what_is_contradicted_has_another_colour() -> None:
     drawn = draw_page(WHITE, place_of(evidence_on(), verdict=ClaimVerdict.CONTRADICTED))
     assert same(drawn, RED).any()

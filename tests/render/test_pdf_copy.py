@@ -105,8 +105,11 @@ ENCRYPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("renderer", RENDERERS)
 @pytest.mark.parametrize("encryption", ENCRYPTIONS)
-def test_a_file_encrypted_by_its_owner_stays_so(encryption: pikepdf.Encryption, tmp_path: Path) -> None:
+def test_a_file_encrypted_by_its_owner_stays_so(
+    encryption: pikepdf.Encryption, renderer: str, tmp_path: Path
+) -> None:
     source = pdf_file(encryption=encryption)
     place = place_of(evidence_on())
     copy = annotate(source, place)
@@ -114,7 +117,7 @@ def test_a_file_encrypted_by_its_owner_stays_so(encryption: pikepdf.Encryption, 
         assert after.is_encrypted
         assert after.encryption.R == before.encryption.R
         assert after.allow == before.allow
-    found = changed(draw(source, 1, "pdfium", tmp_path), draw(copy, 1, "pdfium", tmp_path))
+    found = changed(draw(source, 1, renderer, tmp_path), draw(copy, 1, renderer, tmp_path))
     must, _ = expected(found.shape, place, (400, 600))
     assert found[must].all()
 
@@ -240,7 +243,8 @@ def test_a_signature_is_noticed() -> None:
     assert not annotate_pdf(pdf_file(), [place_of(evidence_on())], io.BytesIO())
 
 
-def test_hundreds_of_pages_take_little_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_hundreds_of_pages_take_little_time(renderer: str, tmp_path: Path) -> None:
     source = pdf_file(500)
     places = [place_of(evidence_on(page), str(page)) for page in (1, 250, 500)]
     begun = time.perf_counter()
@@ -249,9 +253,9 @@ def test_hundreds_of_pages_take_little_time(tmp_path: Path) -> None:
     assert len(copy) < len(source) + 50_000
     for place in places:
         page = place.evidence.page
-        found = changed(draw(source, page, "pdfium", tmp_path), draw(copy, page, "pdfium", tmp_path))
+        found = changed(draw(source, page, renderer, tmp_path), draw(copy, page, renderer, tmp_path))
         assert found[expected(found.shape, place, (400, 600))[0]].all()
-    assert (draw(source, 2, "pdfium", tmp_path) == draw(copy, 2, "pdfium", tmp_path)).all()
+    assert (draw(source, 2, renderer, tmp_path) == draw(copy, 2, renderer, tmp_path)).all()
 
 
 sides = st.integers(-300, 900)

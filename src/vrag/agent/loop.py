@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from vrag.agent.actions import Answer, Invalid, Turn
+from vrag.agent.answers.claim_judge import ClaimJudge, judge_claims
 from vrag.agent.answers.review import AnswerReview, review_answer
 from vrag.agent.answers.verification import VerifyMode, describe_doubts, doubted
 from vrag.agent.budget import Spending
@@ -123,6 +124,8 @@ class Run:
     spent: Spending = field(default_factory=Spending)
     started: float = field(default_factory=time.perf_counter)
     cancelling: asyncio.Future[Any] | None = None
+    judge: ClaimJudge | None = None
+    """The model that judges on the pictures of the evidence; None for rules alone."""
     answer: Answer | AnswerNode | None = None
     """The answer that stands; None while there is none."""
     is_reopened: bool = False
@@ -215,6 +218,13 @@ class Run:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
         except _OutOfTime:
             review = AnswerReview(text, faults=("There was no time left to check the evidence.",))
+        if self.judge is not None and review.to_judge is not None:
+            judging = judge_claims(self.judge, review.to_judge)
+            try:
+                claims = await self._interruptible(judging, grace=GRACE_SECONDS)
+                review = replace(review, claims=claims)
+            except _OutOfTime:
+                pass  # the verdicts of the rules stand
         for picture in review.pictures:
             self.log.save_file(f"{picture.sha256}.jpg", picture.jpeg)
         return replace(review, stop_reason=_answer_reason(answer) or self.stop)

@@ -83,20 +83,25 @@ class DrawingPool:
 
     def _run(self, task: DrawTask, read: Callable[[], bytes | None]) -> Message | WorkerDied | None:
         with self._free:
-            process = self._take_idle() or _DrawingProcess()
-            reply = process.run(task)
-            if isinstance(reply, BytesNeeded):
-                data = read()
-                reply = process.run(replace(task, data=data)) if data is not None else None
-            if isinstance(reply, WorkerDied):
+            try:
+                process = self._take_idle() or _DrawingProcess()
+            except OSError as error:
+                log.warning("No process to draw parts of pages can be started: %s", error)
+                return None
+            try:
+                reply = process.run(task)
+                if isinstance(reply, BytesNeeded):
+                    data = read()
+                    reply = process.run(replace(task, data=data)) if data is not None else None
+            except BaseException:  # interrupted, perhaps in the midst of a task
                 process.close()
-            else:
-                with self._lock:
-                    self._idle.append(process)
+                raise
+            with self._lock:
+                self._idle.append(process)
             return reply
 
     def _take_idle(self) -> _DrawingProcess | None:
-        """Return a process that waits, without those that ended meanwhile: no page is to blame for that."""
+        """Return a process that waits, without those that ended: at their last task, or while they waited."""
         with self._lock:
             while self._idle:
                 process = self._idle.pop()
@@ -119,7 +124,7 @@ class _DrawingProcess:
         return self._worker.alive
 
     def run(self, task: DrawTask) -> Message | WorkerDied | None:
-        """Run a task and return what came of it; after `WorkerDied` the process is of no more use."""
+        """Run a task and return what came of it; after `WorkerDied` the process has ended."""
         self._worker.submit(task)
         reply: Message | None = None
         while True:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from vrag.agent.dialogue import OPTIONS, Dialogue, cut_off, quoted
 from vrag.errors import JudgeError
 from vrag.evaluation.prompts import prompt
 from vrag.reward.cached_judge import VerdictCache, VerdictTable
-from vrag.reward.endpoint_judge import OPTIONS, Dialogue, cut_off, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -82,7 +82,7 @@ class SourceBytes:
 
 
 class SourceDrawing:
-    """Draws parts of pages from the files of one collection. May be shared by threads.
+    """The drawing of parts of pages from the files of one collection. May be shared by threads.
 
     A file is read and hashed when a process opens it; as long as its stamp stays, only that is looked at.
     Whatever is drawn is drawn from the bytes that were hashed, which the process keeps.

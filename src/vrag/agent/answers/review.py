@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.claim_judge import ClaimsToJudge
 from vrag.agent.budget import StopReason
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerReading
@@ -37,6 +38,8 @@ class AnswerReview:
     faults: tuple[str, ...] = ()
     """The reason pieces of evidence or markers were left out."""
     stop_reason: StopReason | None = None
+    to_judge: ClaimsToJudge | None = None
+    """The claims with the pictures that a judge looks at; None where none were checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ def review_answer(
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
         claims = _check_claims(question, given, supported, environment)
+    shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
+    jpegs = {picture.sha256: picture.jpeg for picture in shown}
     return AnswerReview(
         given,
         (*supported.evidence, *further),
@@ -88,6 +93,7 @@ def review_answer(
         supported.reading,
         supported.pictures,
         faults,
+        to_judge=ClaimsToJudge(question.text, given, claims, supported.cited, jpegs) if claims else None,
     )
 
 
@@ -120,14 +126,13 @@ def _check_claims(
     from vrag.reading import completed  # the reader takes time to load
     from vrag.reading.verification.verifier import ClaimSource, check_claims
 
-    cited = max((number for citation in supported.citations for number in citation.numbers), default=0)
     try:
         sources = [
             ClaimSource(
                 open_page(environment.searcher, environment.item(entry.item)),
                 None if entry.box is None else Box.unit(*entry.box),
             )
-            for entry in supported.evidence[:cited]
+            for entry in supported.cited
         ]
     except (SearchError, CollectionError):
         return ()

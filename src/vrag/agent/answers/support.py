@@ -61,6 +61,11 @@ class SupportedAnswer:
     pictures: tuple[Picture, ...] = ()
     """Pictures of parts that were found by the words of the answer, which no agent has looked at."""
 
+    @property
+    def cited(self) -> tuple[Evidence, ...]:
+        """The evidence that is cited, by its numbers."""
+        return self.evidence[: max((max(citation.numbers) for citation in self.citations), default=0)]
+
 
 def support_answer(
     question: Question,

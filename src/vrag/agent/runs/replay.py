@@ -13,8 +13,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.answers.claim_judge import ClaimsToJudge
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    AnswerDoubted,
     AnswerGiven,
     ContextShortened,
     Event,
@@ -130,6 +133,36 @@ class RecordedPolicy:
         """Do nothing: no resources are held."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedJudge:
+    """A judge of claims that repeats its recorded verdicts."""
+
+    claims: Mapping[str, tuple[CheckedClaim, ...]]
+    """The claims of each answer as they were recorded."""
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> RecordedJudge:
+        """Return the judge of a recorded run."""
+        claims: dict[str, tuple[CheckedClaim, ...]] = {}
+        for event in events:
+            if isinstance(event, AnswerDoubted | AnswerGiven):
+                withdrawn = event.withdrawn if isinstance(event, AnswerGiven) else None
+                claims[event.text or withdrawn or ""] = event.claims
+        return cls(claims)
+
+    async def judge(self, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
+        """Return the claims with the recorded verdicts of a model; the others are those of the rules."""
+        recorded = {
+            (claim.start, claim.end, claim.kind): claim
+            for claim in self.claims.get(claims.answer, ())
+            if claim.judge
+        }
+        return tuple(recorded.get((claim.start, claim.end, claim.kind), claim) for claim in claims.claims)
+
+    async def aclose(self) -> None:
+        """Do nothing: no resources are held."""
+
+
 def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
     at = 0
     for length in lengths:
@@ -194,7 +227,14 @@ def replay(
         _RecordedParts(searcher, parts), profile, settings.environment, tools, text_reader
     )
     limits = settings.limits.model_copy(update={"seconds": None})
-    agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
+    agent = Agent(
+        RecordedPolicy.of(run.events),
+        environment,
+        method_of(settings),
+        limits,
+        settings.prices,
+        judge=RecordedJudge.of(run.events),
+    )
     return agent.stream(run.read_question(), run_id=run.id)
 
 

@@ -43,8 +43,8 @@ BLOCK, BLOCK_LINES = 0.8, 4
 """Nearness of the next lines of the same block, and the lines over which it falls by a factor of e."""
 MAX_PLACES = 64
 """Lines with one word that are looked at in this way."""
-MIN_RUN = 2
-"""Words, other than stop words, of a run that is marked."""
+MIN_WORDS = 3
+"""Words, other than stop words, of a part that is found where they come together, not written as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def _locate_part(
         return None
     if len(forms) <= MAX_PHRASE_WORDS:
         found = locate_phrase(f"{question} {context}", part, pages)
-        if found is not None or sum(not form.is_stop_word for form in forms) < MIN_RUN + 1:
+        if found is not None or sum(not form.is_stop_word for form in forms) < MIN_WORDS:
             return found
     places = (_locate_words(forms[:MAX_CONTEXT_WORDS], page, pages) for page in pages)
     best = max(filter(None, places), key=lambda place: place.score, default=None)

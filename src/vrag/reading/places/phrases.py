@@ -65,12 +65,9 @@ def find_phrase(phrase: str, page: PageWords) -> list[Occurrence]:
     found = list(search.run())
     if not found:
         found = list(_PhraseSearch(forms, page, may_slip=True).run())
+    found = [place for place in found if not _cuts_number(page, place)]
     if len(forms) == 1 and forms[0].is_number:
-        found = [
-            place
-            for place in found
-            if not _is_part_of_number(page, place) and _has_same_unit(phrase, forms[0], page, place)
-        ]
+        found = [place for place in found if _has_same_unit(phrase, forms[0], page, place)]
     return found
 
 
@@ -183,32 +180,37 @@ def _is_joined(first: WordForm, second: WordForm, whole: WordForm) -> bool:
     return first.key + second.key == whole.key
 
 
-def _is_part_of_number(page: PageWords, place: Occurrence) -> bool:
-    """Return whether a number is a group of digits of a longer one, or one end of a range or fraction."""
+def _cuts_number(page: PageWords, place: Occurrence) -> bool:
+    """Return whether a place begins or ends within the digits of a longer number, a range or a fraction."""
     text, first, last = page.text, page.forms[place.first], page.forms[place.last]
-    if len(first.key) <= _GROUP and _INSIDE_GROUPS.match(text, last.end) and page.run_on(place.last):
+    before, behind = text[max(first.start - 5, 0) : first.start], text[last.end : last.end + 5]
+    if first.is_number and place.first:
+        if len(first.key) == _GROUP and _BEHIND_GROUP.search(before) and page.run_on(place.first - 1):
+            return True
+        if _is_short(first) and _RANGE_BEFORE.search(before):
+            return True
+    if not last.is_number:
+        return False
+    if len(last.key) <= _GROUP and _INSIDE_GROUPS.match(behind) and page.run_on(place.last):
         return True
-    if (
-        place.first
-        and len(last.key) == _GROUP
-        and _BEHIND_GROUP.search(text, max(first.start - 5, 0), first.start)
-    ):
-        return page.run_on(place.first - 1)
-    is_short = len(first.key.partition(".")[0]) <= SHORT_NUMBER
-    return is_short and bool(
-        _RANGE_BEHIND.match(text, last.end)
-        or _RANGE_BEFORE.search(text, max(first.start - 3, 0), first.start)
-    )
+    return _is_short(last) and _RANGE_BEHIND.match(behind) is not None
+
+
+def _is_short(form: WordForm) -> bool:
+    """Return whether a number has one or two digits before the decimal point."""
+    return len(form.key.partition(".")[0]) <= SHORT_NUMBER
 
 
 def _has_same_unit(phrase: str, form: WordForm, page: PageWords, place: Occurrence) -> bool:
-    """Return whether a number has the unit of another, or is long enough to be known without one."""
-    digits = form.key.partition(".")
-    if len(digits[0]) > SHORT_NUMBER or digits[2]:
+    """Return whether a number has the unit of another, or is long enough to be known without one.
+
+    A per cent sign stands behind both or neither; a currency before both, or before that of the page alone.
+    """
+    if not _is_short(form) or "." in form.key:
         return True
-    found = page.forms[place.first]
-    return bool(_PERCENT.match(phrase, form.end)) == bool(
-        _PERCENT.match(page.text, page.forms[place.last].end)
-    ) and bool(_CURRENCY.search(phrase, 0, form.start)) <= bool(
-        _CURRENCY.search(page.text, max(found.start - 2, 0), found.start)
-    )
+    found, last = page.forms[place.first], page.forms[place.last]
+    if bool(_PERCENT.match(phrase, form.end)) != bool(_PERCENT.match(page.text, last.end)):
+        return False
+    if not _CURRENCY.search(phrase, 0, form.start):
+        return True
+    return _CURRENCY.search(page.text, max(found.start - 2, 0), found.start) is not None

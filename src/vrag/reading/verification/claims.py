@@ -24,12 +24,13 @@ _MARKUP = re.compile(
 """Marks of Markdown, heads of tables, and the numbers of lists and citations, which state nothing."""
 _SENTENCE_END = re.compile(
     r"""[。！？]+["”’」』)）]* | (?<![A-Z])(?<!\bDr)(?<!\bMr)(?<!\bSt)(?<!Mrs)(?<!\bvs)(?<!\bNo)(?<!\bca)(?<!\bInc)
-    (?<!\be\.g)(?<!\bi\.e)(?:[.!?]+["”’)\]]*(?=\s+[^a-z\s]|\s*$)|;(?=\s)) | \n+""",
+    (?<!\be\.g)(?<!\bi\.e)
+    (?<!\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Gen|Rev|Col|Fig))(?<!\bSept)(?<!\bProf)(?:[.!?]+["”’)\]]*(?=\s+[^a-z\s]|\s*$)|;(?=\s)) | \n+""",
     re.VERBOSE,
 )
 _UPPER = "[A-ZÀ-ÖØ-ÞĂĆČĎĐĞİŁŃŇŐŘŚŞŠŤŮŰŹŻŽȘȚΑ-ΩΆ-ΏА-ЯЁІЇЄ]"
 _LETTER = rf"[^\W_{_CJK}]"
-_WORD = rf"{_UPPER}(?:{_LETTER}|['’.&-](?={_LETTER}))*"
+_WORD = rf"(?:[A-Z]\.){{2,}}|{_UPPER}(?:{_LETTER}|['’.&-](?={_LETTER}))*"
 _NAME = re.compile(
     rf"(?<![\w])(?:{_WORD})(?:(?:[ \u00a0]|\s?&\s?|[ ](?:of|de|la|le|du|del|der|den|van|von|the|al|bin|y)[ ](?:(?:the|la|der)[ ])?)(?:{_WORD}))*"
 )

@@ -19,11 +19,13 @@ class Agreement(IntEnum):
     """How a value of a page compares with a stated one; the lower, the better."""
 
     SAME = 0
-    OTHER_FORM = 1
+    LOOSE = 1
+    """The same number, with a unit or scale that the page does not state near it."""
+    OTHER_FORM = 2
     """The same number with another unit, scale or sign."""
-    OTHER_VALUE = 2
+    OTHER_VALUE = 3
     """A value of the same kind, with another number."""
-    UNLIKE = 3
+    UNLIKE = 4
     """A value of another kind."""
 
 
@@ -35,6 +37,8 @@ class ValueContext:
     """Units that its heads or its caption name."""
     scales: frozenset[float] = frozenset()
     """The scales that its heads, its caption or its page name, as thousands; empty if none is named."""
+    is_cell: bool = False
+    """True for a cell of a table or a labelled value, whose unit need not stand beside it."""
     words: str = ""
     """Words that may make it negative, such as "decrease"."""
 
@@ -100,7 +104,7 @@ def compare(
 def _compare_days(claim: Day, value: Day) -> Agreement:
     """Compare two dates; a claim need not state the day or the month, a page need not state the year."""
     if claim.month and not value.month:
-        return Agreement.UNLIKE if claim.year == value.year else Agreement.OTHER_VALUE
+        return Agreement.UNLIKE
     if claim.day and not value.day:
         same = (claim.month, claim.year or value.year) == (value.month, value.year or claim.year)
         return Agreement.UNLIKE if same else Agreement.OTHER_VALUE
@@ -127,10 +131,14 @@ def _compare_numbers(
     if not _are_equal(claim, value, shared, around, rounding):
         if _have_same_digits(claim, value):
             return _compare_scales(claim, value, around)
-        return Agreement.OTHER_VALUE if _are_alike(claim.units, value.units) else Agreement.UNLIKE
-    if claim.units and not shared and _are_in_conflict(claim.units, value.units, around.units):
+        is_like = _are_alike(claim.units, value.units, around)
+        return Agreement.OTHER_VALUE if is_like else Agreement.UNLIKE
+    if not _signs_agree(claim, value, claimed, around):
         return Agreement.OTHER_FORM
-    return Agreement.SAME if _signs_agree(claim, value, claimed, around) else Agreement.OTHER_FORM
+    if not claim.units or shared:
+        return Agreement.SAME
+    is_other = _are_in_conflict(claim.units, value.units, around.units)
+    return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
 
 
 def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[float, float]]:
@@ -148,14 +156,16 @@ def _are_equal(
     amount, other = abs(claim.amount or 0.0), abs(value.amount or 0.0)
     scales = {1.0, value.other_scale, *(around.scales if value.scale == 1 else ())}
     return any(
-        _is_rounded(amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding)
+        is_rounded(
+            amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding
+        )
         for own in {1.0, claim.other_scale}
         for scale in scales
         for a, b in shared or ((1.0, 1.0),)
     )
 
 
-def _is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
+def is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
     """Return whether a stated number is a number of a page, or that rounded to the last stated digit.
 
     One digit alone is no rounded number unless the answer or the question says so.
@@ -185,14 +195,19 @@ def _have_same_digits(claim: TextValue, value: TextValue) -> bool:
 def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
     """Compare numbers of the same digits with different scales or units."""
     if value.scale == 1 and claim.scale != 1:
-        is_known = not around.scales or claim.scale in around.scales
-        return Agreement.SAME if is_known else Agreement.OTHER_FORM
+        if claim.scale in around.scales:
+            return Agreement.SAME
+        is_other = bool(around.scales) or "percent" in _classes(value.units or around.units)
+        return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
     if claim.scale == 1 and value.scale != 1 and not claim.units:
-        return Agreement.SAME
+        return Agreement.LOOSE
     return Agreement.OTHER_FORM
 
 
-def _are_alike(units: Sequence[Unit], own: Sequence[Unit]) -> bool:
+def _are_alike(units: Sequence[Unit], own: Sequence[Unit], around: ValueContext) -> bool:
+    """Return whether two different numbers measure the same kind of thing."""
+    if not own and around.is_cell:
+        return not units or not around.units or not _classes(units).isdisjoint(_classes(around.units))
     if not units or not own:
         return not units and not own
     return not _classes(units).isdisjoint(_classes(own))

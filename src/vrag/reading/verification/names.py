@@ -13,7 +13,6 @@ MIN_SHARE = 0.7
 """Share of the pairs of characters of a Chinese or Japanese name that must stand together."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class TextPlace:
     """A range of the flat text of a page."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 from cachetools import LRUCache
+from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
@@ -25,6 +28,7 @@ from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.types import Item
 
+Boxes: TypeAlias = NDArray[np.float64]
 HEAD, ROW, NEXT, CAPTION, PAGE = 0.9, 0.7, 0.5, 0.5, 0.25
 """Weights of words in the heads of a cell, in its row, in the sentences beside it, in the caption of its
 table, and elsewhere on the page; a word in the statement itself has 1."""
@@ -70,6 +74,8 @@ class SourceText:
     """The values with the numbers of their statements."""
     title: frozenset[str]
     """Terms of the headings above and of the name of the file."""
+    companions: tuple[tuple[int, ...], ...]
+    """For each statement, those in its row, and the cells that it is a head of."""
 
     @property
     def text(self) -> str:
@@ -114,15 +120,17 @@ _LOCK = Lock()
 
 def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     placed = layout(item)
-    flat = flatten(item.text, list_segments(placed) if placed.words else ())
+    flat = flatten(item.text, _find_segments(placed, tables) if placed.words else ())
     terms = tuple(tokens(flat.text))
     places: dict[str, list[int]] = {}
     for number, token in enumerate(terms):
         places.setdefault(token.term, []).append(number)
     ranges = _find_statements(flat.text)
     rects = [placed.rect_of(*flat.original(start, end)) if placed.words else None for start, end in ranges]
-    heads = _find_heads(item, rects, tables)
-    surroundings = _Surroundings(_terms_of(ranges, terms), _find_rows(rects), heads)
+    heads, cells = _find_heads(item, rects, tables)
+    rows = _find_rows(rects)
+    surroundings = _Surroundings(_terms_of(ranges, terms), rows, heads)
+    companions = tuple(tuple(dict.fromkeys([*row, *cells.get(at, ())])) for at, row in enumerate(rows))
     scales = frozenset(
         _SCALES_OF_PAGE[next(filter(None, match.groups())).lower()]
         for match in _SCALE_OF_PAGE.finditer(flat.text)
@@ -135,7 +143,42 @@ def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     values = [(value, _number_at(starts, value.start)) for value in find_values(flat.text)]
     title = frozenset(token.term for token in tokens(f"{item.heading} {item.document_name}"))
     numbers = {term: tuple(found) for term, found in places.items()}
-    return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title)
+    return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
+
+
+def _find_segments(page: PageLayout, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
+    """Return the ranges of the text that stand together, cut at the edges of cells.
+
+    A line beside the one before it, and a word in another cell than the one before it, begin a new range.
+    """
+    starts = [start for start, _, _ in page.words]
+    cuts = {
+        line.start
+        for before, line in pairwise(page.lines)
+        if min(before.rect.y2, line.rect.y2) - max(before.rect.y1, line.rect.y1) > 0.5 * line.rect.height
+    }
+    boxes = [cell.box.as_tuple() for table in tables for cell in table.cells if cell.box]
+    if boxes:
+        cuts |= _find_cell_edges(page, np.asarray(boxes))
+    ranges: list[tuple[int, int]] = []
+    for start, end in list_segments(page):
+        inside = sorted(cut for cut in cuts if start < cut < end)
+        for first, last in pairwise([start, *inside, end]):
+            words = starts[bisect_left(starts, first) : bisect_left(starts, last)]
+            if words:
+                ranges.append((words[0], last))
+    return ranges
+
+
+def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
+    """Return where words begin that are in another cell than the words before them, or in none."""
+    rects = np.asarray([rect for _, _, rect in page.words])
+    x, y = (rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2
+    inside = (
+        (boxes[:, 0, None] <= x) & (x <= boxes[:, 2, None]) & (boxes[:, 1, None] <= y) & (y <= boxes[:, 3, None])
+    )
+    cell = np.where(inside.any(axis=0), inside.argmax(axis=0), -1)
+    return {page.words[at][0] for at in (np.flatnonzero(np.diff(cell)) + 1).tolist()}
 
 
 def _find_statements(text: str) -> list[tuple[int, int]]:
@@ -183,29 +226,35 @@ class _Heads:
 
 def _find_heads(
     item: Item, rects: Sequence[Rect | None], tables: Sequence[DocumentTable]
-) -> dict[int, _Heads]:
-    """Return the heads of the statements that are cells of tables, and the labels of other values."""
+) -> tuple[dict[int, _Heads], dict[int, list[int]]]:
+    """Return the heads of the statements that are cells of tables, and the labels of other values.
+
+    The second result has the cells below and beside each head.
+    """
     found: dict[int, _Heads] = {}
+    cells: dict[int, list[int]] = {}
     centers = np.asarray(
         [((rect.x1 + rect.x2) / 2, (rect.y1 + rect.y2) / 2) if rect else (-1.0, -1.0) for rect in rects]
     ).reshape(-1, 2)
     for table in tables:
-        for cell in table.cells:
-            if cell.box is None or not cell.text:
-                continue
+        places = {cell: _inside(cell.box, centers) for cell in table.cells if cell.box and cell.text}
+        for cell, numbers in places.items():
             heads = [*table.column_heads(cell.column), *table.row_heads(cell.row)]
-            text = " ".join(head.text for head in heads if head is not cell)
-            for at in _inside(cell.box, centers):
-                found[at] = _Heads(text, table.caption)
+            heads = [head for head in heads if head is not cell]
+            for at in numbers:
+                found[at] = _Heads(" ".join(head.text for head in heads), table.caption)
+                for head in heads:
+                    for above in places.get(head, ()):
+                        cells.setdefault(above, []).append(at)
     labels: dict[int, list[str]] = {}
     for value in find_labelled_values(item) if item.words else ():
         for at in _inside(value.marks[0].box, centers):
             if at not in found:
                 labels.setdefault(at, []).append(value.label)
-    return found | {at: _Heads(" ".join(texts)) for at, texts in labels.items()}
+    return found | {at: _Heads(" ".join(texts)) for at, texts in labels.items()}, cells
 
 
-def _inside(box: Box, centers: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int]:
+def _inside(box: Box, centers: Boxes) -> list[int]:
     """Return the statements whose centres lie in a box, with a little tolerance."""
     x1, y1, x2, y2 = box.as_tuple()
     x, y = centers[:, 0], centers[:, 1]
@@ -240,4 +289,4 @@ def _value_context(heads: _Heads | None, scales: frozenset[float]) -> ValueConte
         return ValueContext(scales=scales)
     scale = find_scale(heads.text) or find_scale(heads.caption)
     own = frozenset({_SCALES[scale]}) if scale in _SCALES else scales
-    return ValueContext(find_units(heads.text) or find_units(heads.caption), own, heads.text)
+    return ValueContext(find_units(heads.text) or find_units(heads.caption), own, is_cell=True, words=heads.text)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from vrag.reading.table_answers.records import is_year
 from vrag.reading.table_answers.values import Day, Quantity, find_days, find_quantities, parse_numeral
+from vrag.reading.text_layout import is_cjk
 from vrag.reading.verification.units import Unit, read_unit, units_of
 
 MAX_TEXT = 40_000
@@ -63,7 +64,8 @@ _SECTION = re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}(?![\d.])")
 _CLOCK = re.compile(
     r"""(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:[:.h](?P<m>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?
     | (?<![\d:.,])(?P<h2>[01]?\d|2[0-4]):(?P<m2>[0-5]\d)(?![\d:]|\.\d)
-    | (?P<part>上午|下午|晚上|午前|午後)?(?P<h3>[01]?\d|2[0-4])[点點时時](?:(?P<m3>[0-5]?\d)分?|(?P<h_half>半))?(?!间|間)""",
+    | (?P<part>上午|下午|晚上|午前|午後)?(?P<h3>[01]?\d|2[0-4])[点點时時]
+        (?:(?P<m3>[0-5]?\d)分?|(?P<h_half>半))?(?![间間点代期])""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SEASON = re.compile(r"(?<![\d-])((?:1[89]|20)\d\d)\s?[-–/]\s?(\d\d)(?![\d/.–-])")
@@ -72,6 +74,7 @@ _CURRENCY_BEFORE = re.compile(r"(US\$|[$€£¥₹₩₽]|\b(?:USD|EUR|GBP|CHF|J
 _PERCENT_OF = re.compile(r"百分之\s?([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
 _LETTER_BEFORE = re.compile(r"[A-Za-zÀ-ÿ_]$")
 _RANGE = re.compile(r"\s?(?:[-–—~～]|to|and|or|至|到)\s?(?:US)?[$€£¥]?")
+_MYRIADS = re.compile(r"(?<![\d.,])(\d{1,4})[万萬](\d,?\d{0,3})(?![\d,])")
 _DASH = re.compile(r"[-–−]\s")
 _LETTER_SCALE = re.compile(r"\s?(?P<scale>mn?|bn|k)(?![\w²³/])", re.IGNORECASE)
 _LETTER_SCALES = {"k": 1e3, "m": 1e6, "mn": 1e6, "bn": 1e9}
@@ -126,6 +129,10 @@ def find_values(text: str) -> tuple[TextValue, ...]:
         amount = float(match[1]) if number is None else float(number)
         if taken.add(*match.span()):
             found.append(TextValue(*match.span(), amount, units=units_of("%")))
+    for match in _MYRIADS.finditer(text):
+        if taken.add(*match.span()):
+            amount = 1e4 * float(match[1].replace(",", "")) + float(match[2].replace(",", ""))
+            found.append(TextValue(*match.span(), amount))
     found += (value for value in _find_numbers(text) if taken.add(value.start, value.end))
     found += (value for value in _find_spelled(text) if taken.add(value.start, value.end))
     return tuple(_share_units(text, sorted(found, key=lambda value: value.start)))
@@ -184,8 +191,12 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
     written = text[start:end]
     if written.startswith("(") and ")" not in written:
         start += 1
-    if quantity.amount >= 0 and (dash := re.match(r"\s*[-−–]\s*", text[start:end])):
+    amount = quantity.amount
+    dash = re.match(r"\s*[-−–]\s*", text[start:end]) if amount >= 0 else None
+    if dash and not is_cjk(text[start - 1 : start]):
         start += dash.end()
+    elif dash:  # no range, as behind a digit
+        amount = -amount
     start += len(text[start:end]) - len(text[start:end].lstrip())
     end = start + len(text[start:end].rstrip())
     before, core = text[max(start - 6, 0) : start], text[start:end]
@@ -208,25 +219,25 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         units, end = read_unit(text, end)
     year = (
         scale == 1
-        and is_year(quantity.amount)
+        and is_year(abs(quantity.amount))
         and not (units or decimals)
         and re.fullmatch(r"\(?[1-9]\d{3}\)?", core) is not None
     )
     if year:
-        return TextValue(start, end, day=Day(int(quantity.amount), 0, 0))
+        return TextValue(start, end, day=Day(int(abs(quantity.amount)), 0, 0))
     sign = re.match(r"\(?\s*[-+−–]|[$€£¥]?\(", core)
-    dash = sign is not None and (_DASH.search(core) is not None or re.search(r"\d\s*$", before) is not None)
+    unsure = sign is not None and (_DASH.search(core) is not None or re.search(r"\d\s*$", before) is not None)
     brackets = core.startswith("(") and re.search(r"[.,%$€£¥]", core) is None
     return TextValue(
         start,
         end,
-        quantity.amount * scale,
+        amount * scale,
         10.0**-decimals * scale,
         units,
         scale=scale,
         other_scale=other,
-        signed=sign is not None and (quantity.amount < 0 or "+" in core),
-        sure_sign=not (dash or brackets),
+        signed=sign is not None and (amount < 0 or "+" in core),
+        sure_sign=not (unsure or brackets),
         ordinal=quantity.ordinal,
     )
 

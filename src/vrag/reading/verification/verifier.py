@@ -23,6 +23,7 @@ from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart, tokens
 from vrag.reading.verification.claim import Claim, ClaimKind, ClaimVerdict
 from vrag.reading.verification.claims import ReadSentence, read_sentences
 from vrag.reading.verification.comparison import Agreement, ValueContext, compare, read_rounding
+from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
 from vrag.reading.verification.names import TextPlace, find_name
 from vrag.reading.verification.source_text import SourceText, read_source
 from vrag.reading.verification.text_values import TextValue, find_values
@@ -32,12 +33,23 @@ MIN_WORDS = 12
 """Words below which a page has too little text to tell anything."""
 STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
-MARGIN = 0.25
+MIN_PRESENT = 0.5
+"""Share of the words around a claim that count even if the evidence lacks them."""
+MARGIN = 0.2
 """How much more of them another statement must have to contradict what stands elsewhere."""
-COVER = 0.6
+NAME_MARGIN, SHORT_NAME_MARGIN = 0.3, 0.4
+"""The same for a name, in a sentence and in an answer with few words of its own."""
+MIN_OWN = 4
+"""Words of a sentence below which those of the question count as its own."""
+ELSEWHERE = "it stands elsewhere on the page"
+FORM_MARGIN = 0.1
+"""The same where it is the same number with another unit, scale or sign."""
+COVER = 0.4
 """Share of the words of a sentence that one statement must have."""
-COVER_WITH_VALUES = 0.35
+COVER_WITH_VALUES = 0.2
 """The same for a sentence with numbers, dates or names, all of which are supported."""
+OPERAND_SHARE = 0.75
+"""Share of the best support that a number needs to be one that was computed with."""
 BEFORE, BEHIND = 60, 30
 """Characters before and behind a number whose words may make it negative."""
 MAX_APART = 6
@@ -86,9 +98,11 @@ def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> 
         sources: The evidence; each page is read once, whatever number of its parts is evidence.
     """
     evidence = _Evidence.read(sources)
+    pages = {source.page.item.id: source.page for source in sources}
+    computations = Computations(question, list(pages.values()))
     checks: list[ClaimCheck] = []
     for sentence in read_sentences(answer):
-        checks += _SentenceCheck(question, answer, sentence, evidence).checks()
+        checks += _SentenceCheck(question, answer, sentence, evidence, computations).checks()
     return tuple(checks)
 
 
@@ -135,10 +149,14 @@ class _Evidence:
             weights[term] = math.log(1 + count / (0.5 + having))
         return weights
 
-    def support(self, weights: dict[str, float]) -> list[NDArray[np.float64]]:
-        """Return the share of some weighted words around each statement, 0 to 1; one array for each text."""
-        total = sum(weights.values()) or 1.0
+    def support(self, weights: dict[str, float], least: float) -> list[NDArray[np.float64]]:
+        """Return the share of some weighted words around each statement, 0 to 1; one array for each text.
+
+        Words that the evidence lacks do not count, except that it must have a share of `least` of all.
+        """
         forms = {term: self.resolve(term) for term in weights}
+        present = sum(weight for term, weight in weights.items() if forms[term])
+        total = max(present, least * sum(weights.values())) or 1.0
         return [
             np.asarray(
                 [
@@ -209,25 +227,31 @@ def _around(text: SourceText, value: TextValue, statement: int) -> ValueContext:
 class _SentenceCheck:
     """The check of one sentence of an answer and the claims in it."""
 
-    def __init__(self, question: str, answer: str, sentence: ReadSentence, evidence: _Evidence) -> None:
+    def __init__(
+        self,
+        question: str,
+        answer: str,
+        sentence: ReadSentence,
+        evidence: _Evidence,
+        computations: Computations,
+    ) -> None:
         self.question, self.answer, self.sentence, self.evidence = question, answer, sentence, evidence
+        self.computations = computations
         self.text = answer[sentence.start : sentence.end]
-        asked = [term.text for term in parse(question).terms]
-        own = self._content_terms()
-        known = own if len(own) >= 4 else list(dict.fromkeys([*own, *asked]))
-        self.own = own
-        self.weights = evidence.weights(known)
+        self.own, values = self._content_terms()
+        asked = [term.text for term in parse(question).terms] if len(self.own) < MIN_OWN else []
+        self.weights = evidence.weights(dict.fromkeys([*self.own, *values, *asked]))
         self.asked_values = find_values(question)
 
-    def _content_terms(self) -> list[str]:
-        """Return the words of the sentence outside of its values."""
-        terms: dict[str, None] = {}
+    def _content_terms(self) -> tuple[list[str], list[str]]:
+        """Return the words of the sentence outside of its values, and those of the values."""
+        terms: dict[str, bool] = {}
         for token in tokens(self.text):
             at = self.sentence.start + token.start
             in_value = any(value.start <= at < value.end for value in self.sentence.values)
-            if token.term not in STOP_WORDS and not in_value:
-                terms[token.term] = None
-        return list(terms)
+            if token.term not in STOP_WORDS:
+                terms[token.term] = terms.get(token.term, True) and in_value
+        return [term for term in terms if not terms[term]], [term for term in terms if terms[term]]
 
     def checks(self) -> list[ClaimCheck]:
         """Return the verdicts on the claims and then on the sentence."""
@@ -246,16 +270,30 @@ class _SentenceCheck:
         """Return the support by the words around a claim."""
         own = {token.term for token in tokens(self.answer[start:end])}
         weights = {term: weight for term, weight in self.weights.items() if term not in own}
-        found = self.evidence.support(weights or self.weights)
+        found = self.evidence.support(weights or self.weights, MIN_PRESENT)
         return [
             support + INSIDE * inside for support, inside in zip(found, self.evidence.inside, strict=True)
         ]
 
+    def _raise(self, support: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Return the support of statements, or of the cells in their rows and under them if that is more.
+
+        A name or a date in the head of a row belongs to what the cells of the row say.
+        """
+        return [
+            np.asarray(
+                [max(scores[[at, *beside]]) for at, beside in enumerate(text.companions)], np.float64
+            )
+            for text, scores in zip(self.evidence.texts, support, strict=True)
+        ]
+
     def _check_value(self, claim: Claim, value: TextValue) -> ClaimCheck:
         support = self._support_without(claim.start, claim.end)
+        if value.is_date:
+            support = self._raise(support)
         rounding = read_rounding(self.question, self.answer[: claim.start])
         near = self.answer[max(claim.start - BEFORE, self.sentence.start) : claim.end + BEHIND]
-        claimed = ValueContext(words=near if len(self.own) >= 4 else f"{self.question} {near}")
+        claimed = ValueContext(words=near if len(self.own) >= MIN_OWN else f"{self.question} {near}")
         ranked: dict[Agreement, tuple[float, TextPlace]] = {}
         for page, text in enumerate(self.evidence.texts):
             years = {other.day.year for other, _ in text.values if other.day is not None}
@@ -271,7 +309,36 @@ class _SentenceCheck:
                     ranked[agreement] = score, TextPlace(page, statement, other.start, other.end)
         if value.day and value.day.year and value.day.month and Agreement.SAME not in ranked:
             ranked |= self._find_parted_date(value.day, support)
-        return self._decide(claim, ranked, MARGIN)
+        check = self._decide(claim, ranked, MARGIN)
+        stands = not ranked.keys().isdisjoint({Agreement.SAME, Agreement.LOOSE, Agreement.OTHER_FORM})
+        if stands or value.amount is None:
+            return check
+        derivation = self.computations.find(value, self.text, self._operands(support), rounding)
+        if not derivation:
+            return check
+        return ClaimCheck(claim, ClaimVerdict.SUPPORTED, found=derivation, reason="computed")
+
+    def _operands(self, support: Sequence[NDArray[np.float64]]) -> list[Operand]:
+        """Return the numbers of the pages, those with most words of the sentence around them first."""
+        ranked = sorted(
+            (
+                (-float(support[page][at]), page, value.start, value, at)
+                for page, text in enumerate(self.evidence.texts)
+                for value, at in text.values
+                if value.amount is not None and not value.spelled
+            ),
+            key=lambda entry: entry[:3],
+        )
+        return [
+            Operand(
+                value,
+                self.evidence.texts[page].text[value.start : value.end],
+                self.evidence.texts[page].statements[at].rect,
+                (page, at),
+            )
+            for score, page, _, value, at in ranked[:MAX_OPERANDS]
+            if score <= OPERAND_SHARE * ranked[0][0]
+        ]
 
     def _find_parted_date(
         self, day: Day, support: Sequence[NDArray[np.float64]]
@@ -294,11 +361,14 @@ class _SentenceCheck:
     def _decide(
         self, claim: Claim, ranked: dict[Agreement, tuple[float, TextPlace]], margin: float
     ) -> ClaimCheck:
-        same, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:3])
+        same, loose, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:4])
+        if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
+            same = loose
         if same is not None:
-            for other in (form, rival):
-                if other and other[0] >= STRONG and other[0] - same[0] >= margin:
-                    return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
+            if form and form[0] - same[0] >= FORM_MARGIN:
+                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
+            if rival and rival[0] >= STRONG and rival[0] - same[0] >= margin:
+                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
             return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
         if form is not None:
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
@@ -315,14 +385,18 @@ class _SentenceCheck:
         places = list(find_name(claim.text, self.evidence.texts, self.evidence.resolve))
         if not places:
             return self._missing(claim)
-        support = self._support_without(claim.start, claim.end)
+        support = self._raise(self._support_without(claim.start, claim.end))
         best = max(places, key=lambda place: support[place.page][place.statement])
+        rival = max(float(scores.max()) for scores in support if len(scores))
+        margin = NAME_MARGIN if len(self.own) >= MIN_OWN else SHORT_NAME_MARGIN
+        if rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin:
+            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, best, reason=ELSEWHERE)
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
 
     def _check_sentence(self, found: Sequence[ClaimCheck]) -> ClaimCheck:
         claim = self.sentence.as_claim(self.answer)
         weights = self.evidence.weights(self.own)
-        support = self.evidence.support(weights)
+        support = self.evidence.support(weights, 1.0)
         scored = [
             (float(score), page, statement)
             for page, scores in enumerate(support)

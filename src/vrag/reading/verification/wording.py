@@ -6,13 +6,17 @@ import re
 
 from vrag.reading.text_layout import STOP_WORDS, tokens
 
+ALIKE = 0.6
+"""Share of the words of a sentence from which a statement is about the same."""
 _NEGATION = re.compile(
-    r"""\b(?:not|never|cannot|no|none|neither|nor|without|kein\w*|nicht|nie)\b | \w+n['’]t\b
+    r"""\bno\b(?=\s+[a-z]) | \b(?:not|never|cannot|none|neither|nor|without|kein\w*|nicht|nie)\b | \w+n['’]t\b
     | 不(?!同|仅|僅|断|斷|过|過|久|少|管|论|論|但|只|错|錯|足|得不) | 没(?!收) | 沒(?!收) | 未(?!来|來|婚)
     | [无無](?!论|論|线|線|数|數|法) | 非(?!常|洲|营|營|裔)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_NO_NEGATION = re.compile(r"\bnot only\b|\bno\.? ?\d|\bno longer only\b|\bno doubt\b|\bno matter\b", re.IGNORECASE)
+_NO_NEGATION = re.compile(
+    r"\bnot only\b|\bno\.? ?\d|\bno longer only\b|\bno doubt\b|\bno matter\b", re.IGNORECASE
+)
 
 
 def _words(text: str) -> re.Pattern[str]:
@@ -21,8 +25,12 @@ def _words(text: str) -> re.Pattern[str]:
 
 _OPPOSITES = (
     (
-        _words(r"increas\w* rise rises rose risen rising grow grows grew grown growing growth higher gain\w* climb\w*"),
-        _words(r"decreas\w* declin\w* fall falls fell fallen falling drop\w* lower lowered shr[aiu]nk\w* reduc\w*"),
+        _words(
+            r"increas\w* rise rises rose risen rising grow grows grew grown growing growth higher gain\w* climb\w*"
+        ),
+        _words(
+            r"decreas\w* declin\w* fall falls fell fallen falling drop\w* lower lowered shr[aiu]nk\w* reduc\w*"
+        ),
     ),
     (_words("largest highest biggest most maximum greatest"), _words("smallest lowest fewest least minimum")),
     (_words("before earlier"), _words("after later following")),
@@ -45,18 +53,32 @@ def are_opposite(sentence: str, statement: str) -> bool:
         if one.search(sentence) and not other.search(sentence):
             if other.search(statement) and not one.search(statement):
                 return True
-    return _denies(sentence, statement) or _denies(statement, sentence)
+    return _is_negated(sentence, statement) or _denies(statement, sentence)
+
+
+def _is_negated(sentence: str, statement: str) -> bool:
+    """Return whether a sentence has a negation and a statement with most of its words has none."""
+    if not _find_negations(sentence) or _find_negations(statement):
+        return False
+    words = {token.term for token in tokens(sentence)} - STOP_WORDS
+    said = {token.term for token in tokens(statement)}
+    return len(words & said) >= ALIKE * len(words)
 
 
 def _denies(sentence: str, statement: str) -> bool:
     """Return whether a negation in a sentence is of words that a statement has without one."""
-    plain = _NO_NEGATION.sub(lambda match: " " * len(match.group()), sentence)
-    negations = list(_NEGATION.finditer(plain))
-    if not negations or _NEGATION.search(_NO_NEGATION.sub(" ", statement)):
+    negations = _find_negations(sentence)
+    if not negations or _find_negations(statement):
         return False
     said = {token.term for token in tokens(statement)} - STOP_WORDS
-    for match in negations:
-        following = [token.term for token in tokens(plain[match.end() :]) if token.term not in STOP_WORDS][:2]
-        if following and said.issuperset(following[:1]):
+    for end in negations:
+        following = [token.term for token in tokens(sentence[end:]) if token.term not in STOP_WORDS]
+        if said.issuperset(following[:1]) and following:
             return True
     return False
+
+
+def _find_negations(text: str) -> list[int]:
+    """Return where the negations of a text end."""
+    plain = _NO_NEGATION.sub(lambda match: " " * len(match.group()), text)
+    return [match.end() for match in _NEGATION.finditer(plain)]

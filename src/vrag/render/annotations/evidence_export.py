@@ -128,7 +128,7 @@ def export_evidence(
     places = cited_places(runs)
     if not places:
         raise RunError("There is no answer with evidence, so that there is nothing to export.")
-    export = _Export(sources, folder, progress or (lambda _: None), max_bytes)
+    export = _EvidenceWriter(sources, folder, progress or (lambda _: None), max_bytes)
     documents: dict[str, list[CitedPlace]] = {}
     for place in places:
         documents.setdefault(place.evidence.document_id, []).append(place)
@@ -150,7 +150,7 @@ def export_evidence(
 
 
 @dataclass
-class _Export:
+class _EvidenceWriter:
     sources: EvidenceSources
     folder: Path
     progress: Callable[[str], None]
@@ -210,11 +210,8 @@ class _Export:
         """Write the annotated copy of a PDF file; return the reason if that is not possible."""
         first = places[0].evidence
         try:
-            pages, count = (
-                {place.evidence.page for place in places},
-                self.sources.page_count(first.document_id),
-            )
-            frames = page_frames(data, pages, count)
+            pages = {place.evidence.page for place in places}
+            frames = page_frames(data, pages, self.sources.page_count(first.document_id))
             self.frames |= {(first.document_id, page): frame for page, frame in frames.items()}
             if annotated:
                 name = self._unique_name(f"{_stem(first.document)}-annotated.pdf")

@@ -54,7 +54,7 @@ class EvidenceSources:
     def pdf(self, evidence: Evidence) -> SourceBytes | str:
         """Return the PDF file of evidence, if it is as it was indexed; or the reason that it is not used."""
         if not evidence.document.lower().endswith(PDF_SUFFIX):
-            return "It is not a PDF file."
+            return "The document is not a PDF file."
         fault: str = SourceFault.ABSENT
         for collection in self.collections:
             document = self._documents.get(evidence.document_id)

@@ -42,6 +42,8 @@ MARK_COLORS: Mapping[MarkRole, Color] = {
 """Highlights, multiplied with the page: what is written there stays readable."""
 LINE_WIDTH = 1.5
 """Width of the frame in points. It lies outside of the rectangle."""
+HALO_WIDTH = 0.5
+"""Width in points of the white edges of the frame, which set it off from dark pages."""
 BADGE_HEIGHT, BADGE_FONT_SIZE, BADGE_PADDING = 13.0, 9.0, 4.0
 """Size of a numbered note in points, for a page whose shorter side has `USUAL_SIDE`."""
 USUAL_SIDE = 612.0
@@ -344,17 +346,17 @@ class _PlaceAnnotations:
 
     def _square(self, box: Box, note: Any) -> Any:  # noqa: ANN401
         """Make the frame around the rectangle."""
-        line = LINE_WIDTH * self._scale
+        line, halo = LINE_WIDTH * self._scale, HALO_WIDTH * self._scale
         left, bottom, right, top = self.frame.from_unit(box)
-        rect = (left - line, bottom - line, right + line, top + line)
+        outer = line + halo
+        rect = (left - outer, bottom - outer, right + outer, top + outer)
         half = line / 2
-        content = b"%s RG %.3f w %.3f %.3f %.3f %.3f re S" % (
+        path = (left - half, bottom - half, right - left + line, top - bottom + line)
+        outline = b"%.3f w %.3f %.3f %.3f %.3f re S"
+        content = b"1 G %s %s RG %s" % (
+            outline % (line + 2 * halo, *path),
             _numbers(self._color),
-            line,
-            left - half,
-            bottom - half,
-            right - left + line,
-            top - bottom + line,
+            outline % (line, *path),
         )
         square = self._annotation("frame", rect, self._form(rect, content))
         square.Subtype = Name.Square

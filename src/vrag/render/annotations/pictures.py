@@ -26,7 +26,10 @@ def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
     if place.box is not None:
         left, top, right, bottom = _pixels(place.box, drawn.size)
         outer = (left - line, top - line, right + line - 1, bottom + line - 1)
-        ImageDraw.Draw(drawn).rectangle(outer, outline=_rgb(_color(place)), width=line)
+        pen, halo = ImageDraw.Draw(drawn), max(1, line // 3)
+        edge = (outer[0] - halo, outer[1] - halo, outer[2] + halo, outer[3] + halo)
+        pen.rectangle(edge, outline="white", width=line + 2 * halo)  # sets it off from dark pages
+        pen.rectangle(outer, outline=_rgb(_color(place)), width=line)
         corner = (outer[0], outer[1])
     badge = draw_badge(place, 6 * line + 8)
     x, y = corner
@@ -76,7 +79,9 @@ def encode_png(image: Image.Image) -> bytes:
 
 
 def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
-    """Multiply the marked boxes of a picture, which shows `area` of the page, with their colours."""
+    """Multiply a picture, which shows `area` of the page, with the colours of the marked words."""
+    highlights = Image.new("RGB", picture.size, "white")  # marks that overlap do not darken each other
+    pen = ImageDraw.Draw(highlights)
     for mark in place.evidence.marks:
         x1, y1, x2, y2 = mark.box
         inside = Box.unit(
@@ -86,10 +91,9 @@ def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
             (y2 - area.y1) / area.height,
         ).intersect(Box.unit(0, 0, 1, 1))
         if inside.area > 0:
-            sides = _pixels(inside, picture.size)
-            words = picture.crop(sides)
-            color = Image.new("RGB", words.size, _rgb(MARK_COLORS[mark.role]))
-            picture.paste(ImageChops.multiply(words, color), sides[:2])
+            left, top, right, bottom = _pixels(inside, picture.size)
+            pen.rectangle((left, top, right - 1, bottom - 1), fill=_rgb(MARK_COLORS[mark.role]))
+    picture.paste(ImageChops.multiply(picture, highlights))
 
 
 def _pixels(box: Box, size: tuple[int, int]) -> tuple[int, int, int, int]:

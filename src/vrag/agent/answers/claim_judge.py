@@ -1,0 +1,144 @@
+"""A model that looks at the evidence where rules cannot decide on a claim.
+
+It judges the claims that the text of the evidence does not say. What rules support or contradict stays, and
+so do their verdicts where the model fails or its reply cannot be read.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.dialogue import Dialogue, cut_off, quoted
+from vrag.agent.evidence import Evidence
+from vrag.agent.prompts import prompt
+from vrag.chat.messages import ChatImage, ChatModel, ChatPart, ChatText
+from vrag.errors import JudgeError
+from vrag.reading.verification.claim import ClaimVerdict
+
+MAX_JUDGED_PIECES = 4
+"""Pieces of evidence that the model is shown, the first ones."""
+MAX_JUDGED_CLAIMS = 20
+"""Claims that it is asked about; the verdicts on further ones stay."""
+SECONDS = 120.0
+"""Timeout of all its attempts."""
+_UNDECIDED = frozenset({ClaimVerdict.NOT_FOUND, ClaimVerdict.ONLY_VISIBLE})
+_WRITTEN = re.compile(
+    r"<claim\s+number\s*=\s*[\"']?(\d{1,3})[\"']?\s*>\s*(supported|contradicted|not[ _]found)\s*</claim>",
+    re.IGNORECASE,
+)
+log = logging.getLogger("vrag.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsToJudge:
+    """An answer with its evidence, and the verdicts of the rules on its claims."""
+
+    question: str
+    answer: str
+    claims: tuple[CheckedClaim, ...]
+    evidence: tuple[Evidence, ...]
+    """What is cited, by its numbers."""
+    jpegs: Mapping[str, bytes]
+    """The pictures of the evidence, by their hashes."""
+
+    @property
+    def undecided(self) -> tuple[CheckedClaim, ...]:
+        """The claims that the text of the evidence does not decide."""
+        return tuple(claim for claim in self.claims if claim.verdict in _UNDECIDED)[:MAX_JUDGED_CLAIMS]
+
+
+class ClaimJudge(Protocol):
+    """The protocol of judges of claims."""
+
+    async def judge(self, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
+        """Return all claims, those that were undecided with the judge's verdicts.
+
+        Raises `JudgeError` if it fails, or its reply cannot be read.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release its resources of the running event loop; it can be used again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClaimJudge:
+    """Asks a model that looks at the pictures of the evidence."""
+
+    model: ChatModel
+
+    async def judge(self, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
+        """Return all claims with the model's verdicts on the undecided; see `ClaimJudge`."""
+        asked = claims.undecided
+        if not asked:
+            return claims.claims
+        words = [claims.answer[claim.start : claim.end] for claim in asked]
+        question = prompt(
+            "verify_claims.md",
+            question=quoted(claims.question),
+            answer=quoted(claims.answer),
+            claims="\n".join(f"{number}. {quoted(text)}" for number, text in enumerate(words, 1)),
+        )
+        dialogue = Dialogue(self.model, "verdicts", attempts=2, seconds=SECONDS)
+        verdicts = await dialogue.reply(
+            question,
+            prompt("verify_claims_again.md"),
+            lambda text: read_verdicts(text, len(asked)),
+            _show_evidence(claims),
+        )
+        judged = {
+            claim: claim.model_copy(update={"verdict": verdict, "judge": self.model.name})
+            for claim, verdict in zip(asked, verdicts, strict=True)
+        }
+        return tuple(judged.get(claim, claim) for claim in claims.claims)
+
+    async def aclose(self) -> None:
+        """Close the model's connections of the running event loop."""
+        await self.model.aclose()
+
+
+async def judge_claims(judge: ClaimJudge, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
+    """Return the claims as a judge sees them, or as they are where it fails, which is logged."""
+    try:
+        return await judge.judge(claims)
+    except JudgeError as error:
+        log.warning("Claims are checked by rules alone: %s", error.message)
+        return claims.claims
+
+
+def read_verdicts(reply: str, count: int) -> tuple[ClaimVerdict, ...] | None:
+    """Return the verdicts on claims 1 to `count` in a reply; None where one is missing or given twice.
+
+    >>> read_verdicts('<claim number="1">not found</claim>', 1)
+    (<ClaimVerdict.NOT_FOUND: 'not_found'>,)
+    """
+    if cut_off(reply):
+        return None
+    verdicts: dict[int, set[ClaimVerdict]] = {}
+    for number, verdict in _WRITTEN.findall(reply):
+        verdicts.setdefault(int(number), set()).add(ClaimVerdict(verdict.lower().replace(" ", "_")))
+    if not all(len(verdicts.get(number, ())) == 1 for number in range(1, count + 1)):
+        return None
+    return tuple(next(iter(verdicts[number])) for number in range(1, count + 1))
+
+
+def _show_evidence(claims: ClaimsToJudge) -> list[ChatPart]:
+    """Return the pictures and passages of the evidence with their numbers."""
+    parts: list[ChatPart] = []
+    for number, evidence in enumerate(claims.evidence[:MAX_JUDGED_PIECES], 1):
+        document = quoted(evidence.document)
+        jpeg = claims.jpegs.get(evidence.crop_sha256 or "")
+        if jpeg is not None:
+            parts.append(ChatText(prompt("verify_picture.md", number=number, document=document)))
+            parts.append(ChatImage(f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"))
+        elif evidence.quote:
+            text = quoted(evidence.quote)
+            parts.append(ChatText(prompt("verify_text.md", number=number, document=document, text=text)))
+    return parts

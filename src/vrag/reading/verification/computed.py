@@ -1,0 +1,167 @@
+"""Numbers of an answer that stand on no page but follow from numbers that do."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+
+from vrag.reading.answer import Reading, ReadPage
+from vrag.reading.reader import read
+from vrag.reading.table_answers.arithmetic import compute
+from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.triggers import TRIGGERS
+from vrag.reading.text_layout import Rect
+from vrag.reading.verification.comparison import Agreement, Rounding, compare, is_rounded
+from vrag.reading.verification.text_values import TextValue, find_values
+
+MIN_PROBABILITY = 0.03
+"""The reader's probability of a computed answer below which it proves nothing."""
+MAX_OPERANDS = 10
+"""Numbers of the page that are combined: those with most words of the sentence around them."""
+MAX_SHORT_OPERANDS = 5
+"""The same for a result of one or two digits, which many numbers give by chance."""
+MAX_SUM = 8
+"""Numbers of a row or column that are added up."""
+_OPERATIONS = {
+    TableOperation.DIFFERENCE: ("difference", "change", "than"),
+    TableOperation.PERCENT_CHANGE: ("change", "percent"),
+    TableOperation.SHARE: ("percent", "ratio", "total"),
+    TableOperation.RATIO: ("ratio", "percent", "times"),
+}
+_SUMS = "total", "average"
+_COUNTS = re.compile(r"\b(?:how many|number of|how often|count)\b|几|多少|何人|何個|いくつ", re.IGNORECASE)
+_TRIGGERS = {
+    name: re.compile(TRIGGERS[name], re.IGNORECASE)
+    for name in {*(name for names in _OPERATIONS.values() for name in names), *_SUMS}
+}
+_SIGNS = {
+    TableOperation.DIFFERENCE: "−",
+    TableOperation.RATIO: "/",
+    TableOperation.SHARE: "/",
+    TableOperation.PERCENT_CHANGE: "→",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A number of a page that may have been computed with."""
+
+    value: TextValue
+    text: str
+    """As the page writes it."""
+    rect: Rect | None
+    """Where its cell or sentence stands; None in a text without picture."""
+    statement: tuple[int, int]
+    """Page and number of its statement."""
+
+    @property
+    def amount(self) -> float:
+        """The number."""
+        return self.value.amount or 0.0
+
+
+@dataclass
+class Computations:
+    """The computations that a question asks for, over the pages of the evidence."""
+
+    question: str
+    pages: Sequence[ReadPage]
+    _named: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    @cached_property
+    def readings(self) -> list[Reading]:
+        """The computed answers of the reader, the likeliest first."""
+        readings = read(self.question, self.pages) if self.question else []
+        return [one for one in readings if one.arithmetic and one.probability >= MIN_PROBABILITY]
+
+    def find(self, claim: TextValue, sentence: str, operands: Sequence[Operand], rounding: Rounding) -> str:
+        """Return how a number follows from others, such as `1,210 − 1,150`; empty if it does not.
+
+        Args:
+            claim: The number.
+            sentence: Its sentence, whose words and the question's say what may have been computed.
+            operands: The numbers around which the words of the sentence stand, best first.
+            rounding: How freely it may differ.
+        """
+        words = self.question or sentence
+        named = {name for name, pattern in _TRIGGERS.items() if pattern.search(words)}
+        if not named and not _COUNTS.search(words):
+            return ""
+        is_short = abs(claim.amount or 0.0) < 99.5 * claim.step
+        for result, text in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named):
+            if _is_result(claim, result, rounding):
+                return text
+        for reading in self.readings:
+            found = find_values(reading.text)
+            if found and compare(claim, found[0], rounding=Rounding(asked=True)) <= Agreement.LOOSE:
+                return reading.arithmetic
+        return ""
+
+
+def _is_result(claim: TextValue, result: float, rounding: Rounding) -> bool:
+    """Return whether a number is a result, rounded to its last digit, at any scale that it states."""
+    if not math.isfinite(result) or claim.amount is None or (claim.amount < 0 < result and claim.sure_sign):
+        return False
+    free = Rounding(rounding.about, asked=True)
+    return any(
+        is_rounded(abs(claim.amount), abs(result) * scale, claim.step, 0.0, free)
+        for scale in {1.0, claim.scale}
+    )
+
+
+def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[tuple[float, str]]:
+    """Yield the results of all operations that words name, with how they come about."""
+    pairs = [pair for pair in combinations(operands, 2) if _belong_together(*pair)]
+    for operation, triggers in _OPERATIONS.items():
+        if named.isdisjoint(triggers):
+            continue
+        for pair in pairs:
+            for one, other in (pair, pair[::-1]):
+                result = compute(operation, one.amount, other.amount)
+                if result is not None:
+                    yield result, f"{one.text} {_SIGNS[operation]} {other.text}"
+    if not named.isdisjoint(_SUMS):
+        for group in [*pairs, *_groups(operands)]:
+            total = math.fsum(one.amount for one in group)
+            texts = " + ".join(one.text for one in group)
+            yield total, texts
+            if "average" in named:
+                yield total / len(group), f"({texts}) / {len(group)}"
+
+
+def _belong_together(one: Operand, other: Operand) -> bool:
+    """Return whether two numbers are of one row, column or sentence."""
+    if one.statement == other.statement:
+        return True
+    if one.rect is None or other.rect is None or one.statement[0] != other.statement[0]:
+        return one.statement[0] != other.statement[0]
+    shared_y = min(one.rect.y2, other.rect.y2) - max(one.rect.y1, other.rect.y1)
+    shared_x = min(one.rect.x2, other.rect.x2) - max(one.rect.x1, other.rect.x1)
+    return shared_y > 0 or shared_x > 0
+
+
+def _groups(operands: Sequence[Operand]) -> Iterator[tuple[Operand, ...]]:
+    """Yield three or more numbers of one row, column or sentence."""
+    seen: set[tuple[int, ...]] = set()
+    for one in operands:
+        for along in (0, 1):
+            group = tuple(other for other in operands if other is one or _are_in_line(one, other, along))[
+                :MAX_SUM
+            ]
+            key = tuple(other.value.start for other in group)
+            if len(group) > 2 and key not in seen:
+                seen.add(key)
+                yield group
+
+
+def _are_in_line(one: Operand, other: Operand, along: int) -> bool:
+    """Return whether two numbers stand in one row, or in one column, or in one sentence."""
+    if one.statement == other.statement:
+        return True
+    if one.rect is None or other.rect is None or one.statement[0] != other.statement[0]:
+        return False
+    return min(one.rect[along + 2], other.rect[along + 2]) > max(one.rect[along], other.rect[along])

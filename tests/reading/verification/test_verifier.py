@@ -1,0 +1,199 @@
+"""Verdicts on the claims of answers: what supports a claim, what contradicts it, and what tells nothing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vrag.geometry import Box
+from vrag.reading.answer import ReadPage
+from vrag.reading.training.table_data import make_table
+from vrag.reading.training.typeset_pages import typeset_page
+from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_claims
+from vrag.testing import page, passage
+from vrag.types import Item
+
+SUPPORTED, CONTRADICTED = ClaimVerdict.SUPPORTED, ClaimVerdict.CONTRADICTED
+DOUBTED = {ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND}
+
+REPORT = (
+    "In May 2027, sales in Oslo fell by 2.1 % to $3.2 million. The harbour of Sandvik handled 1,150 t of timber "
+    "on 3 May 2027. The ferry Guillemot, built by the Saltby Yard, sails at 21:15 and takes 12 kilometres."
+)
+
+
+def check(answer: str, text: str = REPORT, question: str = "") -> tuple[ClaimCheck, ...]:
+    return check_claims(question, answer, [ClaimSource(ReadPage(passage("report.txt", 1, text)))])
+
+
+def verdicts(answer: str, text: str = REPORT, question: str = "") -> set[ClaimVerdict]:
+    return {one.verdict for one in check(answer, text, question)}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "In May 2027, sales in Oslo fell by 2.1 % to $3.2 million.",
+        "Sales in Oslo fell to 3.2 million dollars in May 2027, a change of −2.1 percent.",
+        "The harbour of Sandvik handled 1150 tonnes of timber on 2027-05-03.",
+        "On May 3, 2027, Sandvik's harbour handled about 1,200 t of timber.",
+        "The Guillemot sails at 9:15 pm.",
+        "The ferry takes 12 km.",
+        "- **Sales in Oslo**: $3,200,000 [1]",
+        "The ferry was built by the Saltby Yard.",
+    ],
+)
+def test_other_forms_and_words_are_supported(answer: str) -> None:
+    assert verdicts(answer) == {SUPPORTED}
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        ("In May 2027, sales in Oslo fell by 2.7 %.", "2.7 %"),
+        ("In May 2027, sales in Oslo fell by 2.1 km.", "2.1 km"),
+        ("Sales in Oslo fell to $3.2 billion.", "$3.2 billion"),
+        ("Sales in Oslo fell to €3.2 million.", "€3.2 million"),
+        ("In June 2027, sales in Oslo fell by 2.1 %.", "June 2027"),
+        ("The harbour of Sandvik handled 1,150 t of timber on 4 May 2027.", "4 May 2027"),
+        ("The harbour of Sandvik handled −1,150 t of timber.", "−1,150 t"),
+        ("The ferry Guillemot sails at 20:15.", "20:15"),
+        ("The ferry Guillemot was built by the Lindholm Yard.", "Lindholm Yard"),
+        ("Sales in Oslo rose by 2.1 %.", "Sales in Oslo rose by 2.1 %."),
+        ("Sales in Oslo did not fall by 2.1 %.", "Sales in Oslo did not fall by 2.1 %."),
+    ],
+)
+def test_one_thing_altered_is_doubted(answer: str, wrong: str) -> None:
+    doubted = [one.claim.text for one in check(answer) if one.verdict in DOUBTED]
+    assert wrong in doubted
+    assert answer in doubted
+
+
+def test_a_contradiction_names_what_stands_there() -> None:
+    (number, *_) = check("The harbour of Sandvik handled 1,160 t of timber.")[1:]
+    assert (number.verdict, number.found) == (CONTRADICTED, "1,150 t")
+
+
+@given(st.integers(100, 9_999_999), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_changed_digit_is_never_supported_by_the_only_number(number: int, data: st.DataObject) -> None:
+    digits = str(number)
+    at = data.draw(st.integers(0, len(digits) - 1))
+    other = data.draw(st.sampled_from([digit for digit in "123456789" if digit != digits[at]]))
+    changed = f"{digits[:at]}{other}{digits[at + 1 :]}"
+    text = f"The harbour of Sandvik handled {number:,} tonnes of timber and many other goods in that year of growth."
+    asked = "How much timber did the harbour of Sandvik handle?"
+    assert verdicts(f"{number:,}", text, asked) == {SUPPORTED}
+    assert verdicts(f"{number} t", text, asked) == {SUPPORTED}
+    assert verdicts(f"The harbour handled {number} tonnes.", text, asked) == {SUPPORTED}
+    assert SUPPORTED not in verdicts(changed, text, asked)
+    assert SUPPORTED not in verdicts(f"{int(changed):,} tonnes", text, asked)
+
+
+@given(st.text(max_size=120), st.text(max_size=120), st.text(max_size=400))
+@settings(max_examples=60, deadline=None)
+def test_no_text_raises(question: str, answer: str, text: str) -> None:
+    for one in check(answer, text, question):
+        assert one.claim.text == answer[one.claim.start : one.claim.end]
+
+
+TABLE = typeset_page(
+    "table",
+    1,
+    [
+        "Freight of the harbours in 2027 and 2026, as the office of Lindholm has counted it for its yearly report.",
+        make_table(
+            [
+                ["Harbour", "2027", "2026"],
+                ["Sandvik", "1,150", "1,090"],
+                ["Saltby", "2,340", "2,210"],
+                ["Orla", "980", "1,020"],
+            ],
+            header_rows=1,
+            header_columns=1,
+            caption="in tonnes",
+        ),
+    ],
+)
+
+
+def check_table(answer: str, question: str = "") -> tuple[ClaimCheck, ...]:
+    return check_claims(question, answer, [ClaimSource(ReadPage(TABLE.item))])
+
+
+@pytest.mark.parametrize("answer", ["Saltby 2026: 2,210 t", "Orla handled 980 t in 2027.", "In 2026, Sandvik had 1090."])
+def test_a_cell_of_the_named_row_and_column_is_supported(answer: str) -> None:
+    assert {one.verdict for one in check_table(answer)} == {SUPPORTED}
+
+
+@pytest.mark.parametrize("answer", ["Saltby 2026: 1,150 t", "Orla handled 2,340 t in 2027."])
+def test_the_number_of_another_row_is_no_support(answer: str) -> None:
+    number = next(one for one in check_table(answer) if one.claim.text.endswith(" t"))
+    assert number.verdict is CONTRADICTED
+
+
+def test_a_computed_number_is_supported_where_the_question_asks_for_it() -> None:
+    asked = "What is the difference of Saltby between 2027 and 2026?"
+    assert [one.verdict for one in check_table("130", asked)] == [SUPPORTED]
+    assert [one.verdict for one in check_table("170", asked)] != [SUPPORTED]
+
+
+def test_too_little_text_tells_nothing() -> None:
+    (one,) = check("1,150 t", "Chart")
+    assert (one.verdict, one.sources) == (ClaimVerdict.ONLY_VISIBLE, ())
+
+
+def source(item: Item, *sides: float) -> ClaimSource:
+    return ClaimSource(ReadPage(item), Box.unit(*sides) if sides else None)
+
+
+LETTER = page("letter.pdf", 1, "\n".join(("Sandvik handled 1,150 t", "of timber in that long year.", *["Other words."] * 12, "Orla handled 980 t of salt.")))
+
+
+def test_the_place_is_told_and_whether_it_lies_outside_of_the_rectangle() -> None:
+    top, bottom = (0, 0, 1, 0.1), (0, 0.3, 1, 1)
+    (inside,) = check_claims("How much timber?", "1,150 t", [source(LETTER, *top)])
+    (outside,) = check_claims("How much timber?", "1,150 t", [source(LETTER, *bottom)])
+    assert (inside.sources, inside.outside, outside.sources, outside.outside) == ((0,), False, (0,), True)
+    assert inside.boxes == outside.boxes
+    assert inside.boxes
+    assert all(box.y2 < 0.1 for box in inside.boxes)
+
+
+def test_the_source_that_says_it_is_told() -> None:
+    other = passage("other.txt", 1, "This text has nothing to do with the matter, though it has many words in it.")
+    sources = [source(other), source(LETTER), source(LETTER, 0, 0, 1, 0.1)]
+    (found,) = check_claims("How much timber?", "1,150 t", sources)
+    assert found.sources == (1, 2)
+
+
+def test_lines_and_hyphens_do_not_part_what_belongs_together() -> None:
+    item = page("split.pdf", 1, "The harbour of Sand-\nvik handled timber of\n1,150 tonnes for the govern-\nment in Oslo.")
+    answer = "The harbour of Sandvik handled 1,150 tonnes of timber for the government."
+    assert {one.verdict for one in check_claims("", answer, [source(item)])} == {SUPPORTED}
+
+
+def test_an_error_of_recognition_in_a_long_word_is_forgiven_but_not_in_a_number() -> None:
+    text = REPORT.replace("Guillemot", "Guillemat").replace("1,150", "1,l50")
+    assert verdicts("The ferry Guillemot sails at 21:15.", text) == {SUPPORTED}
+    assert SUPPORTED not in verdicts("1,150 t", text, "How much timber did Sandvik handle?")
+
+
+def test_chinese_answers() -> None:
+    text = "1791年，程伟元在苏州首次印刷出版了《红楼梦》，全书共一百二十回，约七十三万字。这座城市的人口为三百二十万。"
+    assert verdicts("《红楼梦》于1791年在苏州出版，共120回。", text) == {SUPPORTED}
+    assert SUPPORTED not in verdicts("1792年", text, "《红楼梦》是哪一年出版的？")
+    assert SUPPORTED not in verdicts("《水浒传》", text, "1791年首次印刷出版了什么？")
+
+
+def test_an_answer_is_checked_quickly() -> None:
+    sources = [source(TABLE.item), source(LETTER), source(passage("report.txt", 1, REPORT))]
+    answer = "In 2027, Saltby handled 2,340 t and Orla 980 t. The Guillemot sails at 21:15."
+    check_claims("", answer, sources)
+    begun = time.process_time()
+    check_claims("", answer, sources)
+    assert time.process_time() - begun < 0.1
