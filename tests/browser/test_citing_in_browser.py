@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from browsing import Desk, Opener
     from playwright.sync_api import Locator, Page
 
+    from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_store import StoredRun
 
 QUESTION = "Who travels from Orla to Saltby, and what does a kayak cost?"
@@ -117,25 +118,26 @@ def test_a_marker_points_out_its_evidence_and_opens_its_rectangle(desk: Desk, vi
     marker.focus()
     expect(card).to_have_class(re.compile("pointed"))
     page.keyboard.press("Enter")
-    expect(page.locator("#viewer-title")).to_contain_text(evidence.document)
-    assert evidence.box is not None
-    check_spot(page, evidence.box)
+    check_place_open(page, evidence)
     page.keyboard.press("Escape")
     expect(marker).to_be_focused()
 
 
+def check_place_open(page: Page, evidence: Evidence) -> None:
+    """The viewer shows the page of the evidence with its rectangle."""
+    assert evidence.box is not None
+    expect(page.locator("#viewer-title")).to_contain_text(evidence.document)
+    expect(page.locator("#viewer .leaf img")).to_have_attribute("src", re.compile(evidence.item))
+    check_spot(page, evidence.box)
+
+
 def test_the_address_of_a_place_opens_it(desk: Desk, visit: Opener) -> None:
     run = asked(desk, REPLIES["a model that cites"])
-    assert len(run.result.rests) > 1
+    first, second = run.result.rests[:2]
     page = visit(f"{desk.address}/#/runs/{run.id}?cite=2").page
-    second, first = run.result.evidence[1], run.result.evidence[0]
-    expect(page.locator("#viewer-title")).to_contain_text(second.document)
-    assert second.box is not None
-    assert first.box is not None
-    check_spot(page, second.box)
+    check_place_open(page, second)
     page.evaluate(f"location.hash = '#/runs/{run.id}?cite=1'")
-    expect(page.locator("#viewer-title")).to_contain_text(first.document)
-    check_spot(page, first.box)
+    check_place_open(page, first)
     page.keyboard.press("Escape")
     page.evaluate(f"location.hash = '#/runs/{run.id}?cite=99'")
     expect(page.locator("#viewer")).to_be_hidden()

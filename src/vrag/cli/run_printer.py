@@ -22,8 +22,8 @@ from vrag.settings import Settings
 
 MAX_TEXT_CHARS, MAX_REPLY_CHARS = 400, 200
 """Characters of what a model wrote that are printed."""
-MAX_QUOTE_CHARS = 240
-"""Characters of the words of a piece of evidence that are printed."""
+MAX_QUOTE_CHARS, QUOTE_CHARS_BEFORE = 240, 80
+"""Characters of a quote that are printed, and those of them before the words of the answer."""
 MAX_NODE_QUERY_CHARS, MAX_NODE_SUMMARY_CHARS = 200, 300
 
 
@@ -268,16 +268,21 @@ def _print_evidence(number: int, evidence: Evidence, stored: StoredRun) -> None:
     if number == 1 and evidence.crop_sha256:
         echo("      ", (relative_path(stored.file(evidence.crop_sha256)), "dim"))
     if evidence.quote:
-        words = " ".join(_cited_parts(number, stored.result))
-        quote = excerpt(" ".join(evidence.quote.split()), words, MAX_QUOTE_CHARS, before=80)
+        quote = _quote_part(" ".join(evidence.quote.split()), number, stored.result)
         echo("      ", (f"“{plain(quote)}”", "dim"))
 
 
-def _cited_parts(number: int, run: RunResult) -> list[str]:
-    """Return the words of the evidence that support or contradict claims, and the parts that cite it."""
-    found = [claim.found for claim in run.claims if number in claim.numbers and claim.found]
+def _quote_part(quote: str, number: int, run: RunResult) -> str:
+    """Cut a quote around the words that a claim rests on, or else around words of the parts that cite it."""
+    for claim in run.claims:
+        at = quote.find(claim.found) if number in claim.numbers and claim.found else -1
+        if at >= 0:
+            start = max(0, at - QUOTE_CHARS_BEFORE)
+            end = start + MAX_QUOTE_CHARS
+            return f"{'…' if start else ''}{quote[start:end]}{'…' if end < len(quote) else ''}"
     parts = (citation for citation in run.citations if number in citation.numbers)
-    return found or [run.checked_text[citation.start : citation.end] for citation in parts]
+    words = " ".join(run.checked_text[citation.start : citation.end] for citation in parts)
+    return excerpt(quote, words, MAX_QUOTE_CHARS, before=QUOTE_CHARS_BEFORE)
 
 
 def graph_tree(graph: Graph) -> Tree:
