@@ -167,8 +167,8 @@ class TestOfAGraph:
 
     def test_a_result_of_a_node_is_cited_by_its_label(self) -> None:
         run = self.script("Dogs travel for 4 crowns [fares, Picture 1].")
-        assert places(run) == {"Dogs travel for 4 crowns": ["prices.pdf"]}
+        assert places(run) == {"Dogs travel for 4 crowns.": ["prices.pdf"]}
 
     def test_nodes_are_cited_by_their_numbers(self) -> None:
         run = self.script("Dogs travel for 4 crowns [1].")
-        assert places(run) == {"Dogs travel for 4 crowns": ["prices.pdf"]}
+        assert places(run) == {"Dogs travel for 4 crowns.": ["prices.pdf"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 
-_BLOCK_ENDS = ("```", "|", "$$")
+_BLOCK_ENDS = ("```", "$$")
 """Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own."""
+_ROW = re.compile(r"\s*\|.*\|\s*")
+"""A row of a table, in whose last cell a marker stands."""
 
 
 class Citation(BaseModel):
@@ -93,7 +96,11 @@ def with_markers(text: str, citations: Sequence[Citation]) -> MarkedText:
 
 
 def marker_place(text: str, citation: Citation) -> int:
-    """Return where the markers of a citation stand: at its end, before punctuation and blanks."""
+    """Return where the markers of a citation stand: at its end, before punctuation and the end of a row."""
     part = text[: citation.end].rstrip()
     place = len(part.rstrip(".!?。！？;；"))
-    return place if place > citation.start else len(part)
+    place = place if place > citation.start else len(part)
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    if _ROW.fullmatch(line) and not text[place:].partition("\n")[0].strip():
+        place = len(text[: place - (len(line) - line.rindex("|"))].rstrip())
+    return place

@@ -8,7 +8,7 @@ answer, markers, evidence and collection: a replay finds the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from vrag.agent.answer_reading import (
@@ -91,16 +91,23 @@ def support_answer(
     """
     if not evidence:
         return SupportedAnswer(())
-    if not parts and len(answer) <= MAX_ANSWER_CHARS and len(read_sentences(answer)) <= 1:
-        return _support_short(question, answer, evidence, environment, selected=selected, named=named)
+    named = named or selected
+    if len(answer) <= MAX_ANSWER_CHARS and len(read_sentences(answer)) <= 1:
+        groups = [group for part in parts for group in part.cited]
+        if not groups:
+            return _support_whole(question, answer, evidence, environment, ordered=selected, named=named)
+        if len(groups) == 1:
+            places = {place_of(entry) for entry in groups[0]}
+            rest = tuple(entry for entry in evidence if place_of(entry) not in places)
+            cited = _support_whole(question, answer, groups[0], environment, named=True, source="model")
+            return replace(cited, evidence=(*cited.evidence, *rest))
     listing = _Listing(list(evidence), environment)
     source: Literal["model", "matched"] = "model" if parts else "matched"
     sentences = (AnswerPart(sentence.start, sentence.end) for sentence in read_sentences(answer)[:MAX_PARTS])
     for part in parts or sentences:
         listing.cite(question, answer, part)
     if not listing.cited:
-        source = "matched"
-        listing.cited[0, len(answer)] = set(_meant(listing.entries, named=selected or named))
+        return _support_whole(question, answer, evidence, environment, ordered=selected, named=named)
     ordered, numbers = listing.numbered()
     citations = tuple(
         Citation(start=start, end=end, numbers=tuple(sorted(numbers[at] for at in places)), source=source)
@@ -128,26 +135,30 @@ def cited_parts(
     return tuple(parts)
 
 
-def _support_short(
+def _support_whole(
     question: Question,
     answer: str,
     evidence: Sequence[Evidence],
     environment: Environment,
     *,
-    selected: bool,
+    ordered: bool = False,
     named: bool,
+    source: Literal["model", "matched"] = "matched",
 ) -> SupportedAnswer:
-    """Support an answer of one sentence by the reader, or else by the whole of what was looked at closely."""
-    place = locate_answer(question, answer, evidence, environment, ordered=selected)
+    """Support an answer as a whole: by what the reader finds of it, or else by what was named or looked at.
+
+    With `ordered` the evidence keeps its order, and all of it counts.
+    """
+    place = locate_answer(question, answer, evidence, environment, ordered=ordered)
     entries = place.evidence
-    if place.reading is not None and not selected:
+    if place.reading is not None and not ordered:
         chosen = _marked(entries) or [0]
     else:
-        chosen = _meant(evidence, named=selected or named)
+        chosen = _meant(evidence, named=named)
     rest = [at for at in range(len(entries)) if at not in chosen]
-    citation = Citation(start=0, end=len(answer), numbers=tuple(range(1, len(chosen) + 1)), source="matched")
-    ordered = tuple(entries[at] for at in (*chosen, *rest))
-    return SupportedAnswer(ordered, (citation,), place.reading, place.pictures)
+    citation = Citation(start=0, end=len(answer), numbers=tuple(range(1, len(chosen) + 1)), source=source)
+    listed = tuple(entries[at] for at in (*chosen, *rest))
+    return SupportedAnswer(listed, (citation,), place.reading, place.pictures)
 
 
 def _marked(evidence: Sequence[Evidence]) -> list[int]:

@@ -7,7 +7,7 @@
 const BLANKS = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$/;
 const FULL_STOPS = /[.!?。！？;；]+$/;
 /** Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own. */
-const BLOCK_ENDS = ["```", "|", "$$"];
+const BLOCK_ENDS = ["```", "$$"];
 
 /** A narrow blank at which no line breaks: no marker begins one. */
 const NARROW = "\u202f";
@@ -28,7 +28,7 @@ export function markersOf(text, citations) {
   for (const { start, end, numbers } of [...citations].sort((a, b) => a.end - b.end)) {
     const part = text.slice(0, unit(end)).replace(BLANKS, "");
     const before = part.replace(FULL_STOPS, "").length;
-    const place = before > unit(start) ? before : part.length;
+    const place = insideRow(text, before > unit(start) ? before : part.length);
     if (place < at) continue;
     const endsBlock = text.slice(place).replace(BLANKS, "") === "" && BLOCK_ENDS.some((one) => text.slice(at, place).replace(BLANKS, "").endsWith(one));
     markers.push({ at: place, gap: endsBlock ? "\n\n" : " ", numbers });
@@ -51,7 +51,7 @@ export function markedText(text, citations) {
 export function signedText(text, citations, claims) {
   const unit = unitsOf(text);
   const clean = text.replace(/[\ue000-\ue003]/g, "\ufffd");
-  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at: gap === " " ? insideRow(clean, at) : at, text: gap.replace(" ", NARROW) + numbers.map((number) => MARKER + number + CLOSE).join("") }));
+  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at, text: gap.replace(" ", NARROW) + numbers.map((number) => MARKER + number + CLOSE).join("") }));
   const bounds = claims.flatMap(({ start, end }, index) => [{ at: unit(start), text: CLAIM + index + CLOSE }, { at: unit(end), text: END }]);
   return filled(clean, [...bounds, ...markers]);
 }
@@ -60,7 +60,8 @@ export function signedText(text, citations, claims) {
 function insideRow(text, at) {
   const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at);
   const rest = text.slice(at).split("\n", 1)[0];
-  return /^\s*\|.*\|\s*$/.test(line) && rest.trim() === "" ? at - (line.length - line.lastIndexOf("|")) : at;
+  if (!/^\s*\|.*\|\s*$/.test(line) || rest.replace(BLANKS, "") !== "") return at;
+  return text.slice(0, at - (line.length - line.lastIndexOf("|"))).replace(BLANKS, "").length;
 }
 
 /**
