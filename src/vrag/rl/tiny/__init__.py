@@ -36,7 +36,7 @@ MIN_PIECE_CHARACTERS = 8
 _HEADS = 4
 _JUDGED = "verify", "doubt", "answer_doubted"
 _UNTRAINED = (*_JUDGED, *(method.name for method in METHODS.values() if not method.trainable))
-"""Prefixes of prompts of judges, and of agents that are not trained, which would only enlarge the vocabulary."""
+"""Prefixes of prompts of judges and of untrained agents, which would only enlarge the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
