@@ -47,7 +47,7 @@ from vrag.reading.questions.answer_types import find_focus
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.reading.training.answer_data import read_answer_questions
-from vrag.reading.training.text_data import TextQuestion, read_drcd, read_shifts
+from vrag.reading.training.text_data import read_drcd, read_shifts
 from vrag.reading.training.typeset_pages import typeset_page
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claims import extract_claims
@@ -135,10 +135,12 @@ def read_samples(folder: Path, count: int, seed: int) -> Iterator[Sample]:
 
 def _read_more(folder: Path, count: int, chance: random.Random) -> Iterator[Sample]:
     """Yield answers of sets that no reader learns from in this shape: SQuADShifts and DRCD."""
-    sets: list[list[TextQuestion]] = []
-    for domain in ("new_wiki", "reddit", "amazon_reviews"):
-        if (folder / "squadshifts" / "datasets" / f"{domain}_v1.0.json").exists():
-            sets.append(read_shifts(folder / "squadshifts", domain))
+    shifts = folder / "squadshifts"
+    sets = [
+        read_shifts(shifts, domain)
+        for domain in ("new_wiki", "reddit", "amazon_reviews")
+        if (shifts / "datasets" / f"{domain}_v1.0.json").exists()
+    ]
     if (folder / "DRCD" / "DRCD_dev.json").exists():
         sets.append(read_drcd(folder / "DRCD", "dev"))
     for questions in sets:
@@ -163,7 +165,7 @@ def _forms(
 
 
 def make_statement(question: str, answer: str) -> str | None:
-    """Return a question with the answer in the place of the words that ask; None where that is no sentence."""
+    """Return a question with the answer in place of what asks; None where that is no sentence."""
     focus = find_focus(question)
     if focus.end <= focus.start or len(answer) > 80:
         return None
@@ -336,9 +338,9 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
             if quota.take(altered.change.value, f"{sample.source} {sample.form}"):
                 result.check(altered.change.value, sample, altered.text)
         other = chance.choice(sentences)
-        if sample.form == "sentence" and other.source == sample.source and other.gold != sample.gold:
-            if quota.take(Change.OTHER.value, sample.source):
-                result.check(Change.OTHER.value, sample, other.answer)
+        is_other = sample.form == "sentence" and other.source == sample.source and other.gold != sample.gold
+        if is_other and quota.take(Change.OTHER.value, sample.source):
+            result.check(Change.OTHER.value, sample, other.answer)
         for rule, answer in reword(sample.answer, chance):
             if quota.take(f"reworded, {rule.value}", f"{sample.source} {sample.form}", 60):
                 result.check(f"reworded, {rule.value}", sample, answer)

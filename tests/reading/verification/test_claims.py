@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +16,9 @@ from vrag.reading.verification.text_values import find_values
 PIECES = st.sampled_from(
     (
         "4.6 %", "−2.1 %", "$3.2 million", "(1,150) t", "3 May 2027", "21:15", "2024年3月5日", "A-17",
-        "Denver Broncos", "**", "- ", "1. ", "| a | b |", "[1]", "\n", " ", ".", "。", "《红楼梦》", "(", ")",
-        "twenty-five", "万", "百分之五十", "http://a.example/1", "’s", "U.S.", "https", "$", "年", "–", "'000",
+        "Denver Broncos", "**", "- ", "1. ", "| a | b |", "[1]", "\n", " ", ".", "。", "《红楼梦》", "(",
+        ")", "twenty-five", "万", "百分之五十", "http://a.example/1", "’s", "U.S.", "https", "$", "年", "–",
+        "'000",
     )
 )  # fmt: skip
 
@@ -34,7 +37,7 @@ def test_claims_of_any_text_lie_in_it(answer: str) -> None:
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map("".join)))
 def test_values_of_any_text_do_not_overlap(text: str) -> None:
     values = find_values(text)
-    assert all(one.start < one.end <= other.start for one, other in zip(values, values[1:], strict=False))
+    assert all(one.start < one.end <= other.start for one, other in pairwise(values))
     assert all(value.end <= len(text) for value in values)
 
 

@@ -21,8 +21,9 @@ SUPPORTED, CONTRADICTED = ClaimVerdict.SUPPORTED, ClaimVerdict.CONTRADICTED
 DOUBTED = {ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND}
 
 REPORT = (
-    "In May 2027, sales in Oslo fell by 2.1 % to $3.2 million. The harbour of Sandvik handled 1,150 t of timber "
-    "on 3 May 2027. The ferry Guillemot, built by the Saltby Yard, sails at 21:15 and takes 12 kilometres."
+    "In May 2027, sales in Oslo fell by 2.1 % to $3.2 million. The harbour of Sandvik handled 1,150 t of "
+    "timber on 3 May 2027. The ferry Guillemot, built by the Saltby Yard, sails at 21:15 and takes 12 "
+    "kilometres."
 )
 
 
@@ -85,7 +86,7 @@ def test_a_changed_digit_is_never_supported_by_the_only_number(number: int, data
     at = data.draw(st.integers(0, len(digits) - 1))
     other = data.draw(st.sampled_from([digit for digit in "123456789" if digit != digits[at]]))
     changed = f"{digits[:at]}{other}{digits[at + 1 :]}"
-    text = f"The harbour of Sandvik handled {number:,} tonnes of timber and many other goods in that year of growth."
+    text = f"The harbour of Sandvik handled {number:,} tonnes of timber and many other goods in that year."
     asked = "How much timber did the harbour of Sandvik handle?"
     assert verdicts(f"{number:,}", text, asked) == {SUPPORTED}
     assert verdicts(f"{number} t", text, asked) == {SUPPORTED}
@@ -105,7 +106,7 @@ TABLE = typeset_page(
     "table",
     1,
     [
-        "Freight of the harbours in 2027 and 2026, as the office of Lindholm has counted it for its yearly report.",
+        "Freight of the harbours in 2027 and 2026, as the office of Lindholm has counted it.",
         make_table(
             [
                 ["Harbour", "2027", "2026"],
@@ -203,7 +204,10 @@ def test_an_error_of_recognition_in_a_long_word_is_forgiven_but_not_in_a_number(
 
 
 def test_chinese_answers() -> None:
-    text = "1791年，程伟元在苏州首次印刷出版了《红楼梦》，全书共一百二十回，约七十三万字。这座城市的人口为三百二十万。"
+    text = (
+        "1791年，程伟元在苏州首次印刷出版了《红楼梦》，全书共一百二十回，约七十三万字。"
+        "这座城市的人口为三百二十万。"
+    )
     assert verdicts("《红楼梦》于1791年在苏州出版，共120回。", text) == {SUPPORTED}
     assert SUPPORTED not in verdicts("1792年", text, "《红楼梦》是哪一年出版的？")
     assert SUPPORTED not in verdicts("《水浒传》", text, "1791年首次印刷出版了什么？")

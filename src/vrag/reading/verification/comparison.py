@@ -156,7 +156,7 @@ def _are_equal(
     amount, other = abs(claim.amount or 0.0), abs(value.amount or 0.0)
     scales = {1.0, value.other_scale, *(around.scales if value.scale == 1 else ())}
     return any(
-        is_rounded(
+        _is_rounded(
             amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding
         )
         for own in {1.0, claim.other_scale}
@@ -165,7 +165,7 @@ def _are_equal(
     )
 
 
-def is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
+def _is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
     """Return whether a stated number is a number of a page, or that rounded to the last stated digit.
 
     One digit alone is no rounded number unless the answer or the question says so.
@@ -194,6 +194,9 @@ def _have_same_digits(claim: TextValue, value: TextValue) -> bool:
 
 def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
     """Compare numbers of the same digits with different scales or units."""
+    are_unlike = bool(claim.units and value.units) and _classes(claim.units).isdisjoint(_classes(value.units))
+    if are_unlike and claim.scale != value.scale:
+        return Agreement.UNLIKE
     if value.scale == 1 and claim.scale != 1:
         if claim.scale in around.scales:
             return Agreement.SAME

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 from vrag.reading.answer import Reading, ReadPage
 from vrag.reading.reader import read
@@ -15,8 +16,9 @@ from vrag.reading.table_answers.arithmetic import compute
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.text_layout import Rect
-from vrag.reading.verification.comparison import Agreement, Rounding, compare, is_rounded
+from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare
 from vrag.reading.verification.text_values import TextValue, find_values
+from vrag.reading.verification.units import Unit, units_of
 
 MIN_PROBABILITY = 0.03
 """The reader's probability of a computed answer below which it proves nothing."""
@@ -38,6 +40,9 @@ _TRIGGERS = {
     name: re.compile(TRIGGERS[name], re.IGNORECASE)
     for name in {*(name for names in _OPERATIONS.values() for name in names), *_SUMS}
 }
+_KEEPING = frozenset({TableOperation.DIFFERENCE})
+"""Operations whose result is in the unit of the operands; those of the others may be percentages."""
+_PERCENT = units_of("%")
 _SIGNS = {
     TableOperation.DIFFERENCE: "−",
     TableOperation.RATIO: "/",
@@ -57,11 +62,24 @@ class Operand:
     """Where its cell or sentence stands; None in a text without picture."""
     statement: tuple[int, int]
     """Page and number of its statement."""
+    context: ValueContext
+    """What its heads say about it."""
 
     @property
     def amount(self) -> float:
         """The number."""
         return self.value.amount or 0.0
+
+
+class _Result(NamedTuple):
+    """The result of an operation."""
+
+    amount: float
+    text: str
+    """How it comes about."""
+    operand: Operand
+    """One of the numbers."""
+    units: tuple[Unit, ...]
 
 
 @dataclass
@@ -70,7 +88,6 @@ class Computations:
 
     question: str
     pages: Sequence[ReadPage]
-    _named: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     @cached_property
     def readings(self) -> list[Reading]:
@@ -92,9 +109,9 @@ class Computations:
         if not named and not _COUNTS.search(words):
             return ""
         is_short = abs(claim.amount or 0.0) < 99.5 * claim.step
-        for result, text in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named):
+        for result in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named):
             if _is_result(claim, result, rounding):
-                return text
+                return result.text
         for reading in self.readings:
             found = find_values(reading.text)
             if found and compare(claim, found[0], rounding=Rounding(asked=True)) <= Agreement.LOOSE:
@@ -102,35 +119,36 @@ class Computations:
         return ""
 
 
-def _is_result(claim: TextValue, result: float, rounding: Rounding) -> bool:
-    """Return whether a number is a result, rounded to its last digit, at any scale that it states."""
-    if not math.isfinite(result) or claim.amount is None or (claim.amount < 0 < result and claim.sure_sign):
+def _is_result(claim: TextValue, result: _Result, rounding: Rounding) -> bool:
+    """Return whether a number is a result, rounded to its last digit, in its unit and scale."""
+    if not math.isfinite(result.amount):
         return False
+    operand = result.operand
+    value = TextValue(0, 0, result.amount, 0.0, result.units, scale=operand.value.scale)
+    around = replace(operand.context, units=frozenset(result.units)) if result.units else operand.context
     free = Rounding(rounding.about, asked=True)
-    return any(
-        is_rounded(abs(claim.amount), abs(result) * scale, claim.step, 0.0, free)
-        for scale in {1.0, claim.scale}
-    )
+    return compare(claim, value, around=around, rounding=free) <= Agreement.LOOSE
 
 
-def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[tuple[float, str]]:
-    """Yield the results of all operations that words name, with how they come about."""
+def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Result]:
+    """Yield the results of all operations that words name."""
     pairs = [pair for pair in combinations(operands, 2) if _belong_together(*pair)]
     for operation, triggers in _OPERATIONS.items():
         if named.isdisjoint(triggers):
             continue
         for pair in pairs:
             for one, other in (pair, pair[::-1]):
-                result = compute(operation, one.amount, other.amount)
-                if result is not None:
-                    yield result, f"{one.text} {_SIGNS[operation]} {other.text}"
+                amount = compute(operation, one.amount, other.amount)
+                if amount is not None:
+                    text = f"{one.text} {_SIGNS[operation]} {other.text}"
+                    yield _Result(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
     if not named.isdisjoint(_SUMS):
         for group in [*pairs, *_groups(operands)]:
             total = math.fsum(one.amount for one in group)
             texts = " + ".join(one.text for one in group)
-            yield total, texts
+            yield _Result(total, texts, group[0], group[0].value.units)
             if "average" in named:
-                yield total / len(group), f"({texts}) / {len(group)}"
+                yield _Result(total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units)
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:

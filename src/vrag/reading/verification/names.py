@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vrag.reading.text_layout import STOP_WORDS, is_cjk, tokens
 from vrag.reading.verification.source_text import SourceText
 
-MIN_SHARE = 0.5
-"""Share of the pairs of characters of a Chinese or Japanese name that must stand together."""
+MIN_SHARE, MIN_WHOLE_SHARE = 0.5, 0.8
+"""Share of the pairs of characters of a Chinese or Japanese name that must stand together: of one that was
+cut out of a sentence, and of one that is the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,15 @@ class TextPlace:
 
 
 def find_name(
-    name: str, texts: Sequence[SourceText], resolve: Callable[[str], tuple[str, ...]]
+    name: str,
+    texts: Sequence[SourceText],
+    resolve: Callable[[str], tuple[str, ...]],
+    share: float = MIN_WHOLE_SHARE,
 ) -> Iterator[TextPlace]:
     """Yield the places that have all words of a name near each other, in any order.
 
-    `resolve` gives the words of the pages that a word may stand for. Of a name in Chinese or Japanese, most
-    pairs of characters are enough, since where it begins and ends is not written.
+    `resolve` gives the words of the pages that a word may stand for. Of a name in Chinese or Japanese, a
+    share of its pairs of characters is enough, since where it begins and ends is not written.
     """
     terms = [token.term for token in tokens(name)]
     words = list(dict.fromkeys(term for term in terms if term not in STOP_WORDS)) or terms
@@ -37,7 +42,7 @@ def find_name(
         return
     forms = [frozenset(resolve(word)) for word in words]
     wide = is_cjk(name)
-    needed = len(forms) if not wide else max(round(MIN_SHARE * len(forms)), 1)
+    needed = len(forms) if not wide else max(math.ceil(share * len(forms)), 1)
     if sum(map(bool, forms)) < needed:
         return
     for page, text in enumerate(texts):

@@ -17,7 +17,7 @@ import numpy as np
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.table_answers.values import Day
-from vrag.reading.text_layout import STOP_WORDS, tokens
+from vrag.reading.text_layout import STOP_WORDS, is_cjk, tokens
 from vrag.reading.verification.claim import Claim, ClaimVerdict
 from vrag.reading.verification.claim_evidence import (
     INSIDE,
@@ -29,7 +29,7 @@ from vrag.reading.verification.claim_evidence import (
 from vrag.reading.verification.claims import ReadSentence, read_sentences
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
 from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
-from vrag.reading.verification.names import TextPlace, find_name
+from vrag.reading.verification.names import MIN_SHARE, MIN_WHOLE_SHARE, TextPlace, find_name
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.wording import are_opposite
@@ -52,10 +52,12 @@ MIN_OWN = 4
 """Words of a sentence below which those of the question count as its own."""
 FORM_MARGIN = 0.1
 """The same where it is the same number with another unit, scale or sign."""
-COVER = 0.25
+COVER = 0.3
 """Share of the words of a sentence that one statement must have."""
-COVER_WITH_VALUES = 0.15
+COVER_WITH_VALUES = 0.2
 """The same for a sentence with numbers, dates or names, all of which are supported."""
+MIN_NEW, MIN_REST = 4, 0.6
+"""Pairs of characters in a row that are a new name, in a sentence with this share of its words found."""
 OPERAND_SHARE = 0.75
 """Share of the best support that a number needs to be one that was computed with."""
 BEFORE, BEHIND = 60, 30
@@ -208,6 +210,7 @@ class _SentenceCheck:
                 self.evidence.texts[page].text[value.start : value.end],
                 self.evidence.texts[page].statements[at].rect,
                 (page, at),
+                self.evidence.texts[page].statements[at].context,
             )
             for score, page, _, value, at in ranked[:MAX_OPERANDS]
             if score <= OPERAND_SHARE * ranked[0][0]
@@ -259,7 +262,8 @@ class _SentenceCheck:
         return ClaimCheck(claim, ClaimVerdict.NOT_FOUND)
 
     def _check_name(self, claim: Claim) -> ClaimCheck:
-        places = list(find_name(claim.text, self.evidence.texts, self.evidence.resolve))
+        share = MIN_SHARE if len(self.own) > 1 or not self.sentence.is_alone else MIN_WHOLE_SHARE
+        places = list(find_name(claim.text, self.evidence.texts, self.evidence.resolve, share))
         if not places:
             return self._missing(claim)
         support = self._raise(self._support_without(claim.start, claim.end))
@@ -271,6 +275,18 @@ class _SentenceCheck:
                 claim, ClaimVerdict.NOT_FOUND, best, reason="it stands only in other places of the page"
             )
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
+
+    def _has_new_name(self, score: float) -> bool:
+        """Return whether a sentence has characters in a row that the evidence lacks, but is else its words.
+
+        Names in Chinese and Japanese cannot be told from other words: this finds those that were replaced.
+        """
+        run = longest = 0
+        for token in tokens(self.text):
+            is_new = is_cjk(token.term) and not self.evidence.resolve(token.term)
+            run = run + 1 if is_new else 0
+            longest = max(longest, run)
+        return longest >= MIN_NEW and score >= MIN_REST
 
     def _check_sentence(self, found: Sequence[ClaimCheck]) -> ClaimCheck:
         claim = self.sentence.as_claim(self.answer)
@@ -293,7 +309,7 @@ class _SentenceCheck:
         statement = self.evidence.texts[page].statements[number]
         place = TextPlace(page, number, statement.start, statement.end)
         needed = COVER_WITH_VALUES if found else COVER
-        if doubted or score < needed:
+        if doubted or score < needed or self._has_new_name(score):
             return self._missing(claim)
         if are_opposite(self.text, self.evidence.texts[page].text[statement.start : statement.end]):
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, place)
