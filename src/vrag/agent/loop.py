@@ -202,6 +202,9 @@ class Run:
             self.answer = episode.conclude(self.log).answer
             if self.answer is None and not self.is_reopened:
                 raise
+        except (CorpusError, MissingExtra):
+            if not self.is_reopened:
+                raise
         if self.answer is None:
             self.answer = episode.conclude(self.log).answer
 

@@ -174,7 +174,7 @@ class Episode(ABC):
         ask: bool,
     ) -> ActionOutcome:
         """Let an answer stand without its markers, or ask first which of its evidence counts."""
-        unmarked = take_markers(answer.text, lambda name: self.cited(name) is not None)
+        unmarked = take_markers(answer.text, self._describe)
         answer, self.markers = replace(answer, text=unmarked.text), unmarked.markers
         self.answer, self.candidates_at_answer = answer, candidates
         self.asking = ask and self.reselect and len(candidates) > 1 and not answer.abstains
@@ -183,6 +183,16 @@ class Episode(ABC):
         lines = (f"{number}. {candidate.label}" for number, candidate in enumerate(candidates, 1))
         self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
         return ActionOutcome()
+
+    def _describe(self, reference: str) -> str | None:
+        """Return the words for what a marker refers to: document and page; None for what was never shown."""
+        found = self.cited(reference)
+        if found is None:
+            return None
+        places = {(one.evidence.document, one.evidence.page) for one in found}
+        return (
+            f"{found[0].evidence.document}, page {found[0].evidence.page}" if len(places) == 1 else reference
+        )
 
     def _finish(self, answer: Answer | AnswerNode, log: EventLog) -> ActionOutcome:  # noqa: ARG002 - for graphs
         """End the run with an answer."""

@@ -128,7 +128,7 @@ def test_a_replay_repeats_its_verdicts(tmp_path: Path) -> None:
 
 
 def test_no_claim_is_asked_about_where_none_is_undecided() -> None:
-    claims = ClaimsToJudge("?", "Yes.", (), (), {})
+    claims = ClaimsToJudge("?", "Yes.", (), (), (), {})
     assert claims.undecided == ()
 
 

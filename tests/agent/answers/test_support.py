@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from agent_scripts import PROFILE, VRAG, Watching, answers, memorizes, note, searches
 
 from vrag.agent.agent import Agent
 from vrag.agent.answer_reading import LARGE
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.runs.run_result import RunResult
 from vrag.geometry import Box
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.testing import MemorySearcher, page, passage
 
 PRICES = page(
@@ -106,8 +109,40 @@ class TestOfAModelThatCites:
         assert evidence.document == "winter.pdf"
         assert not evidence.marks
 
+    def test_a_sentence_without_a_marker_is_matched_all_the_same(self) -> None:
+        run = asked("A return ticket costs 12 crowns [1]. The ferry does not run in January because of ice.")
+        assert [citation.source for citation in run.citations] == ["model", "matched"]
+        assert [evidence.document for evidence in run.rests] == ["prices.pdf", "winter.pdf"]
+
+    def test_a_marker_that_is_a_word_is_replaced_and_cites(self) -> None:
+        run = asked(
+            "According to [2], the ferry does not run in January. A return ticket costs 12 crowns [1]."
+        )
+        assert run.answer is not None
+        assert run.answer.startswith("According to winter.pdf, page 1, it does")
+        assert "[" not in run.answer
+        assert [evidence.document for evidence in run.rests] == ["winter.pdf", "prices.pdf"]
+
+    def test_a_leading_marker_cites_for_the_sentence_behind_it(self) -> None:
+        run = asked("- [2] It does not run in January.\n- [1] A return ticket costs 12 crowns.")
+        assert places(run) == {
+            "It does not run in January.": ["winter.pdf"],
+            "A return ticket costs 12 crowns.": ["prices.pdf"],
+        }
+
 
 class TestOfAModelThatDoesNotCite:
+    @pytest.mark.parametrize(
+        ("answer", "document"),
+        [
+            ("A return ticket costs 12 crowns.", "prices.pdf"),
+            ("The ferry does not run in January because of ice.", "winter.pdf"),
+            ("The ferry was painted green in 1987.", "notes.md"),
+        ],
+    )
+    def test_a_single_sentence_rests_on_the_page_that_says_it(self, answer: str, document: str) -> None:
+        assert [evidence.document for evidence in asked(answer).rests] == [document]
+
     def test_each_sentence_rests_on_the_page_that_says_it(self) -> None:
         run = asked(LONG)
         assert places(run) == {
@@ -172,3 +207,38 @@ class TestOfAGraph:
     def test_nodes_are_cited_by_their_numbers(self) -> None:
         run = self.script("Dogs travel for 4 crowns [1].")
         assert places(run) == {"Dogs travel for 4 crowns.": ["prices.pdf"]}
+
+
+class TestOfAWrongCitation:
+    """A citation moves to the page that says all of its part, where the cited one does not."""
+
+    def test_swapped_citations_are_put_right(self) -> None:
+        run = verified("The ferry does not run in January [1]. A return ticket costs 12 crowns [2].")
+        assert places(run) == {
+            "The ferry does not run in January": ["winter.pdf"],
+            "A return ticket costs 12 crowns": ["prices.pdf"],
+        }
+        assert {citation.source for citation in run.citations} == {"matched"}
+        assert {claim.verdict for claim in run.claims} == {ClaimVerdict.SUPPORTED}
+        assert [evidence.document for evidence in run.rests] == ["winter.pdf", "prices.pdf"]
+
+    def test_a_right_citation_stays_the_models(self) -> None:
+        run = verified("The ferry does not run in January [2]. A return ticket costs 12 crowns [1].")
+        assert {citation.source for citation in run.citations} == {"model"}
+
+    def test_a_value_of_another_thing_is_no_support(self) -> None:
+        pages = (
+            page("a.pdf", 1, "Revenue report\n\nThe revenue of Northwind was 512 million crowns that year."),
+            page("b.pdf", 1, "Revenue report\n\nThe revenue of Southwind was 387 million crowns that year."),
+        )
+        answer = "The revenue of Northwind was 387 million crowns [1]."
+        run = verified(answer, MemorySearcher(pages), "revenue report")
+        assert ClaimVerdict.CONTRADICTED in {claim.verdict for claim in run.claims}
+        assert [evidence.document for evidence in run.rests] == ["a.pdf"]
+
+
+def verified(answer: str, searcher: MemorySearcher = CORPUS, query: str = "ferry") -> RunResult:
+    policy = Watching((VRAG.search(query), VRAG.answer(answer)))
+    environment = Environment(searcher, PROFILE, EnvironmentOptions(show=3))
+    method = VragMethod(verify=VerifyMode.TELL)
+    return Agent(policy, environment, method).run("What does the ferry cost and when does it run?")

@@ -17,6 +17,11 @@ _ROW = re.compile(r"\s*\|.*\|\s*")
 """A row of a table, in whose last cell a marker stands."""
 
 
+CitationSource = Literal["model", "matched", "looked_at"]
+"""Why a part cites its evidence: `model` if the model wrote the markers, `matched` if the words of the part
+led to the evidence, `looked_at` if they stand nowhere and the agent looked there, or none was recorded."""
+
+
 class Citation(BaseModel):
     """A part of the answer, and the evidence that it rests on."""
 
@@ -28,8 +33,7 @@ class Citation(BaseModel):
     """Its end; a marker stands there."""
     numbers: tuple[int, ...]
     """Numbers of the evidence, from 1, as the answer lists it."""
-    source: Literal["model", "matched"]
-    """`model` if the model wrote the markers; `matched` if the words of the part led to the evidence."""
+    source: CitationSource
 
 
 class CheckedClaim(BaseModel):
@@ -79,8 +83,7 @@ def with_markers(text: str, citations: Sequence[Citation]) -> MarkedText:
     length = at = 0
     for citation in sorted(citations, key=lambda citation: citation.end):
         place = marker_place(text, citation)
-        if place < at:
-            continue
+        place = max(place, at)
         before = text[at:place]
         ends_block = not text[place:].strip() and before.rstrip().endswith(_BLOCK_ENDS)
         before += "\n\n" if ends_block else " "

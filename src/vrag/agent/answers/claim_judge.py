@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.dialogue import Dialogue, cut_off, quoted
 from vrag.agent.evidence import Evidence
 from vrag.agent.prompts import prompt
@@ -21,7 +21,7 @@ from vrag.chat.messages import ChatImage, ChatModel, ChatPart, ChatText
 from vrag.errors import JudgeError
 from vrag.reading.verification.claim import ClaimVerdict
 
-MAX_JUDGED_PIECES = 4
+MAX_JUDGED_PIECES = 8
 """Pieces of evidence that the model is shown, the first ones."""
 MAX_JUDGED_CLAIMS = 20
 """Claims that it is asked about; the verdicts on further ones stay."""
@@ -42,15 +42,31 @@ class ClaimsToJudge:
     question: str
     answer: str
     claims: tuple[CheckedClaim, ...]
+    citations: tuple[Citation, ...]
     evidence: tuple[Evidence, ...]
     """What is cited, by its numbers."""
     jpegs: Mapping[str, bytes]
     """The pictures of the evidence, by their hashes."""
 
     @property
+    def shown(self) -> dict[int, Evidence]:
+        """What a judge can be shown, by its numbers: evidence with a picture or words."""
+        numbered = enumerate(self.evidence[:MAX_JUDGED_PIECES], 1)
+        return {number: one for number, one in numbered if one.crop_sha256 in self.jpegs or one.quote}
+
+    @property
     def undecided(self) -> tuple[CheckedClaim, ...]:
-        """The claims that the text of the evidence does not decide."""
-        return tuple(claim for claim in self.claims if claim.verdict in _UNDECIDED)[:MAX_JUDGED_CLAIMS]
+        """The claims that the text of the evidence does not decide, where all that they cite can be shown."""
+        shown = self.shown.keys()
+        asked = (claim for claim in self.claims if claim.verdict in _UNDECIDED)
+        return tuple(claim for claim in asked if self._numbers(claim) <= shown)[:MAX_JUDGED_CLAIMS]
+
+    def _numbers(self, claim: CheckedClaim) -> set[int]:
+        """Return the numbers that the part of a claim cites; those of all evidence where it cites nothing."""
+        around = [
+            part.numbers for part in self.citations if part.start < claim.end and claim.start < part.end
+        ]
+        return {number for numbers in around for number in numbers} or set(range(1, len(self.evidence) + 1))
 
 
 class ClaimJudge(Protocol):
@@ -132,13 +148,13 @@ def read_verdicts(reply: str, count: int) -> tuple[ClaimVerdict, ...] | None:
 def _show_evidence(claims: ClaimsToJudge) -> list[ChatPart]:
     """Return the pictures and passages of the evidence with their numbers."""
     parts: list[ChatPart] = []
-    for number, evidence in enumerate(claims.evidence[:MAX_JUDGED_PIECES], 1):
+    for number, evidence in claims.shown.items():
         document = quoted(evidence.document)
         jpeg = claims.jpegs.get(evidence.crop_sha256 or "")
         if jpeg is not None:
             parts.append(ChatText(prompt("verify_picture.md", number=number, document=document)))
             parts.append(ChatImage(f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"))
-        elif evidence.quote:
+        else:
             text = quoted(evidence.quote)
             parts.append(ChatText(prompt("verify_text.md", number=number, document=document, text=text)))
     return parts

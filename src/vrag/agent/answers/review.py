@@ -13,11 +13,8 @@ from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerReading
 from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, place_of
 from vrag.agent.method import Episode
-from vrag.agent.page_reading import open_page
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
-from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Box
 
 if TYPE_CHECKING:
     from vrag.agent.answers.support import SupportedAnswer
@@ -82,9 +79,12 @@ def review_answer(
     further = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
-        claims = _check_claims(question, given, supported, environment)
+        from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
+
+        supported, claims = check_citations(question, given, supported, environment)
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
+    to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)
     return AnswerReview(
         given,
         (*supported.evidence, *further),
@@ -93,7 +93,7 @@ def review_answer(
         supported.reading,
         supported.pictures,
         faults,
-        to_judge=ClaimsToJudge(question.text, given, claims, supported.cited, jpegs) if claims else None,
+        to_judge=to_judge if claims else None,
     )
 
 
@@ -116,38 +116,6 @@ def _support(
     selected = episode.selected is not None
     return support_answer(
         question, answer, parts, evidence, environment, selected=selected, named=episode.names_evidence
-    )
-
-
-def _check_claims(
-    question: Question, answer: str, supported: SupportedAnswer, environment: Environment
-) -> tuple[CheckedClaim, ...]:
-    """Compare the claims of an answer with the evidence it cites; nothing where a page cannot be opened."""
-    from vrag.reading import completed  # the reader takes time to load
-    from vrag.reading.verification.verifier import ClaimSource, check_claims
-
-    try:
-        sources = [
-            ClaimSource(
-                open_page(environment.searcher, environment.item(entry.item)),
-                None if entry.box is None else Box.unit(*entry.box),
-            )
-            for entry in supported.cited
-        ]
-    except (SearchError, CollectionError):
-        return ()
-    whole = completed(question.text, [turn.question for turn in question.history])
-    return tuple(
-        CheckedClaim(
-            kind=check.claim.kind,
-            start=check.claim.start,
-            end=check.claim.end,
-            verdict=check.verdict,
-            numbers=tuple(source + 1 for source in check.sources),
-            found=check.found,
-            judge=check.judge,
-        )
-        for check in check_claims(whole, answer, sources)
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from vrag.agent.answer_reading import (
     LARGE,
@@ -21,7 +20,7 @@ from vrag.agent.answer_reading import (
     locate_answer,
     with_marks,
 )
-from vrag.agent.answers.citation import Citation
+from vrag.agent.answers.citation import Citation, CitationSource
 from vrag.agent.answers.markers import ModelMarker
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerReading
@@ -92,28 +91,30 @@ def support_answer(
     if not evidence:
         return SupportedAnswer(())
     named = named or selected
-    if len(answer) <= MAX_ANSWER_CHARS and len(read_sentences(answer)) <= 1:
-        groups = [group for part in parts for group in part.cited]
-        if not groups:
-            return _support_whole(question, answer, evidence, environment, ordered=selected, named=named)
-        if len(groups) == 1:
-            places = {place_of(entry) for entry in groups[0]}
+    sentences = read_sentences(answer)
+    groups = [group for part in parts for group in part.cited]
+    is_short = len(answer) <= MAX_ANSWER_CHARS and len(sentences) <= 1 and len(groups) <= 1
+    if is_short or (selected and not parts):
+        among = groups[0] if groups else evidence
+        source: CitationSource = "model" if groups else "looked_at"
+        whole = _support_whole(
+            question, answer, among, environment, ordered=selected, named=named or bool(groups), source=source
+        )
+        if selected or groups or whole.reading is not None:
+            places = {place_of(entry) for entry in among}
             rest = tuple(entry for entry in evidence if place_of(entry) not in places)
-            cited = _support_whole(question, answer, groups[0], environment, named=True, source="model")
-            return replace(cited, evidence=(*cited.evidence, *rest))
+            return replace(whole, evidence=(*whole.evidence, *rest))
     listing = _Listing(list(evidence), environment)
-    source: Literal["model", "matched"] = "model" if parts else "matched"
-    sentences = (AnswerPart(sentence.start, sentence.end) for sentence in read_sentences(answer)[:MAX_PARTS])
-    for part in parts or sentences:
+    uncited = [
+        AnswerPart(sentence.start, sentence.end)
+        for sentence in sentences
+        if not any(part.start < sentence.end and sentence.start < part.end for part in parts)
+    ]
+    for part in sorted([*parts, *uncited][:MAX_PARTS], key=lambda part: part.start):
         listing.cite(question, answer, part)
     if not listing.cited:
-        return _support_whole(question, answer, evidence, environment, ordered=selected, named=named)
-    ordered, numbers = listing.numbered()
-    citations = tuple(
-        Citation(start=start, end=end, numbers=tuple(sorted(numbers[at] for at in places)), source=source)
-        for (start, end), places in listing.cited.items()
-    )
-    return SupportedAnswer(ordered, citations, None, tuple(listing.pictures))
+        return _support_whole(question, answer, evidence, environment, named=named, source="looked_at")
+    return SupportedAnswer(*listing.numbered(), None, tuple(listing.pictures))
 
 
 def cited_parts(
@@ -121,17 +122,22 @@ def cited_parts(
 ) -> tuple[AnswerPart, ...]:
     """Return the parts of an answer that end at its markers; `evidence` is what the references of each cite.
 
-    A part begins with its sentence, or after the marker before it in the same sentence.
+    A part begins with its sentence, or after the marker before it in the same sentence. A marker that leads
+    stands for the sentence behind it.
     """
-    starts = [sentence.start for sentence in read_sentences(answer)]
+    sentences = read_sentences(answer)
     parts: list[AnswerPart] = []
     before = 0
     for marker, cited in zip(markers, evidence, strict=True):
-        start = max([0, *(start for start in starts if start < marker.at)])
-        start = max(start, before)
-        before = marker.at
-        if cited and start < marker.at:
-            parts.append(AnswerPart(start, marker.at, tuple(cited)))
+        if marker.leads:
+            following = (sentence for sentence in sentences if sentence.end > marker.at)
+            start, end = next(((sentence.start, sentence.end) for sentence in following), (0, 0))
+        else:
+            start = max([before, *(sentence.start for sentence in sentences if sentence.start < marker.at)])
+            end = marker.at
+        before = max(before, end)
+        if cited and any(character.isalnum() for character in answer[start:end]):
+            parts.append(AnswerPart(start, end, tuple(cited)))
     return tuple(parts)
 
 
@@ -143,7 +149,7 @@ def _support_whole(
     *,
     ordered: bool = False,
     named: bool,
-    source: Literal["model", "matched"] = "matched",
+    source: CitationSource,
 ) -> SupportedAnswer:
     """Support an answer as a whole: by what the reader finds of it, or else by what was named or looked at.
 
@@ -153,6 +159,7 @@ def _support_whole(
     entries = place.evidence
     if place.reading is not None and not ordered:
         chosen = _marked(entries) or [0]
+        source = "matched" if source == "looked_at" else source
     else:
         chosen = _meant(evidence, named=named)
     rest = [at for at in range(len(entries)) if at not in chosen]
@@ -196,6 +203,8 @@ class _Listing:
     environment: Environment
     cited: dict[tuple[int, int], set[int]] = field(default_factory=dict[tuple[int, int], set[int]])
     """Positions of the entries that each part rests on, in the order of the text."""
+    by_model: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """The parts for which the model wrote markers."""
     pictures: list[Picture] = field(default_factory=list[Picture])
 
     def cite(self, question: Question, answer: str, part: AnswerPart) -> None:
@@ -206,6 +215,8 @@ class _Listing:
             places |= self._narrowed(group, self._find(question, words, group))
         if not part.cited and (place := self._find(question, words, self.entries)) is not None:
             places.add(self._place(place))
+        if part.cited:
+            self.by_model.add((part.start, part.end))
         if places:
             self.cited.setdefault((part.start, part.end), set()).update(places)
 
@@ -222,12 +233,21 @@ class _Listing:
             self.entries[at] = with_marks(self.entries[at], place.marks if place is not None else ())
         return set(places)
 
-    def numbered(self) -> tuple[tuple[Evidence, ...], dict[int, int]]:
-        """Return the entries, what is cited first, and the number of each by its position before."""
+    def numbered(self) -> tuple[tuple[Evidence, ...], tuple[Citation, ...]]:
+        """Return the entries, what is cited first, and the citations with their numbers."""
         first = dict.fromkeys(at for places in self.cited.values() for at in sorted(places))
         order = [*first, *(at for at in range(len(self.entries)) if at not in first)]
         numbers = {at: number for number, at in enumerate(order, 1)}
-        return tuple(self.entries[at] for at in order), numbers
+        citations = tuple(
+            Citation(
+                start=start,
+                end=end,
+                numbers=tuple(sorted(numbers[at] for at in places)),
+                source="model" if (start, end) in self.by_model else "matched",
+            )
+            for (start, end), places in self.cited.items()
+        )
+        return tuple(self.entries[at] for at in order), citations
 
     def _find(self, question: Question, part: str, allowed: Iterable[Evidence]) -> PartPlace | None:
         items = dict.fromkeys(entry.item for entry in allowed if entry.seconds is None)

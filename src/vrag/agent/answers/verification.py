@@ -27,9 +27,16 @@ class VerifyMode(StrEnum):
 
 
 def doubted(claims: Iterable[CheckedClaim]) -> tuple[CheckedClaim, ...]:
-    """Return the claims that the evidence contradicts or does not say."""
-    in_doubt = {ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND}
-    return tuple(claim for claim in claims if claim.verdict in in_doubt)
+    """Return the claims that the evidence contradicts, and the numbers, names and dates that it does not say.
+
+    A sentence that is not found by itself is no doubt: it may say the same in other words.
+    """
+    return tuple(
+        claim
+        for claim in claims
+        if claim.verdict is ClaimVerdict.CONTRADICTED
+        or (claim.verdict is ClaimVerdict.NOT_FOUND and claim.kind is not ClaimKind.SENTENCE)
+    )
 
 
 def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:

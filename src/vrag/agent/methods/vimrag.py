@@ -219,11 +219,11 @@ class VimragEpisode(Episode):
         label, alone for the newest of that label or after the node's id and a comma. See `Episode`.
         """
         nodes = {node.id.casefold(): node.id for node in self.graph.nodes if node.kind is not NodeKind.ANSWER}
-        name = reference.casefold()
+        name = reference.casefold().replace("image ", "picture ")
         if reference.isdecimal() and 0 < int(reference) < len(nodes):
             name = self.graph.nodes[int(reference)].id.casefold()
-        if name in nodes:
-            return [candidate for _, candidate in self._results_of(nodes[name])]
+        if (id := nodes.get(name) or nodes.get(reference.casefold())) is not None:
+            return [candidate for _, candidate in self._results_of(id)]
         node, _, label = name.rpartition(",")
         searched = [nodes[node.strip()]] if node.strip() in nodes else [] if node else list(nodes.values())
         for id in reversed(searched):

@@ -25,7 +25,7 @@ from vrag.types import Hit, Item
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
-_TEXT_LABEL = re.compile(r"Text (\d{1,4})", re.IGNORECASE)
+_LABEL = re.compile(r"(?:(?P<picture>(?:image |picture )?)|text )(?P<number>\d{1,4})", re.IGNORECASE)
 _PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MAX_ITEMS = 10
 """Items of a custom tool that are shown at once: as many as a search may show."""
@@ -181,12 +181,13 @@ class VragEpisode(Episode):
 
     def cited(self, reference: str) -> Sequence[EvidenceCandidate] | None:
         """Return the picture or text of a number; see `Episode`."""
-        if reference.isdecimal() and 0 < int(reference) <= len(self.pictures):
-            picture = self.pictures[int(reference) - 1]
+        label = _LABEL.fullmatch(reference)
+        number = int(label["number"]) if label is not None else 0
+        if label is not None and label["picture"] is not None and 0 < number <= len(self.pictures):
+            picture = self.pictures[number - 1]
             return [picture_evidence(picture, self.items[picture.item], f"Image {picture.number}")]
-        label = _TEXT_LABEL.fullmatch(reference)
-        if label is not None and 0 < int(label[1]) <= len(self.texts):
-            id = self.texts[int(label[1]) - 1]
+        if label is not None and label["picture"] is None and 0 < number <= len(self.texts):
+            id = self.texts[number - 1]
             return [] if id is None else [passage_evidence(self.items[id], reference)]
         return None
 

@@ -137,26 +137,24 @@ class RecordedPolicy:
 class RecordedJudge:
     """A judge of claims that repeats its recorded verdicts."""
 
-    claims: Mapping[str, tuple[CheckedClaim, ...]]
-    """The claims of each answer as they were recorded."""
+    reviews: list[tuple[str, tuple[CheckedClaim, ...]]]
+    """The answers that were reviewed with their claims, in order; those that were replayed are taken off."""
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> RecordedJudge:
         """Return the judge of a recorded run."""
-        claims: dict[str, tuple[CheckedClaim, ...]] = {}
+        reviews: list[tuple[str, tuple[CheckedClaim, ...]]] = []
         for event in events:
             if isinstance(event, AnswerDoubted | AnswerGiven):
                 withdrawn = event.withdrawn if isinstance(event, AnswerGiven) else None
-                claims[event.text or withdrawn or ""] = event.claims
-        return cls(claims)
+                reviews.append((event.text or withdrawn or "", event.claims))
+        return cls(reviews)
 
     async def judge(self, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
         """Return the claims with the recorded verdicts of a model; the others are those of the rules."""
-        recorded = {
-            (claim.start, claim.end, claim.kind): claim
-            for claim in self.claims.get(claims.answer, ())
-            if claim.judge
-        }
+        at = next((at for at, (answer, _) in enumerate(self.reviews) if answer == claims.answer), None)
+        known = () if at is None else self.reviews.pop(at)[1]
+        recorded = {(claim.start, claim.end, claim.kind): claim for claim in known if claim.judge}
         return tuple(recorded.get((claim.start, claim.end, claim.kind), claim) for claim in claims.claims)
 
     async def aclose(self) -> None:

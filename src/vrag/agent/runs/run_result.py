@@ -235,7 +235,7 @@ class RunResult:
         citations = event.citations
         if event.text and cited and not citations:
             numbers = tuple(range(1, cited + 1))
-            citations = (Citation(start=0, end=len(event.text), numbers=numbers, source="matched"),)
+            citations = (Citation(start=0, end=len(event.text), numbers=numbers, source="looked_at"),)
         return {
             "answer": event.text,
             "evidence": evidence,

@@ -28,8 +28,8 @@ export function markersOf(text, citations) {
   for (const { start, end, numbers } of [...citations].sort((a, b) => a.end - b.end)) {
     const part = text.slice(0, unit(end)).replace(BLANKS, "");
     const before = part.replace(FULL_STOPS, "").length;
-    const place = insideRow(text, before > unit(start) ? before : part.length);
-    if (place < at) continue;
+    const own = insideRow(text, before > unit(start) ? before : part.length);
+    const place = Math.max(own, at);
     const endsBlock = text.slice(place).replace(BLANKS, "") === "" && BLOCK_ENDS.some((one) => text.slice(at, place).replace(BLANKS, "").endsWith(one));
     markers.push({ at: place, gap: endsBlock ? "\n\n" : " ", numbers });
     at = place;
