@@ -5,7 +5,8 @@
 SETS is a folder with copies of the question sets (see `vrag reader train`). Their tables and paragraphs are
 set on pages, three of which are the evidence: those that a search shows for the question. Right answers are
 the short ones, the sentence of the page that has the answer, the question as a statement, and for tables a
-cell with its heads. Each is altered (`alterations.py`) and said in other words.
+cell with its heads. Each is altered (`alterations.py`) and said in other words. Computed and counted answers
+are a row of their own.
 
 `--pairs` is the file of the Microsoft Research Paraphrase Corpus: of two sentences that mean the same, the
 longer one is the page and the other one the answer. With a collection, the gold answers of a data set are
@@ -47,6 +48,7 @@ from vrag.reading.questions.answer_types import find_focus
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.reading.training.answer_data import read_answer_questions
+from vrag.reading.training.table_data import TableCase
 from vrag.reading.training.text_data import read_drcd, read_shifts
 from vrag.reading.training.typeset_pages import typeset_page
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
@@ -70,7 +72,7 @@ class Sample:
     source: str
     topic: str
     form: str
-    """short, sentence, statement or cell."""
+    """short, sentence, statement, cell or computed."""
     question: str
     answer: str
     pages: tuple[Item, ...]
@@ -127,10 +129,20 @@ def read_samples(folder: Path, count: int, seed: int) -> Iterator[Sample]:
         if question.table is not None and question.table.scale and re.fullmatch(r"[-$(]?[\d,.]+\)?", answer):
             answer += " %" if question.table.scale == "percent" else f" {question.table.scale}"
         base = (question.source, question.topic)
-        yield from _forms(base, question.question, answer, pages, gold.item)
+        if question.table is not None and _is_computed(question.table):
+            yield Sample(*base, "computed", question.question, answer, pages, gold.item.id)
+        else:
+            yield from _forms(base, question.question, answer, pages, gold.item)
         if gold.tables:
             yield from _cells(base, gold.tables[0], pages, gold.item.id, chance)
     yield from _read_more(folder, count, chance)
+
+
+def _is_computed(case: TableCase) -> bool:
+    """Return whether an answer is computed or counted, and stands in no cell."""
+    return case.computed or not all(
+        any(answer in cell.text for cell in case.table.cells) for answer in case.answers
+    )
 
 
 def _read_more(folder: Path, count: int, chance: random.Random) -> Iterator[Sample]:
@@ -334,6 +346,8 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
         numbers = [
             claim.text for claim in of_page if claim.kind is ClaimKind.NUMBER and "\n" not in claim.text
         ]
+        if sample.form == "computed":
+            continue
         for altered in alter(sample.answer, chance, absent, own, numbers):
             if quota.take(altered.change.value, f"{sample.source} {sample.form}"):
                 result.check(altered.change.value, sample, altered.text)
@@ -397,8 +411,14 @@ def table_of(rows: dict[str, Row]) -> list[str]:
             "all altered (digit, sign, unit, name, date)",
             [change.value for change in MAIN_CHANGES],
         ),
-        ("all right", [kind for kind in rows if kind.startswith("right")]),
-        ("all reworded", [kind for kind in rows if kind.startswith("reworded")]),
+        (
+            "all right, but computed",
+            [kind for kind in rows if kind.startswith("right") and "computed" not in kind],
+        ),
+        (
+            "all reworded by rules",
+            [kind for kind in rows if kind.startswith("reworded") and "pairs" not in kind],
+        ),
     ):
         total = Row()
         for kind in kinds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -121,3 +122,15 @@ def test_a_range_shares_its_unit() -> None:
 
 def test_kinds_are_those_of_the_interface() -> None:
     assert {kind.value for kind in ClaimKind} == {"number", "name", "date", "sentence"}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["A", "-", "“a", "1,", "@", "·", "中", "A1", "| ", "one ", "A.", "a-", "[", "**", "3 May ", "(1", "$"],
+)
+def test_long_texts_are_read_in_time(piece: str) -> None:
+    text = piece * (20_000 // len(piece)) + "!"
+    begun = time.process_time()
+    extract_claims(text)
+    flatten(text, ())
+    assert time.process_time() - begun < 3

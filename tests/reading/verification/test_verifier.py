@@ -145,6 +145,21 @@ def test_a_computed_number_is_supported_where_the_question_asks_for_it() -> None
     assert [one.verdict for one in check_table("170", asked)] != [SUPPORTED]
 
 
+def test_a_count_that_no_text_states_can_only_be_seen() -> None:
+    (one,) = check("3", question="How many cranes are shown beside the harbour of Sandvik?")
+    assert one.verdict is ClaimVerdict.ONLY_VISIBLE
+    text = REPORT.replace("1,150 t of timber", "3 cranes")
+    (stated,) = check("4", text, "How many cranes did the harbour of Sandvik handle?")
+    assert stated.verdict is CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"), [("Did sales in Oslo fall?", "Yes"), ("What color is the ferry?", "red")]
+)
+def test_what_rules_cannot_tell_is_left_to_the_eye(question: str, answer: str) -> None:
+    assert verdicts(answer, question=question) == {ClaimVerdict.ONLY_VISIBLE}
+
+
 def test_too_little_text_tells_nothing() -> None:
     (one,) = check("1,150 t", "Chart")
     assert (one.verdict, one.sources) == (ClaimVerdict.ONLY_VISIBLE, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
-from vrag.reading.text_layout import is_cjk, one_edit_apart
+from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart, tokens
 from vrag.reading.verification.claim import Claim, ClaimVerdict
-from vrag.reading.verification.names import TextPlace
 from vrag.reading.verification.source_text import SourceText, read_source
 
 Support = list[NDArray[np.float64]]
@@ -22,6 +21,9 @@ MIN_WORDS, MIN_REGION_WORDS = 12, 6
 """Words below which a page, and a rectangle on it, has too little text to tell anything."""
 INSIDE = 0.1
 """Advantage of statements in the rectangles of the evidence."""
+MIN_SHARE, MIN_WHOLE_SHARE = 0.5, 0.8
+"""Share of the pairs of characters of a Chinese or Japanese name that must stand together: of one that was
+cut out of a sentence, and of one that is the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,17 @@ class ClaimCheck:
     """How it was found out, for people: a computation, or what is missing."""
     judge: str = ""
     """Name of the model that judged it; empty for a verdict by rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlace:
+    """A range of the flat text of a page."""
+
+    page: int
+    """Number of the page among those of the evidence."""
+    statement: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,33 @@ class ClaimEvidence:
             )
             for text in self.texts
         ]
+
+    def find_name(self, name: str, share: float = MIN_WHOLE_SHARE) -> Iterator[TextPlace]:
+        """Yield the places that have all words of a name near each other, in any order.
+
+        Of a name in Chinese or Japanese, a share of its pairs of characters is enough, since where it begins
+        and ends is not written.
+        """
+        terms = [token.term for token in tokens(name)]
+        words = list(dict.fromkeys(term for term in terms if term not in STOP_WORDS)) or terms
+        forms = [frozenset(self.resolve(word)) for word in words]
+        wide = is_cjk(name)
+        needed = math.ceil(share * len(forms)) if wide else len(forms)
+        if not words or sum(map(bool, forms)) < needed:
+            return
+        for page, text in enumerate(self.texts):
+            found = [sorted(at for form in some for at in text.places.get(form, ())) for some in forms]
+            present = [places for places in found if places]
+            if len(present) < needed:
+                continue
+            anchors = sorted({at for some in present for at in some}) if wide else min(present, key=len)
+            for anchor in anchors:
+                near = [min(some, key=lambda at: abs(at - anchor)) for some in present]
+                near = [at for at in near if abs(at - anchor) <= len(terms) + 2]
+                if len(near) >= needed:
+                    start = min(text.tokens[at].start for at in near)
+                    end = max(text.tokens[at].end for at in near)
+                    yield TextPlace(page, text.statement_at(start), start, end)
 
     def words(self, place: TextPlace) -> str:
         """Return the words at a place, with single spaces."""

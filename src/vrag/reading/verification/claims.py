@@ -18,7 +18,7 @@ SHORT = 60
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MARKUP = re.compile(
     r"""^[ \t>]*(?:\#{1,6}[ ]+ | [-*+•▪●◦–][ \t]+ | \d{1,3}[.)][ \t]+)(?=\S)
-    | ^[ \t]*(?:\|.*\n[ \t]*)?\|?[ \t:|-]*---[ \t:|-]*$
+    | ^[ \t]*(?:\|.*\n[ \t]*)?(?=[^\n]{0,400}---)[ \t:|-]+$
     | \[\d{1,3}\](?!\() | \]\([^)\s]*\) | !\[ | [\[\]]
     | \*\*|__|`+|~~|\$\$ | (?<=\s)\*(?=\S)|(?<=\S)\*(?=\s|$)""",
     re.MULTILINE | re.VERBOSE,
@@ -41,7 +41,7 @@ _LINK = r"""[ \u00a0] | \s?&\s?
 """What stands between the words of a name."""
 _NAME = re.compile(rf"(?<![\w])(?:{_WORD})(?:(?:{_LINK})(?:{_WORD}))*", re.VERBOSE)
 _QUOTED = re.compile(
-    r"[“\"]((?:[^\s“”\",.;，。；]+\s?){1,6})[”\"]|[《「『]([^《》「」『』\n，。]{1,16})[》」』]"
+    r"[“\"]([^\s“”\",.;，。；]{1,40}(?:\s[^\s“”\",.;，。；]{1,40}){0,5})[”\"]|[《「『]([^《》「」『』\n，。]{1,16})[》」』]"
 )
 _GERMAN = re.compile(r"\b(?:der|die|das|und|ist|wird|wurde|dem|den|nicht|ein|eine|mit|für|im|auf)\b")
 """Words of German, which writes all nouns with a capital letter."""

@@ -56,11 +56,16 @@ class TextValue:
 
 _CURRENCY_CODES = "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|RUB|NT|HK|US|AU|CA|Rs"
 CODE = re.compile(
-    rf"(?<![\w$€£¥])(?!(?:{_CURRENCY_CODES})\.?\d)(?=[\w./-]*\d)[A-Z][A-Za-z0-9]*(?:[-./]?[A-Za-z0-9])*(?!\w)"
+    rf"""(?<![\w$€£¥])(?: (?!(?:{_CURRENCY_CODES})\.?\d)(?=[\w./-]{0, 64}\d)[A-Z](?:[-./]?[A-Za-z0-9])*
+    | (?:[Ss]ections?|[Cc]hapters?|[Ff]igures?|Figs?\.|[Tt]ables?|[Pp]ages?|[Aa]ppendix|[Ss]tep|[Uu]nit
+      |[Aa]rticle|No\.)[ ]\d+(?:\.\d+)*[a-z]? )(?!\w)""",
+    re.VERBOSE,
 )
-"""Codes with capital letters and digits, such as A-17, CO2 or ISO9001."""
+"""Codes with capital letters and digits, such as A-17 or CO2, and numbered parts, such as Section 4.1."""
 _PREFIXED_YEAR = re.compile(r"(?:FY|CY|AD|Q[1-4]|H[12])[-'’ ]?((?:19|20)\d\d)(?!\d)")
-_ADDRESS = re.compile(r"\S+@\S+\.\w+|(?:https?://|www\.)\S+|\b\w[\w-]*\.(?:com|org|net|edu|gov|io)\b\S*")
+_ADDRESS = re.compile(
+    r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+|(?:https?://|www\.)\S+|\b\w[\w-]{0,64}\.(?:com|org|net|edu|gov|io)\b\S*"
+)
 _SECTION = re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}(?![\d.])")
 _CLOCK = re.compile(
     r"""(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:[:.h](?P<m>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?

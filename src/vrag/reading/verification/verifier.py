@@ -8,6 +8,7 @@ other words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -21,15 +22,17 @@ from vrag.reading.text_layout import STOP_WORDS, is_cjk, tokens
 from vrag.reading.verification.claim import Claim, ClaimVerdict
 from vrag.reading.verification.claim_evidence import (
     INSIDE,
+    MIN_SHARE,
+    MIN_WHOLE_SHARE,
     ClaimCheck,
     ClaimEvidence,
     ClaimSource,
     Support,
+    TextPlace,
 )
 from vrag.reading.verification.claims import ReadSentence, read_sentences
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
 from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
-from vrag.reading.verification.names import MIN_SHARE, MIN_WHOLE_SHARE, TextPlace, find_name
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.wording import are_opposite
@@ -64,6 +67,10 @@ BEFORE, BEHIND = 60, 30
 """Characters before and behind a number whose words may make it negative."""
 MAX_APART = 6
 """Statements between a day and its year."""
+MAX_COUNT = 30
+"""Numbers that may have been counted are smaller."""
+_COUNTED = re.compile(r"\bhow many ((?:\S+ ){1,3})", re.IGNORECASE)
+_YES_NO = re.compile(r"(yes|no)\b[.!]?|[是否对不][的是]?。?", re.IGNORECASE)
 SEEN = frozenset({AnswerKind.COLOR, AnswerKind.COUNT})
 """Kinds of answers that seldom stand in the text: colours, and counts of things on a page."""
 
@@ -166,9 +173,26 @@ class _SentenceCheck:
         if value.amount is None or not ranked.keys().isdisjoint(STANDS):
             return check
         derivation = self.computations.find(value, self.text, self._operands(support), rounding)
-        if not derivation:
-            return check
-        return ClaimCheck(claim, ClaimVerdict.SUPPORTED, found=derivation, reason="computed")
+        if derivation:
+            return ClaimCheck(claim, ClaimVerdict.SUPPORTED, found=derivation, reason="computed")
+        if self._is_counted(value, ranked):
+            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="it may have been counted")
+        return check
+
+    def _is_counted(self, value: TextValue, ranked: RankedPlaces) -> bool:
+        """Return whether a small number may be that of things which no text counts.
+
+        A statement with another number and the word for these things does count them.
+        """
+        counted = _COUNTED.search(self.question)
+        if counted is None or value.units or value.amount not in range(MAX_COUNT):
+            return False
+        things = {token.term for token in tokens(counted[1])} - STOP_WORDS
+        rival = ranked.get(Agreement.OTHER_VALUE)
+        if rival is None:
+            return True
+        terms = self.evidence.texts[rival[1].page].statements[rival[1].statement].terms
+        return not any(terms.get(thing) == 1 for thing in things)
 
     def _rank_values(
         self, claim: Claim, value: TextValue, support: Support, rounding: Rounding
@@ -263,7 +287,7 @@ class _SentenceCheck:
 
     def _check_name(self, claim: Claim) -> ClaimCheck:
         share = MIN_SHARE if len(self.own) > 1 or not self.sentence.is_alone else MIN_WHOLE_SHARE
-        places = list(find_name(claim.text, self.evidence.texts, self.evidence.resolve, share))
+        places = list(self.evidence.find_name(claim.text, share))
         if not places:
             return self._missing(claim)
         support = self._raise(self._support_without(claim.start, claim.end))
@@ -290,27 +314,31 @@ class _SentenceCheck:
 
     def _check_sentence(self, found: Sequence[ClaimCheck]) -> ClaimCheck:
         claim = self.sentence.as_claim(self.answer)
-        weights = self.evidence.weights(self.own)
-        support = self.evidence.support(weights, 1.0)
-        scored = [
-            (float(score), page, statement)
-            for page, scores in enumerate(support)
-            for statement, score in enumerate(scores + INSIDE * self.evidence.inside[page] * (scores > 0))
-        ]
         doubted = [check for check in found if check.verdict is not ClaimVerdict.SUPPORTED]
         contradicted = next((check for check in doubted if check.verdict is ClaimVerdict.CONTRADICTED), None)
         if contradicted is not None:
             return replace(contradicted, claim=claim)
-        if not scored:
-            return self._missing(claim)
-        if found and not doubted and len(self.own) < 2:
+        if _YES_NO.fullmatch(self.text):
+            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="yes and no are not checked by rules")
+        if doubted:
+            return replace(self._missing(claim), verdict=doubted[0].verdict)
+        if found and len(self.own) < 2:
             return replace(found[0], claim=claim)
-        score, page, number = max(scored)
+        return self._check_words(claim, COVER_WITH_VALUES if found else COVER)
+
+    def _check_words(self, claim: Claim, needed: float) -> ClaimCheck:
+        """Check a sentence by the words of the statement that has most of them."""
+        support = self.evidence.support(self.evidence.weights(self.own), 1.0)
+        scored = [
+            (float(score), page, number)
+            for page, scores in enumerate(support)
+            for number, score in enumerate(scores + INSIDE * self.evidence.inside[page] * (scores > 0))
+        ]
+        score, page, number = max(scored, default=(0.0, 0, 0))
+        if score < needed or self._has_new_name(score):
+            return self._missing(claim)
         statement = self.evidence.texts[page].statements[number]
         place = TextPlace(page, number, statement.start, statement.end)
-        needed = COVER_WITH_VALUES if found else COVER
-        if doubted or score < needed or self._has_new_name(score):
-            return self._missing(claim)
-        if are_opposite(self.text, self.evidence.texts[page].text[statement.start : statement.end]):
-            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, place)
-        return self.evidence.check(claim, ClaimVerdict.SUPPORTED, place)
+        is_opposite = are_opposite(self.text, self.evidence.texts[page].text[statement.start : statement.end])
+        verdict = ClaimVerdict.CONTRADICTED if is_opposite else ClaimVerdict.SUPPORTED
+        return self.evidence.check(claim, verdict, place)
