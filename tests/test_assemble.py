@@ -357,7 +357,7 @@ class TestTraining:
                 seen.append(asked)
                 return open_chat(asked)
 
-            patch.setattr("vrag.factory.training.open_chat", noted)
+            patch.setattr("vrag.factory.models.open_chat", noted)
             judge = open_judge(settings)
         assert isinstance(judge, CachedJudge)
         (asked,) = seen

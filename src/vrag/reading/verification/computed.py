@@ -71,7 +71,7 @@ class Operand:
         return self.value.amount or 0.0
 
 
-class _Result(NamedTuple):
+class _ComputedValue(NamedTuple):
     """The result of an operation."""
 
     amount: float
@@ -119,7 +119,7 @@ class Computations:
         return ""
 
 
-def _is_result(claim: TextValue, result: _Result, rounding: Rounding) -> bool:
+def _is_result(claim: TextValue, result: _ComputedValue, rounding: Rounding) -> bool:
     """Return whether a number is a result, rounded to its last digit, in its unit and scale."""
     if not math.isfinite(result.amount):
         return False
@@ -130,7 +130,7 @@ def _is_result(claim: TextValue, result: _Result, rounding: Rounding) -> bool:
     return compare(claim, value, around=around, rounding=free) <= Agreement.LOOSE
 
 
-def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Result]:
+def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_ComputedValue]:
     """Yield the results of all operations that words name."""
     pairs = [pair for pair in combinations(operands, 2) if _belong_together(*pair)]
     for operation, triggers in _OPERATIONS.items():
@@ -141,14 +141,14 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Result]:
                 amount = compute(operation, one.amount, other.amount)
                 if amount is not None:
                     text = f"{one.text} {_SIGNS[operation]} {other.text}"
-                    yield _Result(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
+                    yield _ComputedValue(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
     if not named.isdisjoint(_SUMS):
         for group in [*pairs, *_groups(operands)]:
             total = math.fsum(one.amount for one in group)
             texts = " + ".join(one.text for one in group)
-            yield _Result(total, texts, group[0], group[0].value.units)
+            yield _ComputedValue(total, texts, group[0], group[0].value.units)
             if "average" in named:
-                yield _Result(total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units)
+                yield _ComputedValue(total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units)
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:
