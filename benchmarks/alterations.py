@@ -221,9 +221,11 @@ _SYNONYMS = (
     ("total", "overall"), ("became", "turned into"), ("received", "got"), ("because", "since"),
     ("allows", "enables"), ("also", "as well"), ("however", "yet"), ("although", "though"),
     ("city", "town"), ("won", "was victorious in"), ("led", "headed"), ("main", "principal"),
-    ("first", "initial"), ("children", "kids"), ("beautiful", "pretty"), ("buy", "get"), ("great", "very good"),
-    ("成立", "建立"), ("建立", "成立"), ("开始", "起"), ("位于", "坐落于"), ("著名", "有名"), ("主要", "最主要"),
-    ("因为", "由于"), ("由于", "因为"), ("出生", "诞生"), ("担任", "出任"), ("发现", "找到"), ("非常", "十分"),
+    ("first", "initial"), ("children", "kids"), ("beautiful", "pretty"), ("buy", "get"),
+    ("great", "very good"),
+    ("成立", "建立"), ("建立", "成立"), ("开始", "起"), ("位于", "坐落于"), ("著名", "有名"),
+    ("主要", "最主要"), ("因为", "由于"), ("由于", "因为"), ("出生", "诞生"), ("担任", "出任"),
+    ("发现", "找到"), ("非常", "十分"),
 )  # fmt: skip
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve".split()
 
@@ -292,7 +294,8 @@ def _reform_date(text: str, chance: random.Random) -> str | None:
             forms = [form for form in forms if form != match[0]]
             return text[: match.start()] + chance.choice(forms) + text[match.end() :]
     if match := _CHINESE_DATE.search(text):
-        return f"{text[: match.start()]}{match['y']}-{int(match['m']):02}-{int(match['d']):02}{text[match.end() :]}"
+        day = f"{match['y']}-{int(match['m']):02}-{int(match['d']):02}"
+        return f"{text[: match.start()]}{day}{text[match.end() :]}"
     if match := re.search(r"\b(1?\d):([0-5]\d) ?pm\b", text):
         return f"{text[: match.start()]}{int(match[1]) % 12 + 12}:{match[2]}{text[match.end() :]}"
     return None

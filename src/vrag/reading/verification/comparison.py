@@ -60,7 +60,7 @@ class Rounding:
 
 _FALLS = re.compile(
     r"""\b(?:decreas|declin|fell\b|fall|drop|lower|down\b|reduc|loss|lost\b|shrank|shrink|negative|minus|deficit
-    |less\b|fewer|cut\b|slump|plung|below\b) | 下降|减少|減少|降低|下跌|亏损|负|負""",
+    |slump|plung) | 下降|减少|減少|降低|下跌|亏损|负|負""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ABOUT = re.compile(

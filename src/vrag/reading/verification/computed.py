@@ -141,14 +141,18 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
                 amount = compute(operation, one.amount, other.amount)
                 if amount is not None:
                     text = f"{one.text} {_SIGNS[operation]} {other.text}"
-                    yield _ComputedValue(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
+                    yield _ComputedValue(
+                        amount, text, one, one.value.units if operation in _KEEPING else _PERCENT
+                    )
     if not named.isdisjoint(_SUMS):
         for group in [*pairs, *_groups(operands)]:
             total = math.fsum(one.amount for one in group)
             texts = " + ".join(one.text for one in group)
             yield _ComputedValue(total, texts, group[0], group[0].value.units)
             if "average" in named:
-                yield _ComputedValue(total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units)
+                yield _ComputedValue(
+                    total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units
+                )
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:

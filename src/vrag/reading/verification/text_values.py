@@ -33,8 +33,6 @@ class TextValue:
     """A scale that a letter behind it may also mean, as in `5 m`; 1 without one."""
     scale: float = 1.0
     """The factor of a word such as million behind it, which `amount` includes; 1 without one."""
-    signed: bool = False
-    """True if a sign or the brackets of accounts say that it is negative or positive."""
     sure_sign: bool = True
     """False where the sign may also be a dash, or brackets around a number that is an aside."""
     ordinal: bool = False
@@ -56,7 +54,7 @@ class TextValue:
 
 _CURRENCY_CODES = "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|RUB|NT|HK|US|AU|CA|Rs"
 CODE = re.compile(
-    rf"""(?<![\w$€£¥])(?: (?!(?:{_CURRENCY_CODES})\.?\d)(?=[\w./-]{0, 64}\d)[A-Z](?:[-./]?[A-Za-z0-9])*
+    rf"""(?<![\w$€£¥])(?: (?!(?:{_CURRENCY_CODES})\.?\d)(?=[\w./-]{{0,64}}\d)[A-Z](?:[-./]?[A-Za-z0-9])*
     | (?:[Ss]ections?|[Cc]hapters?|[Ff]igures?|Figs?\.|[Tt]ables?|[Pp]ages?|[Aa]ppendix|[Ss]tep|[Uu]nit
       |[Aa]rticle|No\.)[ ]\d+(?:\.\d+)*[a-z]? )(?!\w)""",
     re.VERBOSE,
@@ -78,6 +76,8 @@ _SEASON = re.compile(r"(?<![\d-])((?:1[89]|20)\d\d)\s?[-–/]\s?(\d\d)(?![\d/.�
 _DECADE = re.compile(r"(?<!\d)((?:1\d|20)\d0)['’]?s\b")
 _CURRENCY_BEFORE = re.compile(r"(US\$|[$€£¥₹₩₽]|\b(?:USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|KRW|RUB|Rs\.?))\s?$")
 _PERCENT_OF = re.compile(r"百分之\s?([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
+_YEAR = re.compile(r"\(?[1-9]\d{3}\)?")
+_MINUS_BEFORE = re.compile(r"(?<![\w).])[-−]$")
 _LETTER_BEFORE = re.compile(r"[A-Za-zÀ-ÿ_]$")
 _RANGE = re.compile(r"\s?(?:[-–—~～]|to|and|or|至|到)\s?(?:US)?[$€£¥]?")
 _MYRIADS = re.compile(r"(?<![\d.,])(\d{1,4})[万萬](\d,?\d{0,3})(?![\d,])")
@@ -201,18 +201,7 @@ def _find_numbers(text: str) -> list[TextValue]:
 
 def _read(text: str, quantity: Quantity) -> TextValue | None:
     """Return a number with the unit around it; None if its digits are part of a word."""
-    start, end = quantity.start, quantity.end
-    written = text[start:end]
-    if written.startswith("(") and ")" not in written:
-        start += 1
-    amount = quantity.amount
-    dash = re.match(r"\s*[-−–]\s*", text[start:end]) if amount >= 0 else None
-    if dash and not is_cjk(text[start - 1 : start]):
-        start += dash.end()
-    elif dash:  # no range, as behind a digit
-        amount = -amount
-    start += len(text[start:end]) - len(text[start:end].lstrip())
-    end = start + len(text[start:end].rstrip())
+    amount, start, end = _read_sign(text, quantity)
     before, core = text[max(start - 6, 0) : start], text[start:end]
     if _LETTER_BEFORE.search(before) and not _CURRENCY_BEFORE.search(before):
         return None
@@ -231,17 +220,9 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         units = read_unit(text, letter.start())[0]
     if not units:
         units, end = read_unit(text, end)
-    year = (
-        scale == 1
-        and is_year(abs(quantity.amount))
-        and not (units or decimals)
-        and re.fullmatch(r"\(?[1-9]\d{3}\)?", core) is not None
-    )
-    if year:
-        return TextValue(start, end, day=Day(int(abs(quantity.amount)), 0, 0))
-    sign = re.match(r"\(?\s*[-+−–]|[$€£¥]?\(", core)
-    unsure = sign is not None and (_DASH.search(core) is not None or re.search(r"\d\s*$", before) is not None)
-    brackets = core.startswith("(") and re.search(r"[.,%$€£¥]", core) is None
+    is_plain = scale == 1 and not units and _YEAR.fullmatch(core) is not None
+    if is_plain and is_year(abs(amount)):
+        return TextValue(start, end, day=Day(int(abs(amount)), 0, 0))
     return TextValue(
         start,
         end,
@@ -250,10 +231,35 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         units,
         scale=scale,
         other_scale=other,
-        signed=sign is not None and (amount < 0 or "+" in core),
-        sure_sign=not (unsure or brackets),
+        sure_sign=_has_sure_sign(before, core),
         ordinal=quantity.ordinal,
     )
+
+
+def _read_sign(text: str, quantity: Quantity) -> tuple[float, int, int]:
+    """Return a number with its sign, and its range, without blanks, single brackets or the dash of a range."""
+    written = text[quantity.start : quantity.end]
+    start, end = quantity.end - len(written.lstrip()), quantity.start + len(written.rstrip())
+    if text[start] == "(" and ")" not in written:
+        start += 1
+    if text[end - 1] == ")" and "(" not in written:
+        end -= 1
+    amount = quantity.amount
+    dash = re.match(r"\s*[-−–]\s*", text[start:end]) if amount >= 0 else None
+    if dash and not is_cjk(text[start - 1 : start]):
+        start += dash.end()
+    elif dash:  # no range, as behind a digit
+        amount = -amount
+    elif amount > 0 and _MINUS_BEFORE.search(text[max(start - 2, 0) : start]):
+        amount, start = -amount, start - 1
+    return amount, start, end
+
+
+def _has_sure_sign(before: str, core: str) -> bool:
+    """Return whether dashes and brackets of a number, if it has any, can be nothing but its sign."""
+    if re.match(r"\(?\s*[-+−–]", core):
+        return _DASH.search(core) is None and re.search(r"\d\s*$", before) is None
+    return not core.startswith("(") or re.search(r"[.,%$€£¥]", core) is not None
 
 
 def _find_spelled(text: str) -> list[TextValue]:

@@ -15,11 +15,11 @@ from vrag.reading.text_layout import is_cjk
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claim_evidence import ClaimCheck
 
-MIN_HITS, MIN_MARGIN = 2, 2
-"""Function words of its language that a text must have, and how many times as many as of any other."""
+MIN_HITS, MIN_MARGIN = 3, 1.5
+"""Distinct function words of its language that a text must have, and how many times those of any other."""
 _FUNCTION_WORDS = {
-    "en": "the of and to is are was were for on with that it by as at from not this which has have be",
-"""Function words that a text of a language must have, and how many times as many as of any other."""
+    "en": "the a an in of and to is are was were for on with that it by as at from not this which has have be",
+    "de": "der die das in und ist sind war im den von zu mit nicht auf für ein eine wurde wird dem des sich bei",
     "fr": "le la les des et est sont dans du une pour que qui pas sur au aux ne ce par plus avec été",
     "es": "el los las del y es son en una por que se con para su al lo como más fue está",
     "it": "il lo gli della dei e è sono nel una per che di non con si al da come più è stato",
@@ -35,8 +35,8 @@ _PLACE = re.compile(
     re.IGNORECASE,
 )
 _BOUND = re.compile(
-    r"(?:\b(?:more|less|fewer|greater|higher|lower)\s{1,3}than|\b(?:over|under|above|below|at least|at most|up to)"
-    r"|[<>≥≤]|超过|超過|不到|至少)\s{0,3}$",
+    r"(?:\b(?:more|less|fewer|greater|higher|lower)\s{1,3}than"
+    r"|\b(?:over|under|above|below|at least|at most|up to)|[<>≥≤]|超过|超過|不到|至少)\s{0,3}$",
     re.IGNORECASE,
 )
 _BEFORE_CHARS = 30
@@ -71,7 +71,7 @@ def leave_undecidable(
 
 
 def is_other_language(answer: str, texts: Iterable[str]) -> bool:
-    """Return whether an answer is in another language or script than the pages; False where it cannot be told.
+    """Return whether an answer is in another language or script than the pages; False where none can tell.
 
     >>> is_other_language("Die Fähre ist im Winter nicht gefahren.", ["It is the ferry that was not at sea."])
     True
@@ -86,7 +86,7 @@ def _language(text: str) -> str:
     letters = [sign for sign in text if sign.isalpha()]
     if letters and sum(map(is_cjk, letters)) > len(letters) / 2:
         return "cjk"
-    words = [word.lower() for word in _WORD.findall(text)]
+    words = {word.lower() for word in _WORD.findall(text)}
     hits = sorted(((sum(word in known for word in words), name) for name, known in _LANGUAGES.items()))
     (second, _), (most, language) = hits[-2:]
     return language if most >= MIN_HITS and most >= MIN_MARGIN * second else ""

@@ -8,6 +8,7 @@ other words.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +37,7 @@ from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Opera
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.undecidable import leave_undecidable
-from vrag.reading.verification.wording import are_opposite
+from vrag.reading.verification.wording import are_opposite, is_negated
 
 RankedPlaces: TypeAlias = dict[Agreement, tuple[float, TextPlace]]
 """For each agreement with a claim, the best place of such a value and the support of its statement."""
@@ -49,7 +50,7 @@ MIN_PRESENT = 0.5
 MARGIN = 0.15
 """How much more of them another statement must have to contradict what stands elsewhere."""
 LONG_MARGIN, LONG_DIGITS = 0.3, 3
-"""The same for a number with so many digits, which seldom stands somewhere by chance."""
+"""The same for a day of a month and a number with so many digits, which seldom stand somewhere by chance."""
 NAME_MARGIN, SHORT_NAME_MARGIN = 0.4, 0.45
 """The same for a name, in a sentence and in an answer with few words of its own."""
 MIN_OWN = 4
@@ -120,6 +121,7 @@ class _SentenceCheck:
         asked = [term.text for term in parse(question).terms] if len(self.own) < MIN_OWN else []
         self.weights = evidence.weights(dict.fromkeys([*self.own, *values, *asked]))
         self.asked_values = find_values(question)
+        self.asked = {token.term for token in tokens(question)}
 
     def _content_terms(self) -> tuple[list[str], list[str]]:
         """Return the words of the sentence outside of its values, and those of the values."""
@@ -169,8 +171,7 @@ class _SentenceCheck:
             support = self._raise(support)
         rounding = read_rounding(self.question, self.answer[: claim.start])
         ranked = self._rank_values(claim, value, support, rounding)
-        is_long = sum(sign.isdigit() for sign in claim.text) >= LONG_DIGITS and not value.is_date
-        check = self._decide(claim, ranked, LONG_MARGIN if is_long else MARGIN)
+        check = self._decide(claim, ranked, self._margin(claim, value))
         if value.amount is None or not ranked.keys().isdisjoint(STANDS):
             return check
         derivation = self.computations.find(value, self.text, self._operands(support), rounding)
@@ -179,6 +180,14 @@ class _SentenceCheck:
         if self._is_counted(value, ranked):
             return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="it may have been counted")
         return check
+
+    def _margin(self, claim: Claim, value: TextValue) -> float:
+        """Return how much better another value must fit to contradict one that stands on the page."""
+        if any(compare(value, asked) <= Agreement.LOOSE for asked in self.asked_values):
+            return math.inf
+        digits = sum(sign.isdigit() for sign in claim.text)
+        is_long = value.day.month > 0 if value.day is not None else digits >= LONG_DIGITS
+        return LONG_MARGIN if is_long else MARGIN
 
     def _is_counted(self, value: TextValue, ranked: RankedPlaces) -> bool:
         """Return whether a small number may be that of things which no text counts.
@@ -295,6 +304,8 @@ class _SentenceCheck:
         best = max(places, key=lambda place: support[place.page][place.statement])
         rival = max(float(scores.max()) for scores in support if len(scores))
         margin = NAME_MARGIN if len(self.own) >= MIN_OWN else SHORT_NAME_MARGIN
+        if self.asked.issuperset(token.term for token in tokens(claim.text)):
+            margin = math.inf  # what the question is about need not be named again
         if rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin:
             return self.evidence.check(
                 claim, ClaimVerdict.NOT_FOUND, best, reason="it stands only in other places of the page"
@@ -340,6 +351,10 @@ class _SentenceCheck:
             return self._missing(claim)
         statement = self.evidence.texts[page].statements[number]
         place = TextPlace(page, number, statement.start, statement.end)
-        is_opposite = are_opposite(self.text, self.evidence.texts[page].text[statement.start : statement.end])
+        is_opposite = are_opposite(
+            self.text,
+            self.evidence.texts[page].text[statement.start : statement.end],
+            negations=not is_negated(self.question),
+        )
         verdict = ClaimVerdict.CONTRADICTED if is_opposite else ClaimVerdict.SUPPORTED
         return self.evidence.check(claim, verdict, place)

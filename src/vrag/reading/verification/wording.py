@@ -40,8 +40,15 @@ _OPPOSITES = (
 )
 
 
-def are_opposite(sentence: str, statement: str) -> bool:
+def is_negated(text: str) -> bool:
+    """Return whether a text has a negation."""
+    return bool(_find_negations(text))
+
+
+def are_opposite(sentence: str, statement: str, *, negations: bool = True) -> bool:
     """Return whether one of two texts about the same denies the other, or turns its direction.
+
+    With `negations` False, only directions count.
 
     >>> are_opposite("Sales rose.", "In May, sales fell."), are_opposite("Sales rose.", "Sales grew.")
     (True, False)
@@ -54,9 +61,9 @@ def are_opposite(sentence: str, statement: str) -> bool:
         return False
     if any(_turns(one, other, sentence, statement) for one, other in _OPPOSITES):
         return True
-    if _find_negations(sentence) and not _find_negations(statement):
-        return True
-    return _denies(statement, sentence)
+    if not negations:
+        return False
+    return (is_negated(sentence) and not is_negated(statement)) or _denies(statement, sentence)
 
 
 def _turns(one: re.Pattern[str], other: re.Pattern[str], sentence: str, statement: str) -> bool:

@@ -279,9 +279,7 @@ async def play(
     memory = MemoryOptions(**options.memory.model_dump())
     # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
     verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
-    method = build_method(
-        agent, instruction=options.instruction, repair=False, memory=memory, verify=verify
-    )
+    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
     runner = Agent(policy, environment, method, Limits(steps=options.steps))
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
