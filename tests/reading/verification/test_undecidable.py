@@ -14,7 +14,8 @@ from vrag.testing import page
 
 TEXT = (
     "Passengers in 2024\nThe ferry carried 48,200 passengers in 2024.\nCars: 3,100\n"
-    "A return ticket costs 12 crowns. The ferry does not run in January because of the ice, and that is why it was not on time."
+    "A return ticket costs 12 crowns. The ferry does not run in January because of the ice, "
+    "and that is why it was not on time."
 )
 FERRY = ClaimSource(ReadPage(page("ferry.pdf", 2, TEXT)))
 GERMAN = ClaimSource(

@@ -18,8 +18,8 @@ from vrag.reading.verification.claim_evidence import ClaimCheck
 MIN_HITS, MIN_MARGIN = 3, 1.5
 """Distinct function words of its language that a text must have, and how many times those of any other."""
 _FUNCTION_WORDS = {
-    "en": "the a an in of and to is are was were for on with that it by as at from not this which has have be",
-    "de": "der die das in und ist sind war im den von zu mit nicht auf für ein eine wurde wird dem des sich bei",
+    "en": "the a an in of and to is are was were for on with that it by as at from not this which has",
+    "de": "der die das in und ist sind war im den von zu mit nicht auf für ein eine wurde wird dem des",
     "fr": "le la les des et est sont dans du une pour que qui pas sur au aux ne ce par plus avec été",
     "es": "el los las del y es son en una por que se con para su al lo como más fue está",
     "it": "il lo gli della dei e è sono nel una per che di non con si al da come più è stato",
