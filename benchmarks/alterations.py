@@ -11,7 +11,9 @@ from enum import StrEnum
 from vrag.reading.verification.claim import Claim, ClaimKind
 from vrag.reading.verification.claims import extract_claims
 
-MONTHS: list[str] = "January February March April May June July August September October November December".split()
+MONTHS: Sequence[str] = (
+    "January February March April May June July August September October November December".split()
+)
 _DIRECTIONS = (
     ("increased", "decreased"),
     ("increase", "decrease"),
@@ -227,7 +229,7 @@ _SYNONYMS = (
     ("主要", "最主要"), ("因为", "由于"), ("由于", "因为"), ("出生", "诞生"), ("担任", "出任"),
     ("发现", "找到"), ("非常", "十分"),
 )  # fmt: skip
-_SMALL: list[str] = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_SMALL: Sequence[str] = "zero one two three four five six seven eight nine ten eleven twelve".split()
 
 
 class Rewording(StrEnum):
