@@ -64,6 +64,11 @@ _UNITS = (
 )
 
 
+_VERB = re.compile(
+    r"\b(?:was|were|is|are|has|have|had|can|could|will|would|did)\b(?! not| no\b|n't)|(?<=[^不])是"
+)
+
+
 class Change(StrEnum):
     """What is changed in an answer."""
 
@@ -102,11 +107,11 @@ def alter(
     `other_names` stand on other pages, `own_names` and `own_numbers` on the page of the answer.
     """
     claims = extract_claims(answer)
-    numbers = [
-        claim for claim in claims if claim.kind is ClaimKind.NUMBER and re.search(r"[0-9]", claim.text)
-    ]
-    dates = [claim for claim in claims if claim.kind is ClaimKind.DATE]
-    names = [claim for claim in claims if claim.kind is ClaimKind.NAME]
+    numbers, dates, names = (
+        [claim for claim in claims if claim.kind is kind]
+        for kind in (ClaimKind.NUMBER, ClaimKind.DATE, ClaimKind.NAME)
+    )
+    numbers = [claim for claim in numbers if re.search(r"[0-9]", claim.text)]
     makers: list[tuple[Change, list[Claim], Callable[[str], str | None]]] = [
         (Change.DIGIT, numbers, lambda text: change_digit(text, chance)),
         (Change.SIGN, numbers, change_sign),
@@ -120,12 +125,8 @@ def alter(
         for claim in chance.sample(of_kind, len(of_kind)):
             text = make(claim.text)
             if text and text != claim.text:
-                yield Altered(
-                    change,
-                    answer[: claim.start] + text + answer[claim.end :],
-                    claim.start,
-                    claim.start + len(text),
-                )
+                altered = answer[: claim.start] + text + answer[claim.end :]
+                yield Altered(change, altered, claim.start, claim.start + len(text))
                 break
     yield from _alter_words(answer, chance)
 
@@ -137,10 +138,7 @@ def _alter_words(answer: str, chance: random.Random) -> Iterator[Altered]:
             text = answer[: match.start()] + other + answer[match.end() :]
             yield Altered(Change.DIRECTION, text, match.start(), match.start() + len(other))
             break
-    match = re.search(
-        r"\b(?:was|were|is|are|has|have|had|can|could|will|would|did)\b(?! not| no\b|n't)|(?<=[^不])是",
-        answer,
-    )
+    match = _VERB.search(answer)
     if match and len(answer.split()) > 4:
         word = "不是" if match[0] == "是" else f"{match[0]} not"
         text = answer[: match.start()] + word + answer[match.end() :]
@@ -224,10 +222,9 @@ _SYNONYMS = (
     ("allows", "enables"), ("also", "as well"), ("however", "yet"), ("although", "though"),
     ("city", "town"), ("won", "was victorious in"), ("led", "headed"), ("main", "principal"),
     ("first", "initial"), ("children", "kids"), ("beautiful", "pretty"), ("buy", "get"),
-    ("great", "very good"),
-    ("成立", "建立"), ("建立", "成立"), ("开始", "起"), ("位于", "坐落于"), ("著名", "有名"),
-    ("主要", "最主要"), ("因为", "由于"), ("由于", "因为"), ("出生", "诞生"), ("担任", "出任"),
-    ("发现", "找到"), ("非常", "十分"),
+    ("great", "very good"), ("成立", "建立"), ("建立", "成立"), ("开始", "起"), ("位于", "坐落于"),
+    ("著名", "有名"), ("主要", "最主要"), ("因为", "由于"), ("由于", "因为"), ("出生", "诞生"),
+    ("担任", "出任"), ("发现", "找到"), ("非常", "十分"),
 )  # fmt: skip
 _SMALL: Sequence[str] = "zero one two three four five six seven eight nine ten eleven twelve".split()
 
@@ -296,8 +293,8 @@ def _reform_date(text: str, chance: random.Random) -> str | None:
             forms = [form for form in forms if form != match[0]]
             return text[: match.start()] + chance.choice(forms) + text[match.end() :]
     if match := _CHINESE_DATE.search(text):
-        day = f"{match['y']}-{int(match['m']):02}-{int(match['d']):02}"
-        return f"{text[: match.start()]}{day}{text[match.end() :]}"
+        date = f"{match['y']}-{int(match['m']):02}-{int(match['d']):02}"
+        return text[: match.start()] + date + text[match.end() :]
     if match := re.search(r"\b(1?\d):([0-5]\d) ?pm\b", text):
         return f"{text[: match.start()]}{int(match[1]) % 12 + 12}:{match[2]}{text[match.end() :]}"
     return None
@@ -366,9 +363,8 @@ def _frame(text: str, chance: random.Random) -> str | None:
     if not text.isascii() and re.search("[\u4e00-\u9fff]", text):
         return chance.choice(("根据文件，", "文中提到，")) + text
     if len(text) < 20:
-        return chance.choice(
-            (f"The answer is {text}.", f"According to the document, it is {text}.", f"**{text}**")
-        )
+        frames = "The answer is {}.", "According to the document, it is {}.", "**{}**"
+        return chance.choice(frames).format(text)
     lead = chance.choice(("According to the document, ", "The page states that ", "As the report says, "))
     return lead + text
 

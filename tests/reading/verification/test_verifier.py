@@ -74,6 +74,11 @@ def test_one_thing_altered_is_doubted(answer: str, wrong: str) -> None:
     assert answer in doubted
 
 
+@pytest.mark.parametrize("answer", ["1,150 t", "21:15", "12 kilometres", "Guillemot"])
+def test_without_words_around_a_value_that_stands_there_is_supported(answer: str) -> None:
+    assert verdicts(answer) == {SUPPORTED}
+
+
 def test_a_contradiction_names_what_stands_there() -> None:
     (number, *_) = check("The harbour of Sandvik handled 1,160 t of timber.")[1:]
     assert (number.verdict, number.found) == (CONTRADICTED, "1,150 t")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +69,33 @@ class TextPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class WeighedWords:
+    """Words of a sentence, and how much each belongs to each statement of the evidence."""
+
+    words: tuple[str, ...]
+    weights: NDArray[np.float64]
+    """Higher for rare words."""
+    present: NDArray[np.bool_]
+    """Which words the evidence has."""
+    strengths: tuple[NDArray[np.float64], ...]
+    """For each text, 0 to 1, shape (words, statements)."""
+
+    def support(self, least: float, without: Collection[str] = ()) -> Support:
+        """Return the share of the words around each statement, 0 to 1.
+
+        Words that the evidence lacks do not count, except that it must have a share of `least` of all.
+
+        Args:
+            least: That share.
+            without: Words that are left out, unless nothing would remain.
+        """
+        kept = np.asarray([word not in without for word in self.words], np.bool_)
+        weights = self.weights * kept if kept.any() else self.weights
+        total = max(float(weights[self.present].sum()), least * float(weights.sum())) or 1.0
+        return [weights @ strengths / total for strengths in self.strengths]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimEvidence:
     """The texts of all pages of the evidence."""
 
@@ -105,37 +132,20 @@ class ClaimEvidence:
             return ()
         return tuple(word for word in self.vocabulary if _is_variant(term, word))
 
-    def weights(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return the weight of each word by its rarity among the statements."""
+    def weigh(self, terms: Iterable[str]) -> WeighedWords:
+        """Return how much each of some words belongs to each statement, weighed by rarity."""
+        words = tuple(dict.fromkeys(terms))
+        forms = [self.resolve(word) for word in words]
         count = sum(len(text.statements) for text in self.texts)
-        weights: dict[str, float] = {}
-        for term in terms:
-            having = sum(len(text.places.get(form, ())) for form in self.resolve(term) for text in self.texts)
-            weights[term] = math.log(1 + count / (0.5 + having))
-        return weights
-
-    def support(self, weights: dict[str, float], least: float) -> Support:
-        """Return the share of some weighted words around each statement, 0 to 1; one array for each text.
-
-        Words that the evidence lacks do not count, except that it must have a share of `least` of all.
-        """
-        forms = {term: self.resolve(term) for term in weights}
-        present = sum(weight for term, weight in weights.items() if forms[term])
-        total = max(present, least * sum(weights.values())) or 1.0
-        return [
-            np.asarray(
-                [
-                    sum(
-                        weight * max((text.weight(form, statement) for form in forms[term]), default=0.0)
-                        for term, weight in weights.items()
-                    )
-                    / total
-                    for statement in text.statements
-                ],
-                np.float64,
-            )
-            for text in self.texts
+        having = [
+            sum(len(text.places.get(form, ())) for form in some for text in self.texts) for some in forms
         ]
+        return WeighedWords(
+            words,
+            np.log1p(count / (0.5 + np.asarray(having, np.float64))),
+            np.asarray([bool(some) for some in forms], np.bool_),
+            tuple(_strengths(text, forms) for text in self.texts),
+        )
 
     def find_name(self, name: str, share: float = MIN_WHOLE_SHARE) -> Iterator[TextPlace]:
         """Yield the places that have all words of a name near each other, in any order.
@@ -184,6 +194,17 @@ class ClaimEvidence:
             outside=not covering,
             reason=reason,
         )
+
+
+def _strengths(text: SourceText, forms: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Return how much each word, in any of its forms, belongs to each statement; see `WeighedWords`."""
+    strengths = np.zeros((len(forms), len(text.statements)))
+    for number, some in enumerate(forms):
+        if some:
+            strengths[number] = [
+                max(text.weight(form, statement) for form in some) for statement in text.statements
+            ]
+    return strengths
 
 
 def _has_text(text: SourceText, region: Box | None) -> bool:

@@ -237,7 +237,7 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
 
 
 def _read_sign(text: str, quantity: Quantity) -> tuple[float, int, int]:
-    """Return a number with its sign, and its range without blanks, single brackets or a range's dash."""
+    """Return a number with its sign, and its range without blanks, single brackets and dashes."""
     written = text[quantity.start : quantity.end]
     start, end = quantity.end - len(written.lstrip()), quantity.start + len(written.rstrip())
     if text[start] == "(" and ")" not in written:

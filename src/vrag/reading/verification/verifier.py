@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +46,9 @@ STANDS = frozenset({Agreement.SAME, Agreement.LOOSE, Agreement.OTHER_FORM})
 """Agreements of values that are the same number."""
 STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
+WEAK = 0.4
+"""The same below which a short number or a year stands somewhere by chance."""
+ELSEWHERE = "it stands only in other places of the page"
 MIN_PRESENT = 0.5
 """Share of the words around a claim that count even if the evidence lacks them."""
 MARGIN = 0.15
@@ -96,6 +100,11 @@ def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> 
     return leave_undecidable(answer, checks, (page.item.text for page in pages.values()))
 
 
+def _best(support: Support) -> float:
+    """Return the highest support of any statement."""
+    return max((float(scores.max()) for scores in support if len(scores)), default=0.0)
+
+
 def _around(text: SourceText, value: TextValue, statement: int) -> ValueContext:
     """Return the context of a value, with the words of its sentence around it."""
     found = text.statements[statement]
@@ -119,7 +128,7 @@ class _SentenceCheck:
         self.text = answer[sentence.start : sentence.end]
         self.own, values = self._content_terms()
         asked = [term.text for term in parse(question).terms] if len(self.own) < MIN_OWN else []
-        self.weights = evidence.weights(dict.fromkeys([*self.own, *values, *asked]))
+        self.words = evidence.weigh([*self.own, *values, *asked])
         self.asked_values = find_values(question)
         self.asked = {token.term for token in tokens(question)}
 
@@ -149,8 +158,7 @@ class _SentenceCheck:
     def _support_without(self, start: int, end: int) -> Support:
         """Return the support by the words around a claim."""
         own = {token.term for token in tokens(self.answer[start:end])}
-        weights = {term: weight for term, weight in self.weights.items() if term not in own}
-        found = self.evidence.support(weights or self.weights, MIN_PRESENT)
+        found = self.words.support(MIN_PRESENT, own)
         return [
             support + INSIDE * inside for support, inside in zip(found, self.evidence.inside, strict=True)
         ]
@@ -171,7 +179,8 @@ class _SentenceCheck:
             support = self._raise(support)
         rounding = read_rounding(self.question, self.answer[: claim.start])
         ranked = self._rank_values(claim, value, support, rounding)
-        check = self._decide(claim, ranked, self._margin(claim, value))
+        best = _best(support)
+        check = self._decide(claim, ranked, self._margin(claim, value), best)
         if value.amount is None or not ranked.keys().isdisjoint(STANDS):
             return check
         derivation = self.computations.find(value, self.text, self._operands(support), rounding)
@@ -216,7 +225,7 @@ class _SentenceCheck:
             for other, statement in text.values:
                 around = _around(text, other, statement)
                 agreement = compare(value, other, claimed=claimed, around=around, rounding=rounding)
-                if agreement is Agreement.OTHER_VALUE and self._is_stated(other):
+                if agreement is Agreement.OTHER_VALUE and other in self.stated:
                     continue
                 if value.day and other.day and not other.day.year and value.day.year not in {0, *years}:
                     agreement = Agreement.OTHER_VALUE
@@ -267,26 +276,42 @@ class _SentenceCheck:
             compare(value, asked) <= Agreement.LOOSE for asked in self.asked_values
         )
 
-    def _is_stated(self, value: TextValue) -> bool:
-        """Return whether answer or question state a value, which then contradicts no claim."""
+    @cached_property
+    def stated(self) -> frozenset[TextValue]:
+        """The values of the evidence that answer or question state, which contradict no claim."""
         stated = (*self.sentence.values, *self.asked_values)
-        return any(compare(one, value) is Agreement.SAME for one in stated)
+        return frozenset(
+            value
+            for text in self.evidence.texts
+            for value, _ in text.values
+            if any(compare(one, value) is Agreement.SAME for one in stated)
+        )
 
-    def _decide(self, claim: Claim, ranked: RankedPlaces, margin: float) -> ClaimCheck:
+    def _decide(self, claim: Claim, ranked: RankedPlaces, margin: float, best: float) -> ClaimCheck:
+        """Return the verdict on a number or a date.
+
+        Args:
+            claim: The claim.
+            ranked: The best places of such values.
+            margin: How much better another value must fit to contradict one that stands on the page.
+            best: The highest support of any statement.
+        """
         same, loose, form, rival = (ranked.get(agreement) for agreement in list(Agreement)[:4])
         if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
             same = loose
-        if same is not None:
-            if form and form[0] - same[0] >= FORM_MARGIN:
-                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
-            if rival and rival[0] >= STRONG and rival[0] - same[0] >= margin:
-                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
-            return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
-        if form is not None:
+        rival = rival if rival is not None and rival[0] >= STRONG else None
+        if same is None:
+            other = form or rival
+            if other is None:
+                return self._missing(claim)
+            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
+        if form is not None and form[0] - same[0] >= FORM_MARGIN:
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
-        if rival is not None and rival[0] >= STRONG:
+        if rival is not None and rival[0] - same[0] >= margin:
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
-        return self._missing(claim)
+        if margin == MARGIN and same[0] < WEAK and best >= STRONG:
+            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, same[1], reason=ELSEWHERE)
+        return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
 
     def _missing(self, claim: Claim) -> ClaimCheck:
         if not self.evidence.has_text:
@@ -302,14 +327,12 @@ class _SentenceCheck:
             return self._missing(claim)
         support = self._raise(self._support_without(claim.start, claim.end))
         best = max(places, key=lambda place: support[place.page][place.statement])
-        rival = max(float(scores.max()) for scores in support if len(scores))
+        rival = _best(support)
         margin = NAME_MARGIN if len(self.own) >= MIN_OWN else SHORT_NAME_MARGIN
         if self.asked.issuperset(token.term for token in tokens(claim.text)):
             margin = math.inf  # what the question is about need not be named again
         if rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin:
-            return self.evidence.check(
-                claim, ClaimVerdict.NOT_FOUND, best, reason="it stands only in other places of the page"
-            )
+            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, best, reason=ELSEWHERE)
         return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
 
     def _has_new_name(self, score: float) -> bool:
@@ -340,7 +363,7 @@ class _SentenceCheck:
 
     def _check_words(self, claim: Claim, needed: float) -> ClaimCheck:
         """Check a sentence by the words of the statement that has most of them."""
-        support = self.evidence.support(self.evidence.weights(self.own), 1.0)
+        support = self.evidence.weigh(self.own).support(1.0)
         scored = [
             (float(score), page, number)
             for page, scores in enumerate(support)
