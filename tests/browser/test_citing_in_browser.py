@@ -149,7 +149,8 @@ def test_what_was_found_by_its_words_is_shown_enlarged_with_its_marks(desk: Desk
     assert located
     page = visit(f"{desk.address}/#/runs/{run.id}").page
     crop = page.locator(f"[data-evidence='{located[0]}'] .evidence-crop")
-    crop.scroll_into_view_if_needed()
+    expect(page.locator("#answer-text")).to_be_visible()  # from then on the cards are not drawn anew
+    crop.evaluate("(element) => element.scrollIntoView()")
     expect(crop.locator("img")).to_have_js_property("complete", True)
     width, height, frame = crop.locator("img").evaluate(
         "(image) => [image.naturalWidth, image.naturalHeight, image.clientWidth / image.clientHeight]"

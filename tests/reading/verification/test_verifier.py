@@ -159,7 +159,12 @@ def test_a_count_that_no_text_states_can_only_be_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"), [("Did sales in Oslo fall?", "Yes"), ("What color is the ferry?", "red")]
+    ("question", "answer"),
+    [
+        ("Did sales in Oslo fall?", "Yes"),
+        ("What color is the ferry?", "red"),
+        ("What is the peak of the chart?", "4,711"),
+    ],
 )
 def test_what_rules_cannot_tell_is_left_to_the_eye(question: str, answer: str) -> None:
     assert verdicts(answer, question=question) == {ClaimVerdict.ONLY_VISIBLE}

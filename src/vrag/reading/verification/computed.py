@@ -71,7 +71,7 @@ class Operand:
         return self.value.amount or 0.0
 
 
-class _ComputedValue(NamedTuple):
+class _Computed(NamedTuple):
     """The result of an operation."""
 
     amount: float
@@ -119,7 +119,7 @@ class Computations:
         return ""
 
 
-def _is_result(claim: TextValue, result: _ComputedValue, rounding: Rounding) -> bool:
+def _is_result(claim: TextValue, result: _Computed, rounding: Rounding) -> bool:
     """Return whether a number is a result, rounded to its last digit, in its unit and scale."""
     if not math.isfinite(result.amount):
         return False
@@ -130,7 +130,7 @@ def _is_result(claim: TextValue, result: _ComputedValue, rounding: Rounding) -> 
     return compare(claim, value, around=around, rounding=free) <= Agreement.LOOSE
 
 
-def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_ComputedValue]:
+def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed]:
     """Yield the results of all operations that words name."""
     pairs = [pair for pair in combinations(operands, 2) if _belong_together(*pair)]
     for operation, triggers in _OPERATIONS.items():
@@ -141,18 +141,15 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
                 amount = compute(operation, one.amount, other.amount)
                 if amount is not None:
                     text = f"{one.text} {_SIGNS[operation]} {other.text}"
-                    yield _ComputedValue(
-                        amount, text, one, one.value.units if operation in _KEEPING else _PERCENT
-                    )
+                    yield _Computed(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
     if not named.isdisjoint(_SUMS):
         for group in [*pairs, *_groups(operands)]:
             total = math.fsum(one.amount for one in group)
             texts = " + ".join(one.text for one in group)
-            yield _ComputedValue(total, texts, group[0], group[0].value.units)
+            yield _Computed(total, texts, group[0], group[0].value.units)
             if "average" in named:
-                yield _ComputedValue(
-                    total / len(group), f"({texts}) / {len(group)}", group[0], group[0].value.units
-                )
+                mean = f"({texts}) / {len(group)}"
+                yield _Computed(total / len(group), mean, group[0], group[0].value.units)
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:

@@ -49,6 +49,13 @@ STRONG = 0.55
 WEAK = 0.4
 """The same below which a short number or a year stands somewhere by chance."""
 ELSEWHERE = "it stands only in other places of the page"
+NO_TEXT = "colours, counts and drawings need not have a text"
+_DRAWN = re.compile(
+    r"\b(?:charts?|graphs?|plots?|diagrams?|(?:sub)?figures?(?= \d)|maps?|pictures?|images?|photos?|icons?)\b"
+    r"|[图圖](?!书|書)",
+    re.IGNORECASE,
+)
+"""Words of questions about drawings, whose values need not be written."""
 MIN_PRESENT = 0.5
 """Share of the words around a claim that count even if the evidence lacks them."""
 MARGIN = 0.15
@@ -305,19 +312,20 @@ class _SentenceCheck:
             if other is None:
                 return self._missing(claim)
             return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
-        if form is not None and form[0] - same[0] >= FORM_MARGIN:
-            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, form[1])
-        if rival is not None and rival[0] - same[0] >= margin:
-            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, rival[1])
-        if margin == MARGIN and same[0] < WEAK and best >= STRONG:
-            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, same[1], reason=ELSEWHERE)
-        return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
+        for other, needed in ((form, FORM_MARGIN), (rival, margin)):
+            if other is not None and other[0] - same[0] >= needed:
+                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
+        if margin > MARGIN or same[0] >= WEAK or best < STRONG:
+            return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
+        if _DRAWN.search(self.question):
+            return self._missing(claim)
+        return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, same[1], reason=ELSEWHERE)
 
     def _missing(self, claim: Claim) -> ClaimCheck:
         if not self.evidence.has_text:
             return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="the evidence has too little text")
-        if find_focus(self.question).kind in SEEN:
-            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="colours and counts are no text")
+        if find_focus(self.question).kind in SEEN or _DRAWN.search(self.question):
+            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason=NO_TEXT)
         return ClaimCheck(claim, ClaimVerdict.NOT_FOUND)
 
     def _check_name(self, claim: Claim) -> ClaimCheck:
