@@ -75,12 +75,14 @@ lock-verl: ## Resolve the dependencies of training with verl anew
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
-# LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time.
+# LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time. Poppler
+# draws annotated PDF files beside PDFium.
 system:
 	@missing=""; \
 	command -v soffice >/dev/null || command -v libreoffice >/dev/null || \
 		missing="libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui"; \
 	command -v chromium-headless-shell >/dev/null || missing="$$missing chromium-headless-shell"; \
+	command -v pdftoppm >/dev/null || missing="$$missing poppler-utils"; \
 	if [ "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq; \
 		for package in $$missing; do \

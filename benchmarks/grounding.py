@@ -12,6 +12,11 @@ gold box when it lies on the same page of the same document and covers its centr
 (the whole page hits wherever it is shown); both. IoU is the best with any gold box of the question, 0
 where the page is wrong.
 
+Region F1 and IoU are of areas: the boxes of all evidence on a page with gold boxes, merged, against its gold
+boxes, merged; the mean over the gold pages of a question, 0 for a page that is not evidence (ViDoRe v3,
+Loison et al. 2026, arXiv 2601.08620, measures the F1 of a page so). The first box points at a gold box when
+its own centre lies in it.
+
 With `--told`, no agent is asked: the gold pages are the evidence and the gold answer is the answer, as of a
 model that says it without a closer look; printed are the boxes with and without looking for the answer there.
 
@@ -30,10 +35,12 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box, iou
+from vrag.metrics import region_f1, region_iou
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
     from vrag.factory.session import Session
     from vrag.types import Case
@@ -66,6 +73,10 @@ class Outcome:
     shown: tuple[tuple[str, int], ...]
     """File names and pages of the pages shown, in order."""
     seconds: float = 0.0
+    boxes: tuple[Place, ...] = ()
+    """All evidence with boxes."""
+    marks: int = 0
+    """Words and cells of the answer that are marked."""
 
     @property
     def answerable(self) -> bool:
@@ -84,6 +95,28 @@ class Outcome:
     def overlap(self) -> float:
         """Best IoU of the first evidence with a gold box."""
         return max((iou(self.first.box, gold) for gold in self.gold_on_first if self.first), default=0.0)
+
+    @property
+    def points(self) -> bool:
+        """Whether the centre of the first evidence, at most 25 % of the page, lies in a gold box."""
+        first = self.first
+        if first is None or first.box.area > COMPACT:
+            return False
+        return any(gold.covers(*first.box.center) for gold in self.gold_on_first)
+
+    def overlap_of_areas(self, measure: Callable[[Sequence[Box], Sequence[Box]], float]) -> float:
+        """Overlap of the evidence with the gold boxes of each page, the mean over pages with gold boxes."""
+        pages = {region.page for region in self.case.regions}
+        own = [place for place in self.boxes if place.document == self.case.file_name]
+        return _mean(
+            [
+                measure(
+                    [place.box for place in own if place.page == page],
+                    [region.box for region in self.case.regions if region.page == page],
+                )
+                for page in pages
+            ]
+        )
 
     @property
     def gold_shown(self) -> bool:
@@ -120,6 +153,10 @@ def grounding(outcomes: Sequence[Outcome]) -> list[Row]:
         ("hits, evidence box at most 25 %", _percent, share(evidence=True, gold=False)),
         ("hits, gold box at most 25 %", _percent, share(evidence=False, gold=True)),
         ("hits, both at most 25 %", _percent, share(evidence=True, gold=True)),
+        ("centre in a gold box, evidence box at most 25 %", _percent, _mean([o.points for o in asked])),
+        ("region F1", _fraction, _mean([o.overlap_of_areas(region_f1) for o in asked])),
+        ("IoU of areas", _fraction, _mean([o.overlap_of_areas(region_iou) for o in asked])),
+        ("answers with marked words or cells", _whole, sum(o.marks > 0 for o in asked)),
         ("median area of the evidence box", _percent, median([box.area for box in boxes] or [0.0])),
         ("median IoU", _fraction, median([outcome.overlap for outcome in asked] or [0.0])),
         ("mean IoU", _fraction, _mean([outcome.overlap for outcome in asked])),
@@ -145,20 +182,34 @@ def abstention(outcomes: Sequence[Outcome]) -> list[Row]:
 def always(outcome: Outcome, box: Box) -> Outcome:
     """The outcome of answering every question with the same part of the first page shown."""
     first = Place(*outcome.shown[0], box) if outcome.shown else None
-    return Outcome(outcome.case, answered=True, first=first, shown=outcome.shown)
+    boxes = (first,) if first else ()
+    return Outcome(outcome.case, answered=True, first=first, shown=outcome.shown, boxes=boxes)
 
 
 def outcome_of(case: Case, run: RunResult, workbench: Session) -> Outcome:
     """What came of a run of the agent."""
-    first = next((evidence for evidence in run.evidence if evidence.box), None)
-    place = Place(first.document, first.page, Box.unit(*first.box)) if first and first.box else None
     items = (workbench.searcher.item(item) for item in run.pages_shown)
     shown = tuple((item.document_name, item.ordinal) for item in items)
-    return Outcome(case, run.answer is not None, place, shown, run.usage.seconds)
+    answered = run.answer is not None
+    return _outcome(case, run.evidence, shown, answered=answered, seconds=run.usage.seconds)
+
+
+def _outcome(
+    case: Case,
+    evidence: Sequence[Evidence],
+    shown: tuple[tuple[str, int], ...],
+    *,
+    answered: bool = True,
+    seconds: float = 0.0,
+) -> Outcome:
+    """What some evidence is worth."""
+    boxes = tuple(Place(one.document, one.page, Box.unit(*one.box)) for one in evidence if one.box)
+    marks = sum(len(one.marks) for one in evidence)
+    return Outcome(case, answered, boxes[0] if boxes else None, shown, seconds, boxes, marks)
 
 
 def tell(case: Case, workbench: Session) -> tuple[Outcome, Outcome] | None:
-    """The first evidence when a model says the gold answer on the gold pages: looked for, and as shown."""
+    """The evidence when a model says the gold answer on the gold pages: looked for, and as shown."""
     from vrag.agent.answer_reading import locate_answer
     from vrag.agent.evidence import picture_evidence
     from vrag.agent.question import Question
@@ -173,9 +224,7 @@ def tell(case: Case, workbench: Session) -> tuple[Outcome, Outcome] | None:
     shown = tuple((item.document_name, item.ordinal) for item in items)
     evidence = [picture_evidence(environment.whole(item), item, "").evidence for item in items]
     found = locate_answer(Question(case.query), str(case.reference_answer), evidence, environment)
-    firsts = (found.evidence[0], evidence[0])
-    places = [Place(one.document, one.page, Box.unit(*(one.box or WHOLE.as_tuple()))) for one in firsts]
-    return Outcome(case, True, places[0], shown), Outcome(case, True, places[1], shown)
+    return _outcome(case, found.evidence, shown), _outcome(case, evidence, shown)
 
 
 def main() -> None:
@@ -234,11 +283,11 @@ def _show(outcomes: Sequence[Outcome]) -> None:
 
 
 def _print_columns(columns: Columns, tables: Sequence[Callable[[Sequence[Outcome]], list[Row]]]) -> None:
-    print(f"{'':44}" + "".join(f"{name:>20}" for name, _ in columns))
+    print(f"{'':50}" + "".join(f"{name:>20}" for name, _ in columns))
     for table in tables:
         for rows in zip(*(table(column) for _, column in columns), strict=True):
             values = (form(value) for _, form, value in rows)
-            print(f"{rows[0][0]:44}" + "".join(f"{value:>20}" for value in values))
+            print(f"{rows[0][0]:50}" + "".join(f"{value:>20}" for value in values))
 
 
 def _line(outcome: Outcome) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vrag.agent.methods.vrag import VragMethod
     from vrag.agent.policy import Policy
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item
 
@@ -145,3 +145,7 @@ class _Found:
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Of the collection."""
         return self._searcher.frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image | None:
+        """Of the collection."""
+        return self._searcher.part(id, view)

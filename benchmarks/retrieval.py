@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Item, Query
 
@@ -88,6 +88,10 @@ class ScoredSearcher:
         raise NotImplementedError
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Not needed."""
+        raise NotImplementedError
+
+    def part(self, id: str, view: View) -> Image | None:
         """Not needed."""
         raise NotImplementedError
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.chat.messages import ChatMessage
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.types import Item, Query
 
 __all__ = ["Ours", "Theirs", "main"]
@@ -260,6 +260,10 @@ class _Fixed:
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Of the collection."""
         return self._collection.frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image | None:
+        """Of the collection."""
+        return self._collection.part(id, view)
 
 
 def _hits(collection: Collection, plan: Plan) -> list[list[Hit]]:

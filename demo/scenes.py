@@ -109,9 +109,9 @@ def _evidence(story: RunView, run: Running) -> None:
     """The places that the answer rests on: parts of pages large, whole pages after them, smaller."""
     part = ReportPart(1, story)
     st.subheader("Evidence" if part.answered else "Where the agent looked")
-    _rows([partial(_place, one, story, run) for one in part.closeups], 1)
+    _rows([partial(_place, one, story, run) for _, one in part.closeups], 1)
     _rows(
-        [partial(_place, one, story, run) for one in part.pages],
+        [partial(_place, one, story, run) for _, one in part.pages],
         PAGES if len(part.closeups + part.pages) > 1 else 1,
     )
 

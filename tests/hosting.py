@@ -15,6 +15,7 @@ from vrag.agent.policy import Delta, Reply
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
+from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.runs.schema import AgentChoice, Capabilities, CapabilityLimits, Defaults, ModelChoice
 from vrag.testing import tiny_corpus
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.policy import Message
+    from vrag.agent.runs.run_store import StoredRun
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.runs.schema import AgentSelection
@@ -100,6 +102,9 @@ class Scripted:
     @property
     def store(self) -> RunStore:
         return RunStore(self.directory)
+
+    def evidence_sources(self, runs: Sequence[StoredRun]) -> EvidenceSources:
+        return EvidenceSources(runs, server=self.searcher)
 
     def agent(self, choice: AgentSelection) -> Agent:
         self.choices.append(choice)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
 
@@ -63,6 +63,9 @@ class PacedSearcher:
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         return self.inner.frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image | None:
+        return self.inner.part(id, view)
 
 
 @contextlib.asynccontextmanager

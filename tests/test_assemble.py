@@ -100,14 +100,14 @@ class TestAnswering:
         settings = load_settings(
             agent="vimrag", max_steps=7, budget_tokens=9, budget_seconds=2.5, price_prompt=1,
             price_completion=4,
-            memory_tokens=640, memory_items=3, memory_rule="blocked", crop_nodes=True, hits=5, reselect=True,
+            memory_tokens=640, memory_items=3, memory_rule="blocked", crop_nodes=False, hits=5, reselect=True,
             repair=False,
         ).settings  # fmt: skip
         agent = open_agent(settings, tiny_corpus())
         assert agent.limits == Limits(steps=7, tokens=9, seconds=2.5)
         assert agent.prices == Prices(prompt=1, completion=4)
         assert agent.method.memory == MemoryOptions(
-            tokens=640, items=3, propagation=Propagation.BLOCKED, crop_nodes=True
+            tokens=640, items=3, propagation=Propagation.BLOCKED, crop_nodes=False
         )
         assert agent.method.reselect
         assert not agent.method.repair
@@ -357,7 +357,7 @@ class TestTraining:
                 seen.append(asked)
                 return open_chat(asked)
 
-            patch.setattr("vrag.factory.training.open_chat", noted)
+            patch.setattr("vrag.factory.models.open_chat", noted)
             judge = open_judge(settings)
         assert isinstance(judge, CachedJudge)
         (asked,) = seen

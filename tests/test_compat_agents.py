@@ -210,6 +210,17 @@ def call(name: str, **arguments: object) -> str:
 
 
 class TestVimrag:
+    @pytest.mark.parametrize("chosen", [None, "1"])
+    def test_it_has_the_tools_of_the_reference_unless_the_user_chose_crop_nodes(
+        self, search_url: str, monkeypatch: pytest.MonkeyPatch, chosen: str | None
+    ) -> None:
+        if chosen is not None:
+            monkeypatch.setenv("VRAG_CROP_NODES", chosen)
+        with ChatServer((Say(call("add_answer_node", parent_ids=["root"], answer="48,200")),)) as server:
+            list(VimRAG(server.url, search_url, "scripted").run({"query": "How many passengers?"}))
+        (asked,) = server.requests
+        assert ("add_crop_node" in str(asked.body["messages"])) is (chosen is not None)
+
     def test_it_yields_the_events_of_the_reference_in_chunks_as_they_are_written(
         self, search_url: str
     ) -> None:

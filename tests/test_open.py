@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from PIL import Image
+from source_collection import REGION, SIZE, report
 
 import vrag
 from vrag.agent.events import AnswerGiven
@@ -19,6 +20,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_store import RunState
 from vrag.errors import CollectionError, CorpusError, SettingsError
 from vrag.factory import agents
+from vrag.geometry import Space, View, look_alike
 from vrag.index import build
 
 if TYPE_CHECKING:
@@ -81,6 +83,28 @@ def test_the_image_of_evidence_is_the_part_of_the_page_in_its_box(tmp_path: Path
     assert image.size == (52, 40)
     assert (np.asarray(image)[:, :, 0] - np.asarray(image)[:, :, 1].astype(int)).min() > 200
     assert session.image(evidence.model_copy(update={"box": None})).size == (200, 100)
+    assert session.image(evidence, scale=2.5).size == (130, 100)
+
+
+def test_evidence_is_enlarged_from_the_file_of_its_document(tmp_path: Path) -> None:
+    (tmp_path / "report.pdf").write_bytes(report())
+    session = vrag.open(tmp_path / "report.pdf", collection=tmp_path / "collection")
+    item = session.searcher.item(f"{session.documents[0].id[:16]}-1")
+    box = View.whole(SIZE, SIZE).convert(REGION, Space.UNIT).as_tuple()
+    evidence = Evidence(
+        item=item.id,
+        document="report.pdf",
+        document_id=item.document,
+        page=1,
+        kind=item.kind,
+        box=box,
+    )
+    drawn = session.image(evidence, scale=3)
+    (tmp_path / "report.pdf").unlink()
+    enlarged = session.image(evidence, scale=3)
+    assert drawn.size == enlarged.size == (900, 240)
+    assert look_alike(drawn, enlarged)
+    assert drawn.tobytes() != enlarged.tobytes()
 
 
 def test_events_come_as_they_happen(session: vrag.Session) -> None:

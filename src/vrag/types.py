@@ -187,6 +187,17 @@ class Region:
     box: Box
     document: str = ""
     """File name of its document, where that is not the one of the case."""
+    annotator: str = ""
+    """The annotator who drew it, where several drew the same thing (ViDoRe v3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldFact:
+    """A gold statement that the answer follows from, and the page that says it."""
+
+    text: str
+    page: int
+    """From 1, of the document of the case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +243,8 @@ class Case:
     """Gold rectangles, where annotated."""
     gold: tuple[GoldPage, ...] = ()
     """Gold pages that `reference_page` cannot express; if set, they replace it: `vrag.cases.annotations`."""
+    facts: tuple[GoldFact, ...] = ()
+    """Gold statements, where annotated (DocScope)."""
     spans: tuple[tuple[float, float], ...] = ()
     """Gold parts of its video, in seconds from the beginning."""
     alternatives: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
+from vrag.agent.policy import Delta, Message, Picture, PictureOrigin, Reply, Role, Text
 from vrag.geometry import Space
 from vrag.types import Query
 
@@ -157,7 +157,8 @@ def _is_legible(word: Word, picture: Picture, grey: np.ndarray[Any, Any]) -> boo
     y1, y2 = ((y - region.y1) * down for y in (word.box.y1, word.box.y2))
     part = grey[max(0, round(y1)) : round(y2) + 1, max(0, round(x1)) : round(x2) + 1]
     native = (word.box.y2 - word.box.y1) * picture.view.item.height
-    return min(y2 - y1, native) >= LEAST_HEIGHT and part.size > 0 and int(np.ptp(part)) >= LEAST_CONTRAST
+    detail = y2 - y1 if picture.origin is PictureOrigin.SOURCE else min(y2 - y1, native)
+    return detail >= LEAST_HEIGHT and part.size > 0 and int(np.ptp(part)) >= LEAST_CONTRAST
 
 
 def written(history: Sequence[Message], pictures: list[Picture]) -> str:

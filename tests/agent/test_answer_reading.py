@@ -17,7 +17,7 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.page_reading import MAX_TABLE_CHARS, describe_tables
 from vrag.agent.question import Question
 from vrag.agent.runs.run_result import RunResult
-from vrag.geometry import Box
+from vrag.geometry import Box, Space
 from vrag.reading.answer import MarkRole
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.text_reader import Segments, TextReader
@@ -92,6 +92,34 @@ def test_the_page_that_holds_the_answer_comes_first_unless_the_order_was_chosen(
         assert [entry.document for entry in place.evidence] == documents
         (located,) = (entry for entry in place.evidence if entry.located)
         assert located.document == "report.pdf"
+
+
+def test_entries_of_a_list_are_marked() -> None:
+    run, _ = answered("84,210, 55,180 and 70,118", CARGO)
+    (evidence,) = run.evidence
+    answers = [Box.unit(*mark.box) for mark in evidence.marks if mark.role is MarkRole.ANSWER]
+    assert len(answers) == 3
+    assert evidence.box is not None
+    assert all(Box.unit(*evidence.box).covers(*box.center) for box in answers)
+
+
+def test_every_page_of_an_answer_that_stands_nowhere_becomes_a_part() -> None:
+    other = page("other.pdf", 1, "The lines to Saltby are short." + "\n" * 20 + "They have few passengers.")
+    environment = Environment(MemorySearcher((other, CARGO)), PROFILE)
+    pages = [picture_evidence(environment.whole(item), item, "").evidence for item in (other, CARGO)]
+    place = locate_answer(Question("Which line lost most passengers?"), "none of them", pages, environment)
+    assert [entry.document for entry in place.evidence] == ["other.pdf", "report.pdf"]
+    assert all(entry.located and not entry.marks for entry in place.evidence)
+    assert {picture.sha256 for picture in place.pictures} == {entry.crop_sha256 for entry in place.evidence}
+
+
+def test_what_was_looked_at_closely_stands_for_an_answer_that_stands_nowhere() -> None:
+    environment = Environment(MemorySearcher((CARGO,)), PROFILE)
+    whole = environment.whole(CARGO)
+    crop = environment.closer(CARGO.id, whole.view, Box(0, 0, 300, 300, Space.ITEM))
+    seen = [picture_evidence(picture, CARGO, "").evidence for picture in (whole, crop)]
+    place = locate_answer(Question("Which line lost most passengers?"), "none of them", seen, environment)
+    assert place == AnswerPlace(tuple(seen))
 
 
 def test_passages_and_moments_of_videos_stay_as_they_are() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from agent_scripts import PROFILE, VRAG, answers, environment, events_of
 
-from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.prompts import box_words, prompt, worded
@@ -39,7 +38,7 @@ def test_a_model_is_told_the_order_and_the_unit_of_its_boxes(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAID)
 def test_a_crop_node_is_told_them_too(name: str) -> None:
-    method = Vimrag(memory=MemoryOptions(crop_nodes=True))
+    method = Vimrag()
     _, policy = events_of(method, answers("root"), where=environment(profile=PROFILES[name]))
     assert SAID[name] in policy.told[0][0].text
     (crop,) = [
@@ -54,7 +53,7 @@ def test_a_crop_node_is_told_them_too(name: str) -> None:
 def test_no_other_order_is_named_anywhere(name: str) -> None:
     profile = PROFILES[name]
     other = "[x1, y1, x2, y2]" if profile.y_first else "[y1, x1, y2, x2]"
-    method = Vimrag(memory=MemoryOptions(crop_nodes=True))
+    method = Vimrag()
     for told in (
         events_of(VragMethod(), "x", VRAG.answer("1"), where=environment(profile=profile))[1],
         events_of(method, "x", answers("root"), where=environment(profile=profile))[1],

@@ -35,7 +35,7 @@ from vrag.agent.prompts import material, prompt
 from vrag.agent.question import PreviousTurn, Question
 from vrag.agent.runs.event_log import EventLog
 from vrag.agent.runs.replay import differences, replay
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunStore
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
 from vrag.errors import SearchError
@@ -154,7 +154,7 @@ class TestTheOneCall:
         where = environment(MemorySearcher((passage("notes.md", 1, hostile),)))
         _, policy = ran(ANSWER, where=where)
         (quoted,) = [part for part in policy.told[0][0].parts if isinstance(part, Text) and part.item]
-        assert quoted.text == prompt("passage.md", text=material(hostile))
+        assert quoted.text == prompt("passage.md", number=1, text=material(hostile))
         assert policy.text(0).count("</passage>") == 1
         assert "<|im_start|>" not in policy.text(0)
 
@@ -288,10 +288,9 @@ class TestEvidence:
 
     def test_that_an_answer_rests_on_is_the_first(self) -> None:
         events, _ = ran(ANSWER)
-        started = Agent(Watching(()), environment(), Rag()).settings
-        told = citations(end_of(events).evidence, started)
+        told = RunResult.of(events)
         assert [one.item for one in told.rests] == [BROKEN]
-        assert len(told.besides) == 2
+        assert len(told.looked_at) == 2
 
 
 def kept(folder: Path, policy: Policy, limits: Limits | None = None, question: str = ASKED) -> StoredRun:

@@ -71,7 +71,7 @@ GRAPH_SCRIPT = (
     searches("again", "gulls ice", ["film", "closer"]),
     answers("again"),
 )
-GRAPH = Vimrag(memory=MemoryOptions(crop_nodes=True, tokens=1500, fresh_tokens=20_000))
+GRAPH = Vimrag(memory=MemoryOptions(tokens=1500, fresh_tokens=20_000))
 
 
 def kept(store: RunStore, agent: Agent, question: str = "How many?") -> StoredRun:

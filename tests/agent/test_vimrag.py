@@ -5,17 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_scripts import answers, call, enlarges, environment, events_of, memorizes, note, of, searches
+from agent_scripts import (
+    PROFILE,
+    answers,
+    call,
+    enlarges,
+    environment,
+    events_of,
+    memorizes,
+    note,
+    of,
+    searches,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
+from vimrag_runs import KEEP, METHOD, SEARCH, end_of, graph_of, said
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import ImageShown, InvalidAction, MemoryUpdated, ModelCalled, PassageShown
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policy import Picture, Role, Text
-from vrag.agent.prompts import prompt
+from vrag.agent.prompts import box_words, prompt
 from vrag.agent.runs.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -39,7 +50,8 @@ def test_the_first_call_has_the_tools_the_question_and_the_root_alone() -> None:
     _, policy = events_of(METHOD, answers("root"))
     system, user = policy.told[0]
     assert (system.role, user.role) == (Role.SYSTEM, Role.USER)
-    assert system.text == prompt("vimrag.md", actions="")
+    crop = prompt("crop_node.md", **box_words(PROFILE))
+    assert system.text == prompt("vimrag.md", actions=f"\n{crop}")
     assert [part.text for part in user.parts if isinstance(part, Text)] == [
         prompt("graph_question.md"),
         "How many passengers?",
@@ -151,7 +163,6 @@ def test_a_later_search_that_finds_the_same_is_shown_it_again_and_remembers_it_o
         (("<think>forever",), "never closed"),
         ((call("add_search_node", id="a", parent_ids=["root"], query="  "),), "query"),
         ((call("open_file", path="/etc/passwd"),), "no tool 'open_file'"),
-        ((SEARCH, KEEP, enlarges("c", "report", "Picture 1", [0, 0, 90, 90])), "no tool 'add_crop_node'"),
     ],
 )
 def test_a_fault_is_named_and_the_run_goes_on(replies: Sequence[str], reason: str) -> None:
@@ -194,20 +205,20 @@ def test_what_breaks_the_schema_and_is_clear_is_repaired_unless_that_is_off(
     ],
 )
 def test_a_closer_look_at_nothing_is_refused(box: object, label: str, reason: str) -> None:
-    assert reason in refusal(SEARCH, KEEP, enlarges("c", "report", label, box), method=CROPPING)
+    assert reason in refusal(SEARCH, KEEP, enlarges("c", "report", label, box))
 
 
 def test_a_closer_look_before_any_search_is_refused() -> None:
-    assert "No parent remembers" in refusal(enlarges("c", "root", "Picture 1", [0, 0, 9, 9]), method=CROPPING)
+    assert "No parent remembers" in refusal(enlarges("c", "root", "Picture 1", [0, 0, 9, 9]))
 
 
 def test_a_closer_look_at_fresh_results_asks_for_their_summary_first() -> None:
     look = enlarges("c", "report", "Picture 1", [0, 0, 90, 90])
-    assert "summarize_and_memorize" in refusal(SEARCH, look, method=CROPPING)
+    assert "summarize_and_memorize" in refusal(SEARCH, look)
 
 
 def test_a_picture_for_which_memory_has_no_room_cannot_be_enlarged() -> None:
-    one = Vimrag(memory=MemoryOptions(crop_nodes=True, items=1))
+    one = Vimrag(memory=MemoryOptions(items=1))
     look = enlarges("c", "report", "Picture 2", [0, 0, 90, 90])
     assert "not in sight" in refusal(SEARCH, KEEP, look, method=one)
 

@@ -17,14 +17,13 @@ from agent_scripts import (
     of,
     searches,
 )
-from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
+from vimrag_runs import KEEP, METHOD, SEARCH, end_of, graph_of, said
 
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import ImageShown, MemoryUpdated, ModelCalled, PassageShown, SearchReturned, StopReason
 from vrag.agent.memory import node_results
-from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import NodeKind
 from vrag.agent.methods import vimrag
 from vrag.agent.methods.vimrag import Vimrag
@@ -165,7 +164,7 @@ def test_fresh_results_can_be_chosen_among() -> None:
 def test_the_instruction_can_be_the_users_own_with_or_without_a_place_for_actions(
     own: str, told: str
 ) -> None:
-    method = Vimrag(instruction=own, memory=MemoryOptions(crop_nodes=True))
+    method = Vimrag(instruction=own)
     _, policy = events_of(method, answers("root"))
     assert policy.told[0][0].text == told.format(crop=prompt("crop_node.md", **box_words(PROFILE)))
 
@@ -261,9 +260,7 @@ def test_a_search_is_limited_to_the_documents_chosen() -> None:
 def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
     searcher = tiny_corpus()
     policy = ExtractiveGraphPolicy(searcher, PROFILE, crops=True)
-    run = Agent(policy, environment(searcher), CROPPING).run(
-        "How many passengers did the ferry carry in 2024?"
-    )
+    run = Agent(policy, environment(searcher), METHOD).run("How many passengers did the ferry carry in 2024?")
     assert run.answer is not None
     assert "48,200" in run.answer
     assert run.evidence[0].node == "closer"
@@ -281,14 +278,14 @@ def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
 def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reworded = {"results_text.md", "results_picture.md", "memory_node.md"}
+    reworded = {"passage.md", "results_picture.md", "memory_node.md"}
 
     def other(file: str, /, **values: str | int) -> str:
         return "Otherwise." if file in reworded else prompt(file, **values)
 
     def answered() -> tuple[str | None, str | None, str]:
         policy = ExtractiveGraphPolicy(tiny_corpus(), PROFILE, crops=True)
-        run = Agent(policy, environment(), CROPPING).run("How many passengers did the ferry carry in 2024?")
+        run = Agent(policy, environment(), METHOD).run("How many passengers did the ferry carry in 2024?")
         return run.answer, run.evidence[0].node, run.evidence[0].quote
 
     before = answered()

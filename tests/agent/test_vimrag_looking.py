@@ -18,7 +18,7 @@ from agent_scripts import (
     of,
     searches,
 )
-from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
+from vimrag_runs import KEEP, METHOD, SEARCH, WITHOUT_CROPS, end_of, graph_of, said
 
 from vrag.agent.events import ImageShown, InvalidAction, MemoryUpdated, SearchReturned, UsageReported
 from vrag.agent.memory.energies import MemoryOptions
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def test_a_closer_look_is_a_node_whose_result_is_the_part_enlarged() -> None:
     look = enlarges("closer", "report", "Picture 1", [0, 0, 350, 98])
     keep = memorizes(note("Picture 1", 4), summary="48,200 stands there.")
-    events, policy = events_of(CROPPING, SEARCH, KEEP, look, keep, answers("closer"))
+    events, policy = events_of(METHOD, SEARCH, KEEP, look, keep, answers("closer"))
     shown = of(ImageShown, events)[-1]
     seen = policy.pictures(2)[0].view
     assert (shown.node, shown.crop, shown.page) == ("closer", True, 2)
@@ -62,20 +62,27 @@ def test_a_closer_look_at_a_closer_look_is_cut_from_the_full_picture() -> None:
         enlarges("quarter", "half", "Picture 1", [250, 0, 500, 1000]),
         answers("quarter"),
     )
-    events = said(*script, method=CROPPING, where=where)
+    events = said(*script, where=where)
     assert [shown.region for shown in of(ImageShown, events)[2:]] == [(0, 0, 1000, 700), (250, 0, 500, 700)]
 
 
 def test_padding_is_the_one_of_the_environment() -> None:
     where = environment(profile=PROFILES["qwen3-vl"], padding=15)
     look = enlarges("half", "report", "Picture 1", [100, 100, 500, 300])
-    shown = of(ImageShown, said(SEARCH, KEEP, look, answers("half"), method=CROPPING, where=where))
+    shown = of(ImageShown, said(SEARCH, KEEP, look, answers("half"), where=where))
     assert shown[-1].region == (85, 125, 515, 435)
 
 
 def test_the_tool_is_told_of_only_where_it_is_offered() -> None:
-    told = [events_of(method, answers("root"))[1].text(0) for method in (METHOD, CROPPING)]
+    told = [events_of(method, answers("root"))[1].text(0) for method in (WITHOUT_CROPS, METHOD)]
     assert ["add_crop_node" in text for text in told] == [False, True]
+
+
+def test_a_method_without_crop_nodes_refuses_them() -> None:
+    look = enlarges("c", "report", "Picture 1", [0, 0, 90, 90])
+    events = said(SEARCH, KEEP, look, answers("root"), method=WITHOUT_CROPS)
+    (invalid,) = of(InvalidAction, events)
+    assert "no tool 'add_crop_node'" in invalid.reason
 
 
 def test_a_whole_and_a_part_of_it_are_remembered_beside_one_another() -> None:
@@ -86,7 +93,7 @@ def test_a_whole_and_a_part_of_it_are_remembered_beside_one_another() -> None:
         memorizes(note("Picture 1", 5)),
         answers("closer"),
     )
-    events, policy = events_of(CROPPING, *script)
+    events, policy = events_of(METHOD, *script)
     kept = of(MemoryUpdated, events)[-1].kept
     assert {(entry.node, entry.item[-1]) for entry in kept} == {("report", "2"), ("closer", "2")}
     assert [picture.crop for picture in policy.pictures(4)] == [False, True]
@@ -96,7 +103,7 @@ def test_a_whole_and_a_part_of_it_are_remembered_beside_one_another() -> None:
 
 FILM = searches("film", "waves lands annual")
 """Finds a page, the first clip as Video 1 and the second, from 30 to 40 seconds, as Video 2."""
-ROOMY = Vimrag(memory=MemoryOptions(fresh_tokens=20_000, tokens=4_000, crop_nodes=True))
+ROOMY = Vimrag(memory=MemoryOptions(fresh_tokens=20_000, tokens=4_000))
 
 
 def film(*replies: str, method: Vimrag = ROOMY) -> tuple[list[Event], Watching]:

@@ -233,31 +233,35 @@ def test_a_run_ends_with_its_answer_and_what_was_seen() -> None:
     assert run.answer == "48,200"
     assert run.stop_reason is StopReason.ANSWERED
     assert [step.query for step in run.steps] == ["ferry passengers", None, None]
-    first, second = run.evidence
-    assert first.item == second.item
-    assert first.page == 2
-    assert second.box == (0, 0, 1, 1)
-    assert first.box is not None
-    assert first.box[2] < 1
-    assert "Passengers" in first.quote
-    assert first.crop_sha256 != second.crop_sha256
+    assert isinstance(run.end, AnswerGiven)
+    crop_of_page, page = run.end.evidence
+    assert run.evidence == run.rests == (crop_of_page,)  # the page is known by its part
+    assert crop_of_page.item == page.item
+    assert crop_of_page.page == 2
+    assert page.box == (0, 0, 1, 1)
+    assert crop_of_page.box is not None
+    assert crop_of_page.box[2] < 1
+    assert "Passengers" in crop_of_page.quote
+    assert crop_of_page.crop_sha256 != page.crop_sha256
 
 
 def test_the_last_crop_comes_first_in_the_evidence() -> None:
     crops = crop("[0, 0, 400, 60]"), crop("[0, 300, 400, 400]", 1)
     run = agent(SEARCH, *crops, VRAG.answer("Nobody knows.")).run("?")
-    tops = [evidence.box[1] for evidence in run.evidence if evidence.box is not None]
-    assert len(tops) == 3
+    tops = [evidence.box[1] for evidence in run.rests if evidence.box is not None]
+    assert len(tops) == 2
     assert tops[0] > tops[1]
 
 
 def test_a_crop_that_holds_the_answer_comes_before_later_ones() -> None:
     crops = crop("[0, 0, 400, 60]"), crop("[0, 300, 400, 400]", 1)
     run = agent(SEARCH, *crops, ANSWER).run("?")
-    tops = [evidence.box[1] for evidence in run.evidence if evidence.box is not None]
+    assert isinstance(run.end, AnswerGiven)
+    tops = [evidence.box[1] for evidence in run.end.evidence if evidence.box is not None]
     assert tops[0] < tops[1]
+    assert run.rests == run.end.evidence[:1]
     assert run.evidence[0].marks
-    assert not any(evidence.located for evidence in run.evidence)
+    assert not any(evidence.located for evidence in run.end.evidence)
 
 
 def test_what_holds_the_answer_word_for_word_leads_the_evidence() -> None:

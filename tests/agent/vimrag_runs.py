@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vrag.agent.memory.memory_graph import Graph
 
 METHOD = Vimrag()
-CROPPING = Vimrag(memory=MemoryOptions(crop_nodes=True))
+WITHOUT_CROPS = Vimrag(memory=MemoryOptions(crop_nodes=False))
 SEARCH = searches("report")
 """Finds, in this order: a text, page 2 as Picture 1, page 1 as Picture 2."""
 KEEP = memorizes(note("Text 1", 0), note("Picture 1", 5), note("Picture 2", 2))

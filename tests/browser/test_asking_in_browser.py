@@ -69,7 +69,7 @@ def test_vimrag_draws_its_graph_and_a_node_opens_what_it_saw(desk: Desk, visit: 
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("4.20")
     nodes = page.locator("#graph [data-node]")
-    expect(nodes).to_have_count(3)
+    expect(nodes).to_have_count(4)
     node = page.locator("#graph [data-node='search_1']")
     expect(node).to_have_attribute("aria-label", re.compile("kayak"))
     node.focus()
@@ -133,7 +133,7 @@ def test_a_past_run_is_replayed_step_by_step(desk: Desk, visit: Opener) -> None:
     slider.focus()
     page.keyboard.press("Home")
     expect(page.locator("#answer")).to_be_hidden()
-    expect(page.locator("#graph [data-node]")).not_to_have_count(3)
+    expect(page.locator("#graph [data-node]")).not_to_have_count(4)
     page.keyboard.press("End")
     expect(page.locator("#answer-text")).to_be_visible()
-    expect(page.locator("#graph [data-node]")).to_have_count(3)
+    expect(page.locator("#graph [data-node]")).to_have_count(4)

@@ -16,7 +16,7 @@ from vrag.cases.parquet import read_labels, read_types, write_labels, write_type
 from vrag.datasets.registry import SOURCES, open_cases, with_distinct_ids
 from vrag.errors import CaseError
 from vrag.geometry import Box
-from vrag.types import AnswerFormat, Case, Region
+from vrag.types import AnswerFormat, Case, GoldFact, Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +64,7 @@ def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
 
     assert written == parquet_schema()
     pages = "list<element: int64>"
+    region = "struct<page: int64, box: list<element: double>, document: string, annotator: string>"
     types = "source_type: list<element: string>, query_type: string, doc_type: string, answer_format: string"
     assert {field.name: str(field.type) for field in written} == {
         "id": "string",
@@ -73,7 +74,7 @@ def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
         "reward_model": "struct<style: string, ground_truth: string>",
         "extra_info": "struct<split: string, index: int64, answer: string, question: string, "
         f"content_type: string, reason_type: string, file_name: string, reference_page: {pages}, "
-        f"meta_info: struct<{types}>>",
+        f"meta_info: struct<{types}>, regions: list<element: {region}>>",
         "file_name": "string",
         "reference_page": pages,
     }
@@ -106,6 +107,7 @@ def test_a_row_says_what_the_trainer_asks_for(tmp_path: Path) -> None:
                 "doc_type": "",
                 "answer_format": "",
             },
+            "regions": [],
         },
         "file_name": "a.pdf",
         "reference_page": [3, 5],
@@ -156,12 +158,23 @@ def test_cases_come_back_from_json_as_they_were(
         assert list(open_cases(path)[1]) == cases
 
 
-def test_gold_boxes_stay_in_json(tmp_path: Path) -> None:
-    boxed = replace(CASE, regions=(Region(3, Box.unit(0.1, 0.2, 0.5, 0.3)),))
+def test_gold_boxes_and_their_annotators_come_back(tmp_path: Path) -> None:
+    box = Box.unit(0.1, 0.2, 0.5, 0.3)
+    boxed = replace(CASE, regions=(Region(3, box), Region(5, box, "b.pdf", "2")))
 
     write_cases(tmp_path / "a.json", [boxed])
+    write_parquet(tmp_path / "a.parquet", [("rag", boxed)], RAG)
 
     assert list(open_cases(tmp_path / "a.json")[1]) == [boxed]
+    assert list(open_cases(tmp_path / "a.parquet")[1]) == [boxed]
+
+
+def test_gold_facts_stay_in_json(tmp_path: Path) -> None:
+    case = replace(CASE, facts=(GoldFact("Fennick has 97 households.", 3),))
+
+    write_cases(tmp_path / "a.json", [case])
+
+    assert list(open_cases(tmp_path / "a.json")[1]) == [case]
 
 
 @given(labels=st.lists(words | st.sampled_from(["Nan", "[", '["a"]', "####", "a####", ""]), max_size=4))

@@ -67,7 +67,7 @@ def test_convert_goes_to_parquet_and_back(corpus: Path, tmp_path: Path) -> None:
         "file": str(tmp_path / "b.json"),
         "cases": 9,
         "read_as": "parquet",
-        "boxes": 0,
+        "boxes": 9,
     }
     there, back = read_cases(corpus / "train.json"), read_cases(tmp_path / "b.json")
     assert [(case.uid, case.query, case.reference_page) for case in back] == [
@@ -75,8 +75,13 @@ def test_convert_goes_to_parquet_and_back(corpus: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_convert_says_which_boxes_are_left_out(corpus: Path, tmp_path: Path) -> None:
-    assert "9 boxes were left out" in run("convert", corpus / "train.json", tmp_path / "a.parquet")
+def test_convert_keeps_the_gold_boxes(corpus: Path, tmp_path: Path) -> None:
+    run("convert", corpus / "train.json", tmp_path / "a.parquet")
+    converted = read_cases(tmp_path / "a.parquet")
+    assert [case.regions for case in converted] == [
+        case.regions for case in read_cases(corpus / "train.json")
+    ]
+    assert any(case.regions for case in converted)
 
 
 def test_the_prompt_is_our_instruction_and_the_question(corpus: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
+from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.budget import Limits
 from vrag.agent.events import (
     AnswerGiven,
@@ -27,6 +28,7 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
+from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
 from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
@@ -35,8 +37,10 @@ from vrag.cli.run_printer import RunPrinter, graph_tree, print_end
 from vrag.cli.terminal import progress
 from vrag.cli.terminal.progress import model_status
 from vrag.factory.agents import open_agent
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
+from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -311,3 +315,30 @@ def test_a_run_with_a_graph_ends_with_its_tree(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().out
     assert stored.result.graph is not None
     assert all(node.id in said for node in stored.result.graph.nodes)
+
+
+def test_a_quote_is_cut_around_the_words_that_a_claim_rests_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    quote = f"{'The filler of the page. ' * 20}The ferry carried 48,200 people.{' And more.' * 40}"
+    place = Evidence(
+        item="i",
+        document="a.pdf",
+        document_id="d",
+        page=1,
+        kind=ItemKind.PAGE,
+        box=(0.0, 0.0, 0.5, 0.5),
+        quote=quote,
+    )
+    claim = CheckedClaim(
+        kind=ClaimKind.NUMBER, start=0, end=6, verdict=ClaimVerdict.SUPPORTED, numbers=(1,), found="48,200"
+    )
+    end = AnswerGiven(
+        **BASE, text="48,200", evidence=(place,), claims=(claim,), stop_reason=StopReason.ANSWERED
+    )
+    out = said(capsys, tmp_path, started(), end)
+    assert "Answer: 48,200 [1]" in out
+    assert "1 claim checked: 1 supported." in out
+    assert "[1] a.pdf, part of page 1" in out
+    assert "The ferry carried 48,200 people." in out
+    assert len(out) < 600

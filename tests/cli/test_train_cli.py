@@ -276,6 +276,20 @@ class TestRefusals:
         assert said in refusal(rl(desk, tmp_path / "run", *more))
         assert not (tmp_path / "run").exists(), "and nothing is begun"
 
+    def test_parts_of_the_evidence_are_rewarded(self, desk: Path, tmp_path: Path) -> None:
+        weights = "retrieval=0.2,answer=0.5,pattern=0.1,region=0.1,support=0.1"
+        result = rl(desk, tmp_path / "run", "--steps", 1, "--weights", weights)
+        assert result.exit_code == 0, result.output
+        (line,) = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1:]
+        assert 0 <= json.loads(line)["reward/region"] <= 1
+
+    def test_support_needs_claims_that_are_checked(
+        self, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VRAG_VERIFY", "off")
+        result = rl(desk, tmp_path / "run", "--weights", "answer=0.9,support=0.1")
+        assert "Set VRAG_VERIFY=tell" in refusal(result)
+
     def test_a_data_set_without_questions(self, desk: Path, tmp_path: Path) -> None:
         (tmp_path / "none.json").write_text('{"examples": []}')
         result = invoke("train", "local", "rl", tmp_path / "none.json", "-m", desk / "tiny", "-o", tmp_path / "run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 RESOURCES = "/Resources << /Font << /F1 3 0 R >> >>"
@@ -65,3 +66,59 @@ def asking_for_password() -> bytes:
         extra=(encryption,),
         trailer=f"/Encrypt 6 0 R /ID [{secret} {secret}]",
     )
+
+
+def endless() -> bytes:
+    """A PDF file of two pages; the second draws a form that draws another one 99 times, and so on."""
+    bodies = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R 4 0 R] /Count 2 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>",
+        (
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R "
+            "/Resources << /XObject << /N 6 0 R >> >> >>"
+        ),
+        "<< /Length 5 >>\nstream\n/N Do\nendstream",
+    ]
+    for level in range(6, 12):
+        content = "/N Do " * 99 if level < 11 else "0 0 300 300 re f"
+        inner = f"/XObject << /N {level + 1} 0 R >>" if level < 11 else ""
+        bodies.append(
+            f"<< /Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << {inner} >> "
+            f"/Length {len(content)} >>\nstream\n{content}\nendstream"
+        )
+    return assemble(bodies)
+
+
+PADDING = bytes.fromhex("28bf4e5e4e758a4164004e56fffa01082e2e00b6d0683e802f0ca9fe6453697a")
+"""Stands for a password, or after it (ISO 32000-1, 7.6.3.3)."""
+
+
+def with_owner_password(text: str) -> bytes:
+    """A PDF file of one page that anyone may open: encrypted with an owner's password, and none of the user.
+
+    By the oldest method (ISO 32000-1, algorithms 1 to 4): RC4 with a key of 40 bits.
+    """
+    identity, rights = bytes(range(16)), -44
+    owner = _rc4(hashlib.md5(b"owner" + PADDING[:27]).digest()[:5], PADDING)
+    key = hashlib.md5(PADDING + owner + rights.to_bytes(4, "little", signed=True) + identity).digest()[:5]
+    stream_key = hashlib.md5(key + (5).to_bytes(3, "little") + bytes(2)).digest()[:10]
+    page = PdfPage(_rc4(stream_key, text_at(72, 700, text).encode()).decode("latin-1"))
+    secrets = f"/O <{owner.hex()}> /U <{_rc4(key, PADDING).hex()}>"
+    encryption = f"<< /Filter /Standard /V 1 /R 2 /P {rights} {secrets} >>"
+    trailer = f"/Encrypt 6 0 R /ID [<{identity.hex()}> <{identity.hex()}>]"
+    return pdf_bytes(page, extra=(encryption,), trailer=trailer)
+
+
+def _rc4(key: bytes, data: bytes) -> bytes:
+    state, j = list(range(256)), 0
+    for i in range(256):
+        j = (j + state[i] + key[i % len(key)]) % 256
+        state[i], state[j] = state[j], state[i]
+    out, i, j = bytearray(), 0, 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + state[i]) % 256
+        state[i], state[j] = state[j], state[i]
+        out.append(byte ^ state[(state[i] + state[j]) % 256])
+    return bytes(out)

@@ -230,6 +230,16 @@ class TestRecords:
             "centre": 1.0,
             "iou": 0.5,
             "box_area": 0.5,
+            "chain_page": 1.0,
+            "cited_page_recall": 1.0,
+            "chain_region": 1.0,  # half of it lies in the gold box
+            "region_f1": pytest.approx(2 * 0.25 / 0.75),
+            "region_iou": 0.5,
+            "region_given_page": 1.0,
+            "chain_answer": 1.0,
+            "answer_given_fact": 1.0,
+            "chain_complete": 1.0,
+            "chain_complete_right": 1.0,
             "answered": 1.0,
             "abstained": 0.0,
             "invalid": 0.0,
@@ -359,7 +369,18 @@ def test_what_failed_before_it_began_has_earned_nothing_of_all_that_its_question
         failure="ModelError: away",
         seconds=0.0,
     )
-    earned = {"em": 0.0, "seen_recall": 0.0, "seen_ndcg": 0.0, "answered": 0.0, "abstained": 0.0}
+    chain = ("page", "region", "answer", "complete")
+    earned = {
+        "em": 0.0,
+        "seen_recall": 0.0,
+        "seen_ndcg": 0.0,
+        "answered": 0.0,
+        "abstained": 0.0,
+        "cited_page_recall": 0.0,
+        "region_f1": 0.0,
+        "region_iou": 0.0,
+        **{f"chain_{stage}": 0.0 for stage in chain},
+    }
     assert record(nothing, None).measures == {"ndcg@5": 0.25, "mrr": 0.2, **earned}
 
 

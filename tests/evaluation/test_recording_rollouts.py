@@ -21,7 +21,7 @@ from vrag.rollouts.rollout import Rollout, RolloutAttempt
 from vrag.types import AnswerFormat, Case
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from vrag.agent.runs.run_result import RunResult
@@ -72,7 +72,12 @@ class Right:
         return Reward(total=1.0, correct=True)
 
 
-def kept(made: Rollout, reward: Reward | None, extraction: Extraction | None = None) -> CaseRecord:
+def kept(
+    made: Rollout,
+    reward: Reward | None,
+    extraction: Extraction | None = None,
+    facts: Sequence[bool] | None = None,
+) -> CaseRecord:
     case = made.attempt.case
     return record_of(
         case,
@@ -83,6 +88,7 @@ def kept(made: Rollout, reward: Reward | None, extraction: Extraction | None = N
         judge="a",
         rule=RULES["mmlongbench"],
         extraction=extraction,
+        facts=facts,
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.types import Query
 
 
@@ -46,6 +46,9 @@ class TableSearcher:
         raise NotImplementedError
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        raise NotImplementedError
+
+    def part(self, id: str, view: View) -> Image | None:
         raise NotImplementedError
 
 

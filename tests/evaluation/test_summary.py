@@ -70,6 +70,22 @@ def test_what_is_unjudged_is_not_wrong_and_what_failed_is() -> None:
     assert found.records == found.questions == 5
 
 
+def test_ratios_are_of_sums_and_not_means_of_ratios() -> None:
+    """DocScope's shares: 3 of 4 boxes of one question and 0 of 1 of another are 3 of 5."""
+    names = ("docscope/boxes", "docscope/boxes_covered", "docscope/boxes_imprecise")
+    rows = [
+        record("a", document="a.pdf", **dict(zip(names, (4.0, 3.0, 1.0), strict=True))),
+        record("b", document="b.pdf", **dict(zip(names, (1.0, 0.0, 0.0), strict=True))),
+        record("c", document="c.pdf", **dict(zip(names, (0.0, 0.0, 0.0), strict=True))),
+    ]
+    found = means(*rows, record("d"))
+    assert found["docscope/covered"] == (pytest.approx(3 / 5), 3)
+    assert found["docscope/imprecise"] == (pytest.approx(1 / 5), 3)
+    assert found["docscope/boxes"] == (pytest.approx(5 / 3), 3)
+    assert "docscope/facts_consistent" not in found
+    assert "docscope/covered" not in means(record("d"))
+
+
 def test_without_a_verdict_there_is_no_accuracy() -> None:
     assert "accuracy" not in means(record("a", CaseOutcome.UNJUDGED))
 

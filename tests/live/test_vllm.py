@@ -42,7 +42,6 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
@@ -127,7 +126,7 @@ SEARCH_CROP_ANSWER = {
 """The form of each reply in turn."""
 METHODS: dict[str, Method] = {
     "vrag": VragMethod(),
-    "vimrag": Vimrag(memory=MemoryOptions(crop_nodes=True)),
+    "vimrag": Vimrag(),
 }
 
 

@@ -10,6 +10,7 @@ from document_sets import cell, pa, parquet, picture, write_files, write_json, w
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vrag.datasets.docscope import DocScope
 from vrag.datasets.mmdocir import MMDocIR
 from vrag.datasets.mmlongbench import MMLongBench
 from vrag.datasets.own import DatasetJson
@@ -64,6 +65,20 @@ ROWS: dict[str, tuple[Benchmark, str, dict[str, Any]]] = {
             "answer": "Orla",
             "evidence_pages": [1],
             "reasoning_type": "Single-Hop",
+        },
+    ),
+    "docscope": (
+        DocScope(),
+        "benchmark.json",
+        {
+            "id": "a::q1",
+            "split": "test",
+            "question": "Who?",
+            "answer": {"answer_text": "Orla", "is_answerable": True},
+            "pdf": {"doc_id_str": "a"},
+            "evidences": [{"local_id": "e1", "page": 1, "bbox": [0, 0, 9, 9], "element_type": "text"}],
+            "facts": [{"local_id": "f1", "evidence_local_id": "e1", "text_description": "Orla did."}],
+            "extract_class": "class1",
         },
     ),
     "vidoseek": (ViDoSeek(), "vidoseek.json", OURS),

@@ -146,9 +146,9 @@ def test_a_query_has_graded_pages_from_1_and_boxes_as_fractions(tmp_path: Path) 
             source_type=("Table",),
             query_type="numerical, multi-hop",
             regions=(
-                Region(2, Box.unit(0.1, 0.1, 0.5, 0.6)),
-                Region(2, Box.unit(0, 0, 1, 1)),
-                Region(1, Box.unit(0.25, 0.25, 0.75, 0.75), "guide.pdf"),
+                Region(2, Box.unit(0.1, 0.1, 0.5, 0.6), annotator="0"),
+                Region(2, Box.unit(0, 0, 1, 1), annotator="1"),
+                Region(1, Box.unit(0.25, 0.25, 0.75, 0.75), "guide.pdf", "0"),
             ),
             gold=(GoldPage("annual.pdf", 2, 2), GoldPage("guide.pdf", 1, 1)),
             alternatives=("About 7", "Seven."),
@@ -210,7 +210,7 @@ def test_what_cannot_be_gold_is_left_out_and_told(tmp_path: Path) -> None:
 
     assert [case.uid for case in cases] == ["vidore_v3-0", "vidore_v3-2"]
     assert cases[0].gold == (GoldPage("annual.pdf", 1, 2),)
-    assert cases[0].regions == (Region(1, Box.unit(0, 0.5, 1, 0.9)),)
+    assert cases[0].regions == (Region(1, Box.unit(0, 0.5, 1, 0.9), annotator="0"),)
     assert (cases[1].gold, cases[1].regions) == ((GoldPage("lost.pdf", 2, 1),), ())
     assert opened.notes == [
         "1 gold pages are there twice and count once: 0, page 0.",

@@ -241,7 +241,7 @@ class _Vimrag:
             profile="qwen3-vl",
             limits=Limits(steps=20, cost=0.5),
             prices=Prices(prompt=0.4, completion=1.2),
-            memory=MemoryOptions(crop_nodes=True),
+            memory=MemoryOptions(),
         )
         question = (
             "Which of the two harbours had the steeper rise in passengers, and who opened its new quay?"

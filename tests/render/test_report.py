@@ -125,7 +125,7 @@ class TestWhatIsTold:
                 assert (
                     text.count(part.run_view.started.question) >= 2
                 )  # in the contents, and where it is told
-            assert "48,200 passengers, most of them in July (7,900)." in text
+            assert "48,200 passengers, most of them in July (7,900) [1.1][1.2][1.3]." in text
             assert "The agent found no answer in the documents" in text
             assert "Where the agent looked" in text
             assert "The server is gone." in text
@@ -149,23 +149,27 @@ class TestWhatIsTold:
                 f"{sum(part.run_view.all(RunStarted)[0].seq == 0 for part in whole.parts)} questions" in text
             )
 
-    def test_a_place_has_one_number_in_the_whole_report(self, whole: Report) -> None:
+    def test_each_place_is_listed_once_with_all_evidence_that_stands_there(self, whole: Report) -> None:
         places = [(one.document, one.where) for one in whole.sources.listed]
         assert len(places) == len(set(places)) == 6
-        assert [one.number for one in whole.sources.listed] == [1, 2, 3, 4, 5, 6]
-        assert whole.sources.listed[0].questions == (1, 3)
+        assert whole.sources.listed[0].evidence == ((1, 1), (3, 1))
         assert whole.sources.summary == "6 places in 4 documents"
 
-    def test_an_answer_cites_the_numbers_of_its_places(self, whole: Report) -> None:
-        parts = whole.html.split('class="question"')
-        cited = [re.findall(r'href="#source-(\d+)"', part.split("</p>", 3)[1]) for part in parts[1:]]
-        assert cited[0] == ["1", "2", "3"]
-        assert cited[1] == ["4", "5", "6"]
-        assert cited[2] == []
-        answer = whole.markdown("x").text.split("(7,900).")[1].split("\n")[0]
-        assert re.findall(r"\d+", answer) == ["1", "2", "3"]
+    def test_an_answer_cites_the_numbers_of_its_run_after_that_of_its_question(self, whole: Report) -> None:
+        parts = whole.html.split('class="question"')[1:]
+        cited = [re.findall(r'href="#evidence-(\d-\d)"', part.split('class="cards')[0]) for part in parts]
+        assert cited[:3] == [["1-1", "1-2", "1-3"], ["2-1", "2-2", "2-3"], []]
+        for number in ("1-1", "1-2", "1-3", "2-1", "2-2", "2-3"):
+            assert whole.html.count(f'id="evidence-{number}"') == 1
+        answer = whole.markdown("x").text.split("(7,900)")[1].split("\n")[0]
+        assert re.findall(r"\[\\\[([\d.]+)\\\]\]\(#evidence-of-question-1\)", answer) == ["1.1", "1.2", "1.3"]
 
-    def test_boxes_on_one_page_share_its_number_and_stretches_of_a_video_do_not(self) -> None:
+    def test_a_report_of_one_question_has_the_numbers_of_its_run(self) -> None:
+        done = made(vrag_run())
+        assert "(7,900)\u202f[1][2][3]." in Read(done.html).text
+        assert "(7,900) [1][2][3]." in plain(PARSERS["commonmark"].parse(done.markdown("x").text))
+
+    def test_evidence_on_one_page_is_one_source_and_stretches_of_a_video_are_several(self) -> None:
         places = (
             evidence(REPORT, 3, box=(0.1, 0.1, 0.2, 0.2)),
             evidence(REPORT, 3, box=(0.5, 0.5, 0.9, 0.9)),
@@ -173,8 +177,7 @@ class TestWhatIsTold:
             evidence(VIDEO, 1, kind=ItemKind.CLIP, seconds=(3.0, 4.0)),
         )
         found = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).sources
-        assert [found.number(one) for one in places] == [1, 1, 2, 3]
-        assert [source.questions for source in found.listed] == [(1,), (1,), (1,)]
+        assert [source.evidence for source in found.listed] == [((1, 1), (1, 2)), ((1, 3),), ((1, 4),)]
 
     def test_what_was_only_looked_at_is_named_and_not_cited(self) -> None:
         part, page = evidence(SLIDES, 2, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3)
@@ -189,11 +192,11 @@ class TestWhatIsTold:
         assert abstained.parts[0].evidence == (part, page)
         assert "Also looked at" not in abstained.html
 
-    def test_a_page_is_not_shown_beside_a_part_of_it(self) -> None:
+    def test_every_piece_of_evidence_is_shown_with_its_number(self) -> None:
         places = (evidence(REPORT, 3, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3), evidence(SLIDES, 2))
         part = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).parts[0]
-        assert part.closeups + part.pages == (places[0], places[2])
-        assert part.evidence == places
+        assert part.closeups == [(1, places[0])]
+        assert part.pages == [(2, places[1]), (3, places[2])]
 
     def test_a_place_that_two_nodes_remember_is_shown_once(self) -> None:
         page, box = evidence(SLIDES, 2), (0.1, 0.1, 0.5, 0.5)
@@ -205,8 +208,8 @@ class TestWhatIsTold:
             evidence(REPORT, 3, box=(0.5, 0.5, 0.9, 0.9)),
         )
         part = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).parts[0]
-        assert part.closeups == (places[2], places[4])
-        assert part.pages == (places[0],)
+        assert part.closeups == [(2, places[2]), (3, places[4])]
+        assert part.pages == [(1, places[0])]
 
     def test_parts_of_pages_come_first_and_whole_pages_beside_each_other(self) -> None:
         places = (
@@ -217,7 +220,7 @@ class TestWhatIsTold:
         html = done.html
         wide, small = (html.index(f'class="cards {kind}"') for kind in ("close", "pages"))
         assert wide < html.index("Seen.") < small
-        heads = [line for line in done.markdown("x").text.split("\n") if line.startswith("| [")]
+        heads = [line for line in done.markdown("x").text.split("\n") if line.startswith("| **")]
         assert [re.findall(r"page (\d)", head) for head in heads] == [["5", "6", "7"], ["8"]]
         assert done.markdown("x").text.count("page 5") == 2, "as a figure, and among the sources"
         assert done.markdown("x").text.index("> Seen") < done.markdown("x").text.index("page 5")
@@ -371,11 +374,11 @@ class TestHostileText:
         assert kinds(tokens) <= allowed
         inner = [token for line in tokens for token in line.children or []]
         targets = [str(token.attrGet("href")) for token in inner if token.type == "link_open"]
-        assert all(re.fullmatch(r"#(sources|question-\d)", target) for target in targets)
+        assert all(re.fullmatch(r"#(evidence-of-)?question-\d", target) for target in targets)
         shown = [str(token.attrGet("src")) for token in inner if token.type == "image"]
         assert all(re.fullmatch(r"x/[0-9a-f]{16}\.jpg", one) for one in shown)
         heads = [tokens[at + 1].content for at, one in enumerate(tokens) if one.type == "heading_open"]
-        ours = r"Contents|Question \d|Sources|How this was made|Not asked to the end"
+        ours = r"Contents|Question \d|Evidence of question \d|Sources|How this was made|Not asked to the end"
         assert [head for head in heads[1:] if not re.fullmatch(ours, head)] == []
 
     def test_names_of_files_to_save_are_harmless(self) -> None:

@@ -308,8 +308,8 @@ class TestLearning:
             return float("blue" in first_words(run))
 
         options = RlOptions(
-            steps=20, questions=1, group=16, max_tokens=6, evaluate_every=100, save_every=100,
-            scale=False, update=UpdateOptions(lr=1e-2),
+            steps=30, questions=1, group=16, max_tokens=6, evaluate_every=100, save_every=100,
+            scale=False, update=UpdateOptions(lr=5e-3),
         )  # fmt: skip
         trained(tmp_path / "run", options, reward=paid, model=tmp_path / "taught")
         rewards = [line["reward"] for line in metrics(tmp_path / "run" / FILE) if "reward" in line]

@@ -16,6 +16,7 @@ import yaml
 
 from vrag.agent.methods import METHODS
 from vrag.errors import MissingExtra, SettingsError, TrainingError
+from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl import CREDIT, LOOPS, agent_loops
@@ -36,7 +37,7 @@ from vrag.rl.trainers.verl.plugin import reward_of
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget
 from vrag.rl.trainers.verl.trainer import BatchCredit, batch_credit, sessions_of
 from vrag.rollouts.rollout import RolloutAttempt
-from vrag.types import Case
+from vrag.types import Case, Region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -230,13 +231,18 @@ class Scripted:
 
 
 def played(
-    replies: Sequence[str | Exception], *, room: int = 100_000, engine: str = "vllm"
+    replies: Sequence[str | Exception],
+    *,
+    room: int = 100_000,
+    engine: str = "vllm",
+    of: Case = CASE,
+    options: VerlOptions = OPTIONS,
 ) -> tuple[PlayedRollout, Scripted, RolloutPolicy]:
     server = Scripted(replies)
     tokens = TokenBudget(prompt=room, reply=500, total=room)
     policy = RolloutPolicy(server, TEMPLATE, {"temperature": 1.0}, tokens, engine=engine)
-    attempt = RolloutAttempt(case=CASE, sample=0)
-    return asyncio.run(play(attempt, "vrag", policy, OPTIONS, PROFILE)), server, policy
+    attempt = RolloutAttempt(case=of, sample=0)
+    return asyncio.run(play(attempt, "vrag", policy, options, PROFILE)), server, policy
 
 
 def outputs(made: PlayedRollout, policy: RolloutPolicy) -> tuple[list[Output], list[str]]:
@@ -315,6 +321,35 @@ def test_records_are_a_line_for_each_rollout_with_the_parts_of_its_reward(tmp_pa
     assert (lines[0]["failure"], lines[0]["answer"], lines[0]["calls"]) == (None, "48,200", 3)
 
 
+def test_the_parts_of_the_evidence_count_by_their_weights() -> None:
+    """The answer stands in the closer look, whose rectangle is the gold box as well."""
+    weights = {"retrieval": 0.2, "answer": 0.5, "pattern": 0.1, "region": 0.1, "support": 0.1}
+    options = read_options({"searcher": "vrag.testing:tiny_corpus", "weights": weights})
+    replies = (SCRIPT[0].replace(" and more", ""), *SCRIPT[1:])
+    first = played(replies, options=options)[0].rollout.trajectory
+    box = next(piece.box for piece in first.rests if piece.box is not None)
+    boxed = replace(CASE, regions=(Region(first.rests[0].page, Box.unit(*box)),))
+
+    made, _, policy = played(replies, of=boxed, options=options)
+
+    parts = made.reward.parts
+    assert parts["region"] == pytest.approx(1)
+    assert parts["support"] is not None
+    total = (
+        0.2 * (parts["retrieval"] or 0) + 0.5 + 0.1 * (parts["pattern"] or 0) + 0.1 + 0.1 * parts["support"]
+    )
+    assert made.reward.total == pytest.approx(total)
+    extra = outputs(made, policy)[0][0].extra_fields["reward_extra_info"]
+    assert extra["region"] == pytest.approx(1)
+    without, _, policy = played(SCRIPT)
+    assert "region" not in outputs(without, policy)[0][0].extra_fields["reward_extra_info"]
+
+
+def test_weights_must_sum_to_1() -> None:
+    with pytest.raises(SettingsError, match=r"must sum to 1, not 1\.1"):
+        open_scorer("vrag", read_options({"weights": {"region": 0.1}}))
+
+
 def test_a_place_that_takes_no_records_ends_no_rollout(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -339,6 +374,9 @@ def test_rows_of_the_data_become_cases() -> None:
     made = case_of({**row, "reference_page": np.array([2, 3])})
     assert made == case("x", "How many?", "4", "a.pdf", (2, 3))
     assert case_of(row).reference_page == (1,)
+    region = {"page": 2, "box": np.array([0.1, 0.2, 0.5, 0.25]), "document": "", "annotator": None}
+    boxed = case_of({**row, "extra_info": {**extra, "regions": np.array([region])}})
+    assert boxed.regions == (Region(2, Box.unit(0.1, 0.2, 0.5, 0.25)),)
     with pytest.raises(SettingsError, match="no question"):
         case_of({"id": "x"})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.errors import SearchError
-from vrag.geometry import Size
+from vrag.geometry import Size, View
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.rollouts.batched_search import BatchedSearcher
@@ -69,6 +69,9 @@ class Gated:
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         return self.searcher.frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image | None:
+        return self.searcher.part(id, view)
 
 
 def behind(gated: Gated, asked: Sequence[tuple[str, int]], **bounds: int) -> list[list[Hit] | Exception]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.types import Hit, Item
 
 WORDS = ("ferry", "ferry port", "ferry port quay", "ferry port quay mole", "ferry ferry")
@@ -82,6 +82,9 @@ class Failing:
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         return self.inner.frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image.Image | None:
+        return self.inner.part(id, view)
 
 
 @pytest.fixture

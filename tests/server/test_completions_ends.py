@@ -134,13 +134,13 @@ class TestReply:
     @given(text=st.text(min_size=1).filter(str.strip), places=PLACES)
     def test_an_answer_comes_back_as_it_was(self, text: str, places: tuple[Evidence, ...]) -> None:
         said = build_reply("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
-        if places and not text.rstrip().endswith("]"):
+        if places and not re.search(r"\[\d+\]", text):
             assert plain_answer(said.content) == text.rstrip().replace("![", "!\\[")
 
     @given(text=st.text(min_size=1).filter(str.strip), places=PLACES)
     def test_every_annotation_covers_its_marker(self, text: str, places: tuple[Evidence, ...]) -> None:
         said = build_reply("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
-        assert len(said.annotations) == min(len(places), 8)
+        assert len(said.annotations) == len(places)
         for number, one in enumerate(said.annotations, 1):
             cited = one.url_citation
             assert said.content[cited.start_index : cited.end_index] == f"[{number}]"

@@ -174,8 +174,9 @@ class TestAsk:
     def test_an_answer_has_its_places_and_their_pictures(self, served: Doors, mode: str) -> None:
         done = call(served.address, "ask", {"question": "How many passengers?"}, mode)
         answer = data(done)
-        assert (answer["answer"], answer["stop_reason"]) == ("48,200", "answered")
+        assert (answer["answer"], answer["stop_reason"]) == ("48,200 [1]", "answered")
         first = answer["evidence"][0]
+        assert (first["number"], first["located"], first["marks"][0]["role"]) == (1, False, "answer")
         assert (first["document"], first["page"], first["item"]) == ("ferry.pdf", 2, FERRY)
         assert all(0 <= side <= 1 for side in first["box"])
         assert first["picture"] == 1

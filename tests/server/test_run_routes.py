@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -181,6 +183,53 @@ def test_a_run_is_taken_away_as_one_document(
     assert response.headers["content-type"].startswith(kind)
     assert response.headers["content-disposition"].startswith("attachment; filename=")
     assert b"48,200" in response.content
+
+
+def test_the_evidence_of_a_run_is_taken_away_as_annotated_pages_annotations_or_pictures(
+    client: httpx.Client, answering: Scripted
+) -> None:
+    answering.policy.go.set()
+    run = started(client)["id"]
+    ended(client, run)
+
+    def files(response: httpx.Response) -> list[str]:
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"] == "application/zip"
+        with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+            assert archive.testzip() is None
+            return archive.namelist()
+
+    assert files(client.get(f"/runs/{run}/export", params={"format": "pdf"})) == [
+        "ferry-cited-pages.pdf",
+        "notes.txt",
+    ]
+    assert all(name.endswith(".png") for name in files(client.get(f"/runs/{run}/export?format=pictures")))
+    response = client.get(f"/runs/{run}/export", params={"format": "annotations"})
+    assert response.headers["content-type"].startswith("application/ld+json;")
+    assert response.headers["content-disposition"] == f'attachment; filename="{run}-annotations.jsonld"'
+    assert response.json()["total"] == 1
+    both = client.post("/reports", json={"runs": [run, run], "format": "pdf", "title": "All"})
+    assert files(both) == ["ferry-cited-pages.pdf", "notes.txt"]
+    numbers = client.post(
+        "/reports", json={"runs": [run, run], "format": "annotations", "title": "All"}
+    ).json()
+    assert numbers["label"] == "All"
+    assert [each["body"][0]["value"] for each in numbers["first"]["items"]] == ["[1.1]", "[2.1]"]
+
+
+def test_what_has_no_evidence_or_too_much_is_refused(
+    client: httpx.Client, answering: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started(client)["id"]
+    response = client.get(f"/runs/{run}/export", params={"format": "pdf"})
+    assert response.status_code == 409
+    assert "nothing to export" in response.text
+    answering.policy.go.set()
+    ended(client, run)
+    monkeypatch.setattr("vrag.render.exports.MAX_EVIDENCE_BYTES", 1000)
+    response = client.get(f"/runs/{run}/export", params={"format": "pictures"})
+    assert response.status_code == 413
+    assert "vrag runs export" in response.text
 
 
 def test_several_runs_become_one_document(client: httpx.Client, answering: Scripted) -> None:

@@ -35,6 +35,7 @@ LEADING_NOWHERE = {
     "/session",  # without the token, which nobody guesses
     "/items/{id}/image",  # of text
     "/items/{id}/crop",
+    "/items/{id}/part",
     "/items/{id}/clip",
     "/runs/{id}/files/{sha256}.jpg",
     "/collections/{name}/documents/{id}",

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from vrag.agent.answers.claim_judge import ClaimJudge
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment
 from vrag.agent.events import Event, RunSettings
@@ -40,6 +41,8 @@ class Agent:
     prices: Prices = field(default_factory=Prices)
     notices: tuple[str, ...] = ()
     """Sentences that people must know about the setup of the agent."""
+    judge: ClaimJudge | None = None
+    """The model that judges claims on the pictures of their evidence; None for rules alone."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -70,6 +73,7 @@ class Agent:
             instruction=self.method.instruction,
             reselect=self.method.reselect,
             repair=self.method.repair,
+            verify=self.method.verify,
             sampling=dict(self.policy.sampling),
         )
 
@@ -102,6 +106,7 @@ class Agent:
             method=self.method,
             settings=self.settings,
             notices=self.notices,
+            judge=self.judge,
             question=Question.of(question),
             log=EventLog(run_id or uuid.uuid4().hex, save),
             cancel=cancel or asyncio.Event(),
@@ -169,8 +174,10 @@ class Agent:
         return RunResult.of(self.stream(question))
 
     async def aclose(self) -> None:
-        """Release the resources of the policy in the running event loop; the agent can be used again."""
+        """Release the resources of its models in the running event loop; the agent can be used again."""
         await self.policy.aclose()
+        if self.judge is not None:
+            await self.judge.aclose()
 
     async def _close(self, events: AsyncGenerator[Event, None]) -> None:
         await events.aclose()

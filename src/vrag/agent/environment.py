@@ -2,7 +2,9 @@
 
 An `Environment` is shared and holds no state of any run; a method keeps that in an episode.
 Items are opened by id from the searcher's own collection and from nowhere else: no path and no
-address from a model or a document is ever opened.
+address from a model or a document is ever opened. Parts of pages that are enlarged are drawn from the file
+that the collection was made from, by the path in its manifest, as long as its bytes are those that were
+indexed.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from vrag.agent.actions import ActionRejected, UseTool
-from vrag.agent.policy import Picture
+from vrag.agent.policy import Picture, PictureOrigin
 from vrag.agent.prompts import encodable, material
 from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
 from vrag.errors import CollectionError, SearchError, VragError
-from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg
+from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg, look_alike
 from vrag.model_profiles import Profile
 from vrag.search.searcher import Searcher
 from vrag.types import Hit, Item, Query
@@ -161,14 +163,26 @@ class Environment:
     def picture(self, item: str, view: View, *, number: int = 0, crop: bool = False) -> Picture:
         """Draw and encode the part of an item that a view shows.
 
+        A part that is shown larger than it is stored is drawn from the source file, if that is still there.
+
         Raises `SearchError` if there is no such item, or it has no picture, and `CollectionError` if it
         cannot be opened, or is of another size now.
         """
-        is_whole = view.region == View.whole(view.item, view.shown).region
-        image = self.searcher.image(item, least=view.shown if is_whole else None)
-        if not is_whole and image.size != view.item:
+        drawn, origin = self._draw_source(item, view), PictureOrigin.SOURCE
+        if drawn is None:
+            drawn, origin = self._draw_stored(item, view), PictureOrigin.PAGE
+        return picture_of(drawn, item, view, number=number, crop=crop, origin=origin)
+
+    def _draw_source(self, item: str, view: View) -> Image | None:
+        """Draw a view from the source file; None where that shows no more than the stored picture."""
+        is_enlarged = view.shown.area > view.region.area and not _is_whole(view)
+        return self.searcher.part(item, view) if is_enlarged else None
+
+    def _draw_stored(self, item: str, view: View) -> Image:
+        image = self.searcher.image(item, least=view.shown if _is_whole(view) else None)
+        if not _is_whole(view) and image.size != view.item:
             raise CollectionError(f"The picture of {item} changed its size.")
-        return picture_of(draw_view(image, view), item, view, number=number, crop=crop)
+        return draw_view(image, view)
 
     def region(self, source: View, sides: tuple[float, float, float, float]) -> Box | str:
         """Return the region of a model's box in item pixels, or a sentence that says why there is none."""
@@ -198,12 +212,22 @@ class Environment:
         return tuple((frame.seconds, frame.image) for frame in self.searcher.frames(item, fps=fps, most=most))
 
     def same_again(self, picture: Picture) -> bool:
-        """Return whether the collection still shows what the model was shown; not for frames of clips."""
+        """Return whether the collection still shows what the model was shown; not for frames of clips.
+
+        Drawing it again gives the same file. Where it was drawn from a source file that is gone, the stored
+        picture shows the same in less detail.
+        """
+        item, view = picture.item, picture.view
         try:
-            again = self.picture(picture.item, picture.view)
+            if picture.origin is PictureOrigin.SOURCE:
+                drawn = self._draw_source(item, view)
+                if drawn is None:
+                    return look_alike(self._draw_stored(item, view), picture.image)
+            else:
+                drawn = self._draw_stored(item, view)
         except VragError:
             return False
-        return again.sha256 == picture.sha256
+        return picture_of(drawn, item, view).sha256 == picture.sha256
 
     def same_frames(self, pictures: Sequence[Picture], *, fps: float, most: int) -> list[bool]:
         """Return, for each of some frames of one clip, whether the clip, opened once, still shows it."""
@@ -223,11 +247,22 @@ class Environment:
 
 
 def picture_of(
-    drawn: Image, item: str, view: View, *, number: int = 0, crop: bool = False, seconds: float | None = None
+    drawn: Image,
+    item: str,
+    view: View,
+    *,
+    number: int = 0,
+    crop: bool = False,
+    seconds: float | None = None,
+    origin: PictureOrigin = PictureOrigin.PAGE,
 ) -> Picture:
     """Encode a drawn view, RGB and of size `view.canvas`, as a model is given it."""
     jpeg = encode_jpeg(drawn)
-    return Picture(number, item, view, jpeg, hashlib.sha256(jpeg).hexdigest(), crop, seconds)
+    return Picture(number, item, view, jpeg, hashlib.sha256(jpeg).hexdigest(), crop, seconds, origin)
+
+
+def _is_whole(view: View) -> bool:
+    return view.region == View.whole(view.item, view.shown).region
 
 
 def fault_of(region: Box) -> str:

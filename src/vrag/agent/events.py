@@ -12,12 +12,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices, StopReason
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import Graph
-from vrag.agent.policy import FinishReason
+from vrag.agent.policy import FinishReason, PictureOrigin
 from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
 from vrag.types import Hit
@@ -53,6 +54,9 @@ class RunSettings(_Frozen):
     repair: bool = False
     """True if replies that break the grammar are read where their meaning is clear. Runs without this field
     were recorded when none were."""
+    verify: VerifyMode = VerifyMode.OFF
+    """What is done about claims that the evidence does not support. Runs without this field were recorded
+    when none were checked."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """Sampling parameters of the policy; a replay does not use them."""
 
@@ -196,6 +200,8 @@ class ImageShown(EventBase):
     visual_tokens: int
     sha256: str
     crop: bool
+    origin: PictureOrigin = PictureOrigin.PAGE
+    """What it was drawn from: the stored picture, or the file of the document, which may be gone since."""
 
 
 class PassageShown(EventBase):
@@ -336,6 +342,16 @@ class AnswerReading(BaseModel):
     """The estimated probability that it is right, 0 to 1."""
 
 
+class AnswerDoubted(EventBase):
+    """The evidence does not support an answer; the model is told, and may answer anew."""
+
+    type: Literal["answer_doubted"] = "answer_doubted"
+    text: str
+    """The answer in doubt."""
+    claims: tuple[CheckedClaim, ...]
+    """All its claims, with their verdicts; numbers are those of the evidence at this time."""
+
+
 class AnswerGiven(EventBase):
     """The run ended without a failure (AG-UI: RUN_FINISHED)."""
 
@@ -385,6 +401,7 @@ Event = Annotated[
     | GraphChanged
     | InvalidAction
     | UsageReported
+    | AnswerDoubted
     | AnswerGiven
     | RunFailed,
     Field(discriminator="type"),

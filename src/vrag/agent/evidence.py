@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from vrag.agent.environment import Environment
-from vrag.agent.policy import Picture
+from vrag.agent.policy import Picture, PictureOrigin
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
 from vrag.reading.answer import MarkRole
@@ -52,12 +52,19 @@ class Evidence(BaseModel):
     """The words or cells of the answer inside the box, with their heads; empty where they are not known."""
     crop_sha256: str | None = None
     """Hash of its picture, as stored with the run; None for a passage."""
+    origin: PictureOrigin = PictureOrigin.PAGE
+    """What its picture was drawn from."""
     seconds: tuple[float, float] | None = None
     """The span of a clip in its video, in seconds; None for what is no video."""
     node: str | None = None
     """The node of the memory graph that holds it; None without a graph."""
     located: bool = False
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
+
+
+def place_of(evidence: Evidence) -> tuple[str, BoxSides | None, tuple[float, float] | None]:
+    """Return what tells one place from another: item, box and span. Two nodes may remember the same place."""
+    return evidence.item, evidence.box, evidence.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,8 @@ def picture_evidence(
     if item.clip is not None and seconds is None:
         seconds = (item.clip.start, item.clip.end)
     evidence = _evidence(item, box.as_tuple(), quote, picture.sha256, node)
-    return EvidenceCandidate(evidence.model_copy(update={"seconds": seconds}), label, picture, sampling)
+    evidence = evidence.model_copy(update={"seconds": seconds, "origin": picture.origin})
+    return EvidenceCandidate(evidence, label, picture, sampling)
 
 
 def passage_evidence(item: Item, label: str, *, node: str | None = None) -> EvidenceCandidate:

@@ -16,11 +16,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from vrag.agent.actions import Answer, Invalid, Turn
+from vrag.agent.answers.claim_judge import ClaimJudge, judge_claims
+from vrag.agent.answers.review import AnswerReview, review_answer
+from vrag.agent.answers.verification import VerifyMode, describe_doubts, doubted
 from vrag.agent.budget import Spending
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    AnswerDoubted,
     AnswerGiven,
-    AnswerReading,
     ContextShortened,
     Event,
     ModelCalled,
@@ -33,7 +36,6 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.evidence import Evidence, check_evidence
 from vrag.agent.method import ActionOutcome, Context, Episode, Method
 from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Policy, Reply, Retry
 from vrag.agent.prompts import encodable
@@ -122,6 +124,12 @@ class Run:
     spent: Spending = field(default_factory=Spending)
     started: float = field(default_factory=time.perf_counter)
     cancelling: asyncio.Future[Any] | None = None
+    judge: ClaimJudge | None = None
+    """The model that judges on the pictures of the evidence; None for rules alone."""
+    answer: Answer | AnswerNode | None = None
+    """The answer that stands; None while there is none."""
+    is_reopened: bool = False
+    """True once the model was told that its answer is in doubt."""
     too_long: set[int] = field(default_factory=set[int])
     """Steps in which the context was too long."""
 
@@ -150,7 +158,12 @@ class Run:
             yield event
 
     def _fail(self, error: VragError, reason: StopReason) -> None:
-        self.log.add(RunFailed, boundary=type(error).__name__, message=str(error), stop_reason=reason)
+        self.log.add(
+            RunFailed,
+            boundary=type(error).__name__,
+            message=str(error),
+            stop_reason=reason,
+        )
 
     async def _run(self) -> AsyncGenerator[Event, None]:
         """Begin an episode, take steps until something stops them, and give the answer with its evidence."""
@@ -159,62 +172,96 @@ class Run:
             yield event
         episode = await self._in_thread(lambda: self.method.begin(self.environment, self.question))
 
-        answer = None
+        async with aclosing(self._take_steps(episode)) as events:
+            async for event in events:
+                yield event
+        review = await self._review(episode)
+        if self._may_repair(review):
+            first, stop = review, self.stop
+            self._reopen(episode, review)
+            async with aclosing(self._take_steps(episode)) as events:
+                async for event in events:
+                    yield event
+            review = first if self.answer is None else await self._review(episode)
+            self.stop = stop if self.answer is None else self.stop
+        self._give(review)
+
+    async def _take_steps(self, episode: Episode) -> AsyncGenerator[Event, None]:
+        """Take steps until there is an answer or a limit is reached; sets `answer`."""
+        self.answer = None
         try:
             while self.stop is None:
                 async with aclosing(self._step(episode)) as events:
                     async for event in events:
                         yield event
-            answer = self.outcome.answer
+            self.answer = self.outcome.answer
         except _OutOfTime:
             self.log = self.log.detached()
             self.stop = StopReason.OUT_OF_BUDGET
         except (ModelError, SearchError, CollectionError):
-            answer = episode.conclude(self.log).answer
-            if answer is None:
+            self.answer = episode.conclude(self.log).answer
+            if self.answer is None and not self.is_reopened:
                 raise
-        if answer is None:
-            answer = episode.conclude(self.log).answer
+        except (CorpusError, MissingExtra):
+            if not self.is_reopened:
+                raise
+        if self.answer is None:
+            self.answer = episode.conclude(self.log).answer
 
-        text = None if answer is None or answer.abstains else answer.text
+    async def _review(self, episode: Episode) -> AnswerReview:
+        """Return the answer with its evidence, citations and verdicts, as far as there is time for them."""
+        answer = self.answer
+        said = None if answer is None else answer.text
+        text = None if answer is None or answer.abstains else said
+        verify = self.settings.verify is not VerifyMode.OFF
+        review_in_thread = partial(
+            review_answer, self.question, said, episode, self.environment, given=text, verify=verify
+        )
         try:
-            checked, faults = await self._in_thread(
-                lambda: check_evidence(episode.evidence(answer and answer.text), self.environment),
-                grace=GRACE_SECONDS,
-            )
-            evidence, reading = (
-                (checked, None) if text is None else await self._locate(text, checked, episode)
-            )
+            review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
         except _OutOfTime:
-            evidence, reading = (), None
-            faults = ("There was no time left to check the evidence.",)
+            review = AnswerReview(text, faults=("There was no time left to check the evidence.",))
+        if self.judge is not None and review.to_judge is not None:
+            judging = judge_claims(self.judge, review.to_judge)
+            try:
+                claims = await self._interruptible(judging, grace=GRACE_SECONDS)
+                review = replace(review, claims=claims)
+            except _OutOfTime:
+                pass  # the verdicts of the rules stand
+        for picture in review.pictures:
+            self.log.save_file(f"{picture.sha256}.jpg", picture.jpeg)
+        return replace(review, stop_reason=_answer_reason(answer) or self.stop)
+
+    def _may_repair(self, review: AnswerReview) -> bool:
+        """Return whether the model may answer anew: some of its answer is in doubt, and steps are left."""
+        return (
+            self.settings.verify is VerifyMode.REPAIR
+            and review.stop_reason is StopReason.ANSWERED
+            and bool(doubted(review.claims))
+            and self.log.step < self.settings.limits.steps
+        )
+
+    def _reopen(self, episode: Episode, review: AnswerReview) -> None:
+        """Tell the model what of its answer is in doubt."""
+        assert review.text is not None
+        self.log.add(AnswerDoubted, text=review.text, claims=review.claims)
+        episode.reopen(describe_doubts(review.text, doubted(review.claims)))
+        self.stop, self.outcome, self.is_reopened = None, ActionOutcome(), True
+
+    def _give(self, review: AnswerReview) -> None:
+        """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
+        withdrawn = self.settings.verify is VerifyMode.WITHDRAW and bool(doubted(review.claims))
         self.log.add(
             AnswerGiven,
-            text=text,
-            evidence=evidence,
-            reading=reading,
-            unsupported=faults,
-            stop_reason=_answer_reason(answer) or self.stop,
+            text=None if withdrawn else review.text,
+            evidence=review.evidence,
+            reading=review.reading,
+            citations=review.citations,
+            claims=review.claims,
+            withdrawn=review.text if withdrawn else None,
+            unsupported=review.faults,
+            stop_reason=StopReason.ABSTAINED if withdrawn else review.stop_reason,
         )
-
-    async def _locate(
-        self, answer: str, evidence: Sequence[Evidence], episode: Episode
-    ) -> tuple[Sequence[Evidence], AnswerReading | None]:
-        """Return the evidence with what holds the answer first, and what was found of the answer."""
-        from vrag.agent.answer_reading import locate_answer  # the reader takes time to load
-
-        locate = partial(
-            locate_answer,
-            self.question,
-            answer,
-            evidence,
-            self.environment,
-            ordered=episode.selected is not None,
-        )
-        place = await self._in_thread(locate, grace=GRACE_SECONDS)
-        if place.picture is not None:
-            self.log.save_file(f"{place.picture.sha256}.jpg", place.picture.jpeg)
-        return place.evidence, place.reading
 
     async def _start(self) -> None:
         """Save the pictures of the question, and add the first event: also when the collection is gone."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from vrag.agent.actions import ActionRejected, Answer, Invalid, Select, Turn
+from vrag.agent.answers.markers import ModelMarker, take_markers
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.environment import Environment
 from vrag.agent.evidence import EvidenceCandidate, select_evidence
 from vrag.agent.memory.energies import MemoryOptions
@@ -65,6 +67,8 @@ class Episode(ABC):
     """True if the model is asked which evidence counts."""
     repair: bool = True
     """True if replies that break the grammar are read where their meaning is clear."""
+    names_evidence: ClassVar[bool] = False
+    """True if an answer names what it rests on, as nodes of a graph."""
     pending: list[Part] = field(default_factory=list[Part])
     """The parts of the next message."""
     messages: list[Message] = field(default_factory=list[Message])
@@ -79,6 +83,8 @@ class Episode(ABC):
     """True if the model is being asked which evidence counts."""
     selected: tuple[EvidenceCandidate, ...] | None = None
     """The evidence that it selected; None where it was not asked, or did not select."""
+    markers: tuple[ModelMarker, ...] = ()
+    """The markers of the answer."""
 
     def prepare(self, log: EventLog) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Do what comes before the first model call; its events are part of that step."""
@@ -135,9 +141,21 @@ class Episode(ABC):
         """Return the answer that stands while the model is asked something more, where there is one."""
         return ActionOutcome() if self.answer is None else self._finish(self.answer, log)
 
+    def reopen(self, doubts: str) -> None:
+        """Go on after an answer: the model is told what is in doubt, and may answer anew."""
+        self.answer, self.selected, self.candidates_at_answer, self.markers = None, None, (), ()
+        self.pending = [Text(prompt("answer_doubted.md", doubts=self.environment.material(doubts)))]
+
     @abstractmethod
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
         """Return the evidence of the answer; without an answer, where the agent looked."""
+
+    @abstractmethod
+    def cited(self, reference: str) -> Sequence[EvidenceCandidate] | None:
+        """Return what a marker of the model refers to, such as `2`, `Text 1` or the id of a node.
+
+        None for what was never shown; nothing for what was shown and is no part of the collection.
+        """
 
     @abstractmethod
     def _act(self, action: Any, log: EventLog, *, ask: bool) -> ActionOutcome:  # noqa: ANN401 - of either grammar
@@ -155,7 +173,9 @@ class Episode(ABC):
         *,
         ask: bool,
     ) -> ActionOutcome:
-        """Let an answer stand, or ask first which of its evidence counts."""
+        """Let an answer stand without its markers, or ask first which of its evidence counts."""
+        unmarked = take_markers(answer.text, self._describe)
+        answer, self.markers = replace(answer, text=unmarked.text), unmarked.markers
         self.answer, self.candidates_at_answer = answer, candidates
         self.asking = ask and self.reselect and len(candidates) > 1 and not answer.abstains
         if not self.asking:
@@ -163,6 +183,16 @@ class Episode(ABC):
         lines = (f"{number}. {candidate.label}" for number, candidate in enumerate(candidates, 1))
         self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
         return ActionOutcome()
+
+    def _describe(self, reference: str) -> str | None:
+        """Return the words for what a marker refers to: document and page; None for what was never shown."""
+        found = self.cited(reference)
+        if found is None:
+            return None
+        places = {(one.evidence.document, one.evidence.page) for one in found}
+        return (
+            f"{found[0].evidence.document}, page {found[0].evidence.page}" if len(places) == 1 else reference
+        )
 
     def _finish(self, answer: Answer | AnswerNode, log: EventLog) -> ActionOutcome:  # noqa: ARG002 - for graphs
         """End the run with an answer."""
@@ -212,6 +242,8 @@ class Method(ABC):
     """True if the model is asked which of its evidence counts before the answer is given."""
     repair: bool = True
     """True if replies that break the grammar are read where their meaning is clear."""
+    verify: VerifyMode = VerifyMode.OFF
+    """What is done about claims of an answer that its evidence does not support."""
     memory: MemoryOptions | None = None
     """The options of the memory, where there is one."""
 

@@ -41,6 +41,15 @@ class Text:
     """The question that this is the text of, with all that belongs to it; for policies that do not read."""
 
 
+class PictureOrigin(StrEnum):
+    """What a picture was drawn from."""
+
+    PAGE = "page"
+    """The stored picture of its item, or a frame of its clip."""
+    SOURCE = "source"
+    """The file of its document: a part that is shown larger than it is stored."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """A picture in a message: a page or a crop, at the size the model sees."""
@@ -58,6 +67,7 @@ class Picture:
     """True if it came from a crop rather than a search."""
     seconds: float | None = None
     """Position of the frame in its video, in seconds; None for other pictures."""
+    origin: PictureOrigin = PictureOrigin.PAGE
 
     @property
     def canvas(self) -> Size:

@@ -10,10 +10,11 @@ single case:
 
 `regions` is an addition and optional, as are the last three fields of `meta_info`; so are, in `meta_info`,
 `doc_type` (or `document_type`), `answer_format` and `benchmark`, and beside it `alternatives`
-(other right answers), `gold` (`[{"document", "page", "relevance"}]`) and `spans` (seconds of a video). Other
-fields are ignored. Pages count from 1. A page 0, of which MMLongBench-Doc has some, does not exist: it is
-left out, and a case without another then has none. A box that reaches beyond its page by no more than
-`BOX_TOLERANCE`, as rounding leaves some, is cut at the edge of the page; readers report it (`overhang_of`).
+(other right answers), `gold` (`[{"document", "page", "relevance"}]`), `facts` (`[{"text", "page"}]`) and
+`spans` (seconds of a video); a region may have a `document` and an `annotator`. Other fields are ignored.
+Pages count from 1. A page 0, of which MMLongBench-Doc has some, does not exist: it is left out, and a case
+without another then has none. A box that reaches beyond its page by no more than `BOX_TOLERANCE`, as rounding
+leaves some, is cut at the edge of the page; readers report it (`overhang_of`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from vrag.atomic_io import atomic_file
 from vrag.errors import CaseError
 from vrag.geometry import Box
-from vrag.types import AnswerFormat, Case, GoldPage, Region
+from vrag.types import AnswerFormat, Case, GoldFact, GoldPage, Region
 
 BOX_TOLERANCE = 0.01
 """Fraction of the width or height of a page by which a gold box may reach beyond it."""
@@ -112,6 +113,7 @@ def row_of(case: Case) -> dict[str, Any]:
     }
     more = {
         "gold": [asdict(gold) for gold in case.gold],
+        "facts": [asdict(fact) for fact in case.facts],
         "spans": [list(span) for span in case.spans],
         "alternatives": list(case.alternatives),
     }
@@ -123,6 +125,7 @@ def row_of(case: Case) -> dict[str, Any]:
         "regions": [
             {"page": region.page, "box": list(region.box.as_tuple())}
             | ({"document": region.document} if region.document else {})
+            | ({"annotator": region.annotator} if region.annotator else {})
             for region in case.regions
         ],
         **{name: value for name, value in more.items() if value},
@@ -172,17 +175,23 @@ class _RegionRow(_Strict):
     page: _Page
     box: Annotated[list[_Side], Field(min_length=4, max_length=4)]
     document: str = ""
+    annotator: str = ""
 
     def region(self) -> Region:
         x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in self.box)
         box = Box.unit(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
-        return Region(self.page, box, self.document)
+        return Region(self.page, box, self.document, self.annotator)
 
 
 class _GoldRow(_Strict):
     document: _Name
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     relevance: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class _FactRow(_Strict):
+    text: _Name
+    page: Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class _Meta(_Strict):
@@ -204,6 +213,7 @@ class _CaseRow(_Strict):
     meta_info: _Meta
     regions: Annotated[list[_RegionRow], BeforeValidator(_as_list)] = []
     gold: list[_GoldRow] = []
+    facts: list[_FactRow] = []
     spans: list[Annotated[list[_Second], Field(min_length=2, max_length=2)]] = []
     alternatives: list[str] = []
 
@@ -220,6 +230,7 @@ class _CaseRow(_Strict):
             query_type=meta.query_type or "",
             regions=tuple(row.region() for row in self.regions if row.page > 0),
             gold=tuple(GoldPage(row.document, row.page, row.relevance) for row in self.gold),
+            facts=tuple(GoldFact(row.text, row.page) for row in self.facts),
             spans=tuple((min(span), max(span)) for span in self.spans),
             alternatives=tuple(self.alternatives),
             answer_format=formats.get(meta.answer_format or "", AnswerFormat.UNKNOWN),

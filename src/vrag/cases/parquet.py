@@ -4,7 +4,7 @@ The columns are those of the reference's trainer. Its converter left `file_name`
 the top, where the trainer looks for them; here they stand in both places. `content_type` and `reason_type`
 hold the types of a case as the reference's converter (`hf_dataset_convert.py`) writes them, several labels in
 one text, as in `Table####Chart`. That cannot always be undone: the types themselves stand in
-`extra_info.meta_info`, with their names in the JSON. Gold boxes have no column.
+`extra_info.meta_info`, with their names in the JSON, and gold boxes in `extra_info.regions`.
 """
 
 from __future__ import annotations
@@ -128,6 +128,9 @@ def parquet_schema() -> ArrowSchema:
             ("answer_format", text),
         ]
     )
+    region = pa.struct(
+        [("page", pa.int64()), ("box", pa.list_(pa.float64())), ("document", text), ("annotator", text)]
+    )
     extra = pa.struct(
         [
             ("split", text),
@@ -139,6 +142,7 @@ def parquet_schema() -> ArrowSchema:
             ("file_name", text),
             ("reference_page", pages),
             ("meta_info", meta),
+            ("regions", pa.list_(region)),
         ]
     )
     return pa.schema(
@@ -199,6 +203,15 @@ def _row(case: Case, data_source: str, index: int, options: ParquetOptions) -> d
                 "doc_type": case.document_type,
                 "answer_format": case.answer_format.value,
             },
+            "regions": [
+                {
+                    "page": region.page,
+                    "box": list(region.box.as_tuple()),
+                    "document": region.document,
+                    "annotator": region.annotator,
+                }
+                for region in case.regions
+            ],
         },
         "file_name": case.file_name,
         "reference_page": pages,
@@ -232,5 +245,6 @@ class TrainingParquet(CaseFormat):
                     "reference_page": extra.get("reference_page") if pages is None else pages,
                     **cast("dict[str, object]", meta),
                 },
+                "regions": extra.get("regions"),
             }
         ]

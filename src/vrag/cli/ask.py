@@ -11,7 +11,7 @@ import typer
 from vrag.agent.events import Event, StopReason, UsageReported
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import Question, QuestionImage
-from vrag.agent.runs.run_result import RunUsage, citations
+from vrag.agent.runs.run_result import RunUsage
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -192,14 +192,18 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
 def run_as_json(stored: StoredRun) -> dict[str, Any]:
     """Return question, answer, evidence, steps, memory graph and cost of a run."""
     run = stored.result
-    cited = citations(run.evidence, stored.started.settings, answered=run.answer is not None)
+    places = [_evidence(number, evidence, stored) for number, evidence in enumerate(run.evidence, 1)]
     return {
         "question": run.question,
         "answer": run.answer,
+        "marked": run.marked_answer.text or None,
+        "withdrawn": run.withdrawn,
         "stop_reason": run.stop_reason,
         "reading": run.reading and run.reading.model_dump(mode="json"),
-        "evidence": [_evidence(evidence, stored) for evidence in cited.rests],
-        "looked_at": [_evidence(evidence, stored) for evidence in cited.besides],
+        "citations": [citation.model_dump(mode="json") for citation in run.citations],
+        "claims": [claim.model_dump(mode="json") for claim in run.claims],
+        "evidence": places[: run.cited],
+        "looked_at": places[run.cited :],
         "unsupported": list(run.unsupported),
         "steps": [
             {
@@ -226,9 +230,10 @@ def _fields(record: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names}
 
 
-def _evidence(evidence: Evidence, run: StoredRun) -> dict[str, Any]:
+def _evidence(number: int, evidence: Evidence, run: StoredRun) -> dict[str, Any]:
     crop = evidence.crop_sha256
     return {
+        "number": number,
         **_fields(evidence, ("item", "document", "page", "kind", "box", "seconds", "node")),
         "crop": str(run.file(crop)) if crop else None,
         "quote": evidence.quote,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vrag.settings import Settings, SettingsReport, load_settings
+
+if TYPE_CHECKING:
+    from vrag.render.annotations.evidence_export import EvidenceFormat
 
 MODEL, SEARCH = "Model and agent", "Collection and search"
 """Panels of the help texts."""
@@ -82,6 +85,43 @@ InlineOption = Annotated[
         "--inline", help="Markdown: embed the pictures as data instead of writing them to a folder."
     ),
 ]
+EVIDENCE = "Evidence"
+PdfOption = Annotated[
+    bool,
+    option(
+        EVIDENCE,
+        "Write the source PDF files with the cited places highlighted and numbered; other documents as their "
+        "cited pages.",
+        False,
+        "--pdf",
+    ),
+]
+AnnotationsOption = Annotated[
+    bool,
+    option(EVIDENCE, "Write all citations as a W3C Web Annotation collection.", False, "--annotations"),
+]
+PicturesOption = Annotated[
+    bool,
+    option(
+        EVIDENCE, "Write pictures of each citation: its page, and the part enlarged.", False, "--pictures"
+    ),
+]
+OverwriteOption = Annotated[
+    bool,
+    option(EVIDENCE, "Write evidence to a folder that holds files, and replace some.", False, "--overwrite"),
+]
+
+
+def evidence_formats(*, pdf: bool, annotations: bool, pictures: bool) -> list[EvidenceFormat]:
+    """Return the kinds of files that the options of evidence name."""
+    from vrag.render.annotations.evidence_export import EvidenceFormat
+
+    chosen = {
+        EvidenceFormat.PDF: pdf,
+        EvidenceFormat.ANNOTATIONS: annotations,
+        EvidenceFormat.PICTURES: pictures,
+    }
+    return [kind for kind, wanted in chosen.items() if wanted]
 
 
 class ServedPart(StrEnum):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.status import Status
@@ -21,10 +23,15 @@ from vrag.cli.terminal.console import add_location, echo, err, plain, print_json
 from vrag.cli.terminal.files import STDOUT, parse_path
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.errors import CaseError, RunError, VragError
-from vrag.factory.session import run_store
+from vrag.factory.session import evidence_sources, run_store
+from vrag.render.annotations.cited_place import cited_places
 from vrag.render.exports import Format
 from vrag.render.report import report_of
 from vrag.render.text_format import outcome, seconds, step_line
+
+if TYPE_CHECKING:
+    from vrag.render.annotations.evidence_export import EvidenceExport, EvidenceFormat
+    from vrag.settings import Settings
 
 MAX_QUESTION_CHARS = 70
 """Characters of a question in a line of progress."""
@@ -49,6 +56,10 @@ def report(
     ),
     title: str = typer.Option("", "--title", help="Title of the report.", show_default="from the questions"),
     inline: opt.InlineOption = False,
+    pdf: opt.PdfOption = False,
+    annotations: opt.AnnotationsOption = False,
+    pictures: opt.PicturesOption = False,
+    overwrite: opt.OverwriteOption = False,
     jobs: int = typer.Option(1, "--jobs", "-j", min=1, max=64, help="Number of questions asked at a time."),
     agent: opt.AgentOption = None,
     model: opt.ModelOption = None,
@@ -66,6 +77,9 @@ def report(
     listed with the reason. The pictures of a Markdown file are in a folder next to it. After Ctrl-C the
     report is written with the answers so far.
 
+    With --pdf, --annotations and --pictures the evidence of all answers is written too, to the folder
+    NAME_evidence next to the report. Citation 2.1 is the first one of the second question.
+
     Exit status: 0 every question was answered or has no answer in the documents, 1 some failed
     or were interrupted, or nothing could be written, 2 wrong usage, 130 stopped.
 
@@ -75,13 +89,18 @@ def report(
 
       vrag report ./reports --questions questions.txt --title "Annual review" --jobs 4
 
-      vrag report --run last --run 20260301-101500 -o review.html
+      vrag report --run last --run 20260301-101500 -o review.html --pdf
     """
     settings = opt.load_flags(locals())
     document_format = Format.HTML if out == STDOUT else files.format_of(str(parse_path(out)))
     if document_format is None or document_format is Format.JSON:
         raise typer.BadParameter(f"The name of a report ends in .html or .md, not in {out!r}.")
     files.check_out(out, as_json=as_json)
+    formats = opt.evidence_formats(pdf=pdf, annotations=annotations, pictures=pictures)
+    if formats:
+        if out == STDOUT:
+            raise typer.BadParameter("Evidence is written next to the report: give it a file with --out.")
+        files.check_folder(_evidence_folder(out), overwrite=overwrite)
     questions_to_ask = [*question, *(_read_questions(questions) if questions else [])]
     _check_usage(paths or [], questions_to_ask, run)
     if run:
@@ -92,7 +111,10 @@ def report(
         done = ask_all(session.agent(), session.runs, questions_to_ask, jobs)
     if done.runs:
         try:
-            _write(done, title, out, document_format, inline=inline, as_json=as_json)
+            exported = _export_evidence(
+                settings.settings, done.runs, out, formats, title=title, quiet=as_json
+            )
+            _write(done, title, out, document_format, exported, inline=inline, as_json=as_json)
         except RunError as error:
             runs = " ".join(f"--run {finished.id}" for finished in done.runs)
             hint = add_location(f"The answers are kept: vrag report {runs} --out …", settings.settings)
@@ -133,7 +155,41 @@ def _read_questions(place: str) -> list[str]:
     return questions
 
 
-def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
+def _evidence_folder(out: str) -> Path:
+    report = parse_path(out)
+    return report.with_name(f"{report.stem}_evidence")
+
+
+def _export_evidence(
+    settings: Settings,
+    runs: Sequence[StoredRun],
+    out: str,
+    formats: Sequence[EvidenceFormat],
+    *,
+    title: str,
+    quiet: bool,
+) -> EvidenceExport | None:
+    """Write the evidence of a report next to it; None where none was asked for, or no answer has any."""
+    if not formats:
+        return None
+    if not cited_places(runs):
+        warn("No answer has evidence, so that none is written next to the report.")
+        return None
+    sources = evidence_sources(settings, runs)
+    folder = _evidence_folder(out)
+    return files.save_evidence(runs, sources, folder, formats, title=title, quiet=quiet)
+
+
+def _write(
+    done: FinishedRuns,
+    title: str,
+    out: str,
+    format: Format,
+    exported: EvidenceExport | None,
+    *,
+    inline: bool,
+    as_json: bool,
+) -> None:
     document = report_of(done.runs, title=title, unfinished=done.unfinished)
     facts = files.save_report(document, out, format, inline=inline)
     if as_json:
@@ -148,13 +204,15 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
             }
             for run in results
         ]
-        about = {"title": document.title, "sources": len(document.sources.listed)}
+        about = {"title": document.title, "sources": len(document.sources.listed), "evidence": exported}
         print_json(facts | about | {"runs": runs, "left": done.unfinished})
         return
     if out != STDOUT:
         summary = f"{document.summary[:1].upper()}{document.summary[1:]}. "
         echo((summary, "bold"), f"{document.sources.summary} cited.")
     files.print_saved(facts, document.image_store.missing.values())
+    if exported is not None:
+        files.print_evidence(exported)
 
 
 @dataclass

@@ -12,14 +12,18 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
-from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, count
+from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, count, place_name
+from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, summarize_claims
+from vrag.search.searcher import excerpt
 from vrag.settings import Settings
 
 MAX_TEXT_CHARS, MAX_REPLY_CHARS = 400, 200
 """Characters of what a model wrote that are printed."""
+MAX_QUOTE_CHARS, QUOTE_CHARS_BEFORE = 240, 80
+"""Characters of a quote that are printed, and those of them before the words of the answer."""
 MAX_NODE_QUERY_CHARS, MAX_NODE_SUMMARY_CHARS = 200, 300
 
 
@@ -58,6 +62,8 @@ class RunPrinter:
             case events.ContextShortened():
                 dropped = plain(", ".join(event.dropped), MAX_TEXT_CHARS)
                 echo("   ", ("shorter ", "yellow"), f"Too long for the model; asked again without {dropped}.")
+            case events.AnswerDoubted():
+                self._print_doubts(event)
             case events.ModelRetried():
                 pause = f" Retrying in {event.seconds:.1f} s."
                 echo("   ", ("retry   ", "yellow"), plain(event.reason), pause)
@@ -113,6 +119,13 @@ class RunPrinter:
                 self._summarised.add(node.id)
                 self._print_line(event.step, "summary ", (plain(node.summary, MAX_TEXT_CHARS), ""), node.id)
 
+    def _print_doubts(self, event: events.AnswerDoubted) -> None:
+        """Print an answer that the evidence does not support, and why."""
+        answer = plain(event.text, MAX_TEXT_CHARS)
+        self._print_line(event.step, "doubted ", (answer, "yellow"), detail=". The model is asked again.")
+        for claim in notable_claims(event.claims):
+            echo("           ", (plain(describe_claim(event.text, claim)), "dim"))
+
     def _print_left_out(self, reasons: Sequence[str]) -> None:
         for reason in reasons:
             echo("   left out ", (plain(reason, MAX_TEXT_CHARS), "yellow"))
@@ -149,14 +162,14 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     if run.answer is None:
         _print_no_answer(run, started.settings, state, settings)
     else:
-        _print_answer(run, run.answer, offline=started.settings.policy == OFFLINE)
-    cited = citations(run.evidence, started.settings, answered=run.answer is not None)
-    for number, evidence in enumerate(cited.rests, 1):
+        _print_answer(run, offline=started.settings.policy == OFFLINE)
+    _print_claims(run)
+    for number, evidence in enumerate(run.rests, 1):
         _print_evidence(number, evidence, stored)
-    if cited.besides:
+    if run.looked_at:
         echo(("Also looked at:", "dim"))
-    for number, evidence in enumerate(cited.besides, len(cited.rests) + 1):
-        _print_evidence(number, evidence, stored)
+    for number, evidence in enumerate(run.looked_at, run.cited + 1):
+        echo(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {place_name(evidence)}")
     for notice in started.notices:
         echo(("Note: ", "yellow"), plain(notice))
     for unsupported in run.unsupported:
@@ -166,9 +179,9 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     echo((f"{_cost(stored)} · run {stored.id}{files}", "dim"))
 
 
-def _print_answer(run: RunResult, answer: str, *, offline: bool) -> None:
-    """Print an answer, with its computation and its sentence or row."""
-    echo(("Answer: ", "bold green"), plain(answer))
+def _print_answer(run: RunResult, *, offline: bool) -> None:
+    """Print an answer with its markers, and its computation and its sentence or row."""
+    echo(("Answer: ", "bold green"), plain(run.marked_answer.text))
     if run.reading is not None:
         for line in filter(None, (run.reading.arithmetic, run.reading.context)):
             echo("        ", (plain(line, MAX_TEXT_CHARS), "dim"))
@@ -178,11 +191,22 @@ def _print_answer(run: RunResult, answer: str, *, offline: bool) -> None:
         echo((BY_READER, "dim"))
 
 
+def _print_claims(run: RunResult) -> None:
+    """Print the claims that the evidence does not support, and how many were checked."""
+    for line in claim_lines(run):
+        echo(("  ! ", "yellow"), plain(line))
+    if summary := summarize_claims(run.claims):
+        echo((summary, "dim"))
+
+
 def _print_no_answer(
     run: RunResult, run_settings: RunSettings, state: RunState, settings: Settings | None
 ) -> None:
     """Print why there is no answer: nothing was found, the run failed, or it has not ended."""
-    if run.stop_reason is StopReason.ABSTAINED:
+    if run.withdrawn is not None:
+        answer = plain(run.marked_answer.text)
+        echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
+    elif run.stop_reason is StopReason.ABSTAINED:
         offline = run_settings.policy == OFFLINE
         reason = f"{NOT_FOUND} {A_MODEL}" if offline else "nothing that was found answers the question."
         echo(("No answer: ", "bold yellow"), f"{reason}{' Closest matches:' if run.evidence else ''}")
@@ -239,16 +263,26 @@ def _cost(stored: StoredRun) -> str:
 
 
 def _print_evidence(number: int, evidence: Evidence, stored: StoredRun) -> None:
-    """Print document, page and box of a piece of evidence; of the first also its picture and its words."""
-    place = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
-    if evidence.seconds is not None:
-        place = f", {evidence.seconds[0]:.1f}–{evidence.seconds[1]:.1f} s{place}"
-    unit = "passage" if evidence.box is None else "page" if evidence.seconds is None else "clip"
-    echo(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {unit} {evidence.page}{place}")
+    """Print document, place and words of a piece of evidence; of the first also its picture."""
+    echo(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {place_name(evidence)}")
     if number == 1 and evidence.crop_sha256:
         echo("      ", (relative_path(stored.file(evidence.crop_sha256)), "dim"))
-    if number == 1 and evidence.quote:
-        echo("      ", (f"“{plain(evidence.quote, MAX_TEXT_CHARS)}”", "dim"))
+    if evidence.quote:
+        quote = _quote_part(" ".join(evidence.quote.split()), number, stored.result)
+        echo("      ", (f"“{plain(quote)}”", "dim"))
+
+
+def _quote_part(quote: str, number: int, run: RunResult) -> str:
+    """Cut a quote around the words that a claim rests on, or else around words of the parts that cite it."""
+    for claim in run.claims:
+        at = quote.find(claim.found) if number in claim.numbers and claim.found else -1
+        if at >= 0:
+            start = max(0, at - QUOTE_CHARS_BEFORE)
+            end = start + MAX_QUOTE_CHARS
+            return f"{'…' if start else ''}{quote[start:end]}{'…' if end < len(quote) else ''}"
+    parts = (citation for citation in run.citations if number in citation.numbers)
+    words = " ".join(run.checked_text[citation.start : citation.end] for citation in parts)
+    return excerpt(quote, words, MAX_QUOTE_CHARS, before=QUOTE_CHARS_BEFORE)
 
 
 def graph_tree(graph: Graph) -> Tree:

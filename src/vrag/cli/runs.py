@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,11 +18,15 @@ from vrag.cli.terminal.console import add_location, echo, plain, print_json, pri
 from vrag.cli.terminal.files import parse_path
 from vrag.errors import RunError
 from vrag.factory.models import open_text_reader
-from vrag.factory.session import open_session, run_store
+from vrag.factory.session import evidence_sources, open_session, run_store
 from vrag.render.exports import Format, export_of
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of
 from vrag.render.text_format import count
+
+if TYPE_CHECKING:
+    from vrag.render.annotations.evidence_export import EvidenceFormat
+    from vrag.settings import Settings
 
 COLUMNS = ("run", "ended", "question", "answer")
 
@@ -143,9 +148,17 @@ def export(
         show_default="by the suffix of --out, or html",
     ),
     out: str | None = typer.Option(
-        None, "--out", "-o", help="Output file; - for standard output.", show_default="<run id>.html"
+        None,
+        "--out",
+        "-o",
+        help="Output file, - for standard output; of evidence the folder.",
+        show_default="<run id>.html, or <run id>-evidence",
     ),
     inline: opt.InlineOption = False,
+    pdf: opt.PdfOption = False,
+    annotations: opt.AnnotationsOption = False,
+    pictures: opt.PicturesOption = False,
+    overwrite: opt.OverwriteOption = False,
     collection: opt.CollectionOption = None,
     search_url: opt.SearchUrlOption = None,
     as_json: opt.JsonOption = False,
@@ -154,19 +167,53 @@ def export(
 
     The pictures of a Markdown file are in a folder next to it, unless it is printed or --inline is given.
 
+    With --pdf, --annotations and --pictures the evidence alone is written, to files in a folder. A PDF file
+    is annotated in a copy and never changed itself. Where it is gone, changed or protected, its stored pages
+    are used, as those of other documents are.
+
     Examples:
 
       vrag runs export last -o answer.html
 
       vrag runs export last --format markdown
+
+      vrag runs export last --pdf
+
+      vrag runs export last --pdf --annotations --pictures -o evidence
     """
+    settings = opt.load_flags(locals()).settings
+    if formats := opt.evidence_formats(pdf=pdf, annotations=annotations, pictures=pictures):
+        if html or format is not None or inline:
+            raise typer.BadParameter("Evidence is written apart: leave out --html, --format and --inline.")
+        _export_evidence(settings, run, out, formats, overwrite=overwrite, as_json=as_json)
+        return
     chosen = _choose_format(format, out, html=html)
     if out is not None:
         output.check_out(out, as_json=as_json)
-    stored = read_run(run_store(opt.load_flags(locals()).settings), run)
+    stored = read_run(run_store(settings), run)
     target = f"{stored.id}{chosen.suffix}" if out is None else out
     facts, reasons = _write_run(stored, chosen, target, inline=inline)
     print_result({"run": stored.id} | facts, lambda: output.print_saved(facts, reasons), as_json=as_json)
+
+
+def _export_evidence(
+    settings: Settings,
+    run: str,
+    out: str | None,
+    formats: Sequence[EvidenceFormat],
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    if out == output.STDOUT:
+        raise typer.BadParameter("Evidence is written to several files: give a folder with --out.")
+    stored = read_run(run_store(settings), run)
+    folder = parse_path(f"{stored.id}-evidence" if out is None else out)
+    output.check_folder(folder, overwrite=overwrite)
+    sources = evidence_sources(settings, [stored])
+    export = output.save_evidence([stored], sources, folder, formats, quiet=as_json)
+    facts = {"run": stored.id, "folder": folder, "files": export.files, "omitted": export.omitted}
+    print_result(facts, lambda: output.print_evidence(export), as_json=as_json)
 
 
 def _choose_format(format: Format | None, out: str | None, *, html: bool) -> Format:

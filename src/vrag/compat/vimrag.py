@@ -111,11 +111,10 @@ class VimRAG:
             hits=search_top_k if top_k is None else top_k,
         )
         # As in the reference, unless the user chose how. DashScope has a switch of its own: it gets both.
-        if report.origins["thinking_switch"] == "default":
-            switch = "both" if is_dashscope(report.settings.base_url) else "template"
-            settings = report.settings.model_copy(update={"thinking_switch": switch})
-            report = replace(report, settings=settings)
-        self._report = report
+        switch = "both" if is_dashscope(report.settings.base_url) else "template"
+        reference = {"thinking_switch": switch, "crop_nodes": False}
+        unset = {name: value for name, value in reference.items() if report.origins[name] == "default"}
+        self._report = replace(report, settings=report.settings.model_copy(update=unset))
         opened = open_reference_agent(self, self._report.settings, _RecordingClient)
         self._agent = _with_pixels(
             opened,

@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
 from vrag.corpus.timeout_exec import resource, set_processor_limit
 from vrag.errors import CorpusError, VragError
 from vrag.types import Item
@@ -54,6 +55,11 @@ class Task:
     """Items not to make."""
     opening_seconds: float = 0.0
     """Seconds of processor time that opening the file may take beyond the time limit of a page."""
+
+    @property
+    def page_seconds(self) -> float:
+        """Time limit of each item, in seconds of processor time."""
+        return self.context.options.page_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class WorkerFailed:
     error: VragError
 
 
-Message = WorkerReady | FileOpened | TaskRejected | TaskDone | WorkerFailed | Item
+Message = WorkerReady | FileOpened | TaskRejected | TaskDone | WorkerFailed | Item | PartDrawn | BytesNeeded
 
 
 class OpenFileCache:
@@ -176,19 +182,19 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    tasks: queue.SimpleQueue[Task | Exception] = queue.SimpleQueue()
+    tasks: queue.SimpleQueue[Task | DrawTask | Exception] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tasks), daemon=True).start()
     with suppress(BrokenPipeError):
         _serve(tasks, replies)
 
 
-def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None:
+def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | DrawTask | Exception]) -> None:
     """Queue the tasks that arrive; end the process with its parent, even in the midst of a task."""
     scratch: Path | None = None
     while True:
         try:
-            task: Task = pickle.load(stdin)  # noqa: S301 - from the parent process
-            scratch = task.context.scratch
+            task: Task | DrawTask = pickle.load(stdin)  # noqa: S301 - from the parent process
+            scratch = task.context.scratch if isinstance(task, Task) else None
             tasks.put(task)
         except EOFError:
             if scratch:  # the parent had no time to; the last worker leaves nothing behind
@@ -198,7 +204,7 @@ def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None
             tasks.put(error)
 
 
-def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> None:
+def _serve(tasks: queue.SimpleQueue[Task | DrawTask | Exception], replies: BinaryIO) -> None:
     def send(message: Message) -> None:
         pickle.dump(message, replies, protocol=pickle.HIGHEST_PROTOCOL)
         replies.flush()
@@ -215,12 +221,11 @@ def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> Non
         if isinstance(task, Exception):
             send(WorkerFailed(VragError(f"A converter cannot be loaded: {task}.")))
             continue
-        page_seconds = task.context.options.page_seconds
-        _limit_processor(page_seconds + task.opening_seconds)
+        _limit_processor(task.page_seconds + task.opening_seconds)
         try:
-            for message in run(task, cache):
+            for message in [_attempt(None, task.run)] if isinstance(task, DrawTask) else run(task, cache):
                 send(message)
-                _limit_processor(page_seconds)
+                _limit_processor(task.page_seconds)
         except VragError as error:
             send(WorkerFailed(error))
         send(TaskDone())

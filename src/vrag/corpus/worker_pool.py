@@ -27,6 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from vrag.corpus.drawing import DrawTask
 from vrag.corpus.timeout_exec import WALL_FACTOR
 from vrag.corpus.worker import FileOpened, TaskDone, TaskRejected, WorkerReady
 from vrag.errors import VragError
@@ -59,7 +60,7 @@ class Worker:
     """One process and its current task."""
 
     def __init__(self, events: queue.Queue[tuple[Worker, Message | WorkerDied]]) -> None:
-        self.task: Task | None = None
+        self.task: Task | DrawTask | None = None
         self.ordinals: deque[int] = deque()
         """Items of the task still to come; the first is in progress."""
         self.opened = False
@@ -79,7 +80,7 @@ class Worker:
         self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
         self._listener.start()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task | DrawTask) -> None:
         """Send a task."""
         assert self._process.stdin is not None
         self.task = task
@@ -122,6 +123,11 @@ class Worker:
                     pipe.close()
 
     @property
+    def alive(self) -> bool:
+        """True if the process has not ended."""
+        return self._process.poll() is None
+
+    @property
     def silent(self) -> bool:
         """True if no more messages will come."""
         return not self._listener.is_alive()
@@ -129,8 +135,7 @@ class Worker:
     def _reset_deadline(self) -> None:
         self.seconds = math.inf
         if self.task:
-            opening = 0.0 if self.opened else self.task.opening_seconds
-            self.seconds = self.task.context.options.page_seconds + opening
+            self.seconds = self.task.page_seconds + (0.0 if self.opened else self.task.opening_seconds)
         self.deadline = time.monotonic() + self._wall_seconds
 
     @property
@@ -190,6 +195,7 @@ class WorkerPool:
         while True:
             worker, message = self._next_event()
             task = worker.task
+            assert not isinstance(task, DrawTask)
             worker.update(message)
             if isinstance(message, WorkerDied):
                 self._workers.remove(worker)

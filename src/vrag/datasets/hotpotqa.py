@@ -46,7 +46,7 @@ class HotpotQA(CaseFormat, Benchmark):
     (fullwiki, in which gold paragraphs may be missing: these count as not found).
 
     Gold are paragraphs, not the sentences in them: the measures of supporting facts and the joint ones have
-    paragraphs in the place of sentences, and another name; see `vrag.evaluation.run_measures`.
+    paragraphs in the place of sentences, and another name; see `vrag.evaluation.measures.run_measures`.
     """
 
     name = "hotpotqa"

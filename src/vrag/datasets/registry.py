@@ -11,6 +11,7 @@ from vrag.cases.case_json import case_of, overhang_of
 from vrag.cases.parquet import TrainingParquet
 from vrag.cases.rows import object_of, read_rows
 from vrag.datasets import hotpotqa, lvbench, m3docvqa, mmlongbench, protocols, slidevqa, squad, webqa
+from vrag.datasets.docscope import DocScope
 from vrag.datasets.mmdocir import MMDocIR
 from vrag.datasets.own import DatasetJson
 from vrag.datasets.vidore import ViDoReV2, ViDoReV3
@@ -35,6 +36,7 @@ _FORMATS: tuple[CaseFormat, ...] = (
     slidevqa.SlideVQA(),
     mmlongbench.MMLongBench(),
     MMDocIR(),
+    DocScope(),
     hotpotqa.HotpotQA(),
     squad.SQuAD(),
 )
@@ -46,6 +48,7 @@ _BENCHMARKS: tuple[Benchmark, ...] = (
     ViDoSeek(),
     mmlongbench.MMLongBench(),
     MMDocIR(),
+    DocScope(),
     ViDoReV2(),
     ViDoReV3(),
     lvbench.LVBench(),

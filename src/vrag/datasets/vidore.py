@@ -282,8 +282,9 @@ class ViDoReV2(_ViDoRe):
 class ViDoReV3(_ViDoRe):
     """ViDoRe v3, with grades and boxes.
 
-    Boxes are pixels of the image of their page, as published, and those of all annotators are taken. The
-    images are the documents, since pages of the PDFs differ from them in one place.
+    Boxes are pixels of the image of their page, as published, each with its annotator: on most pages several
+    people drew what they took for the evidence. The images are the documents, since pages of the PDFs differ
+    from them in one place.
     """
 
     name = "vidore_v3"
@@ -334,13 +335,18 @@ def _texts(value: object) -> list[str]:
     return [part for part in any_list(value) if isinstance(part, str)]
 
 
-def _boxes(row: Mapping[str, Any]) -> list[list[float]]:
-    """Return the boxes of a page, in pixels; by the names of their sides, as their order is another one."""
-    found: list[list[float]] = []
-    for box in any_list(row.get("bounding_boxes")):
-        sides = [cast("dict[str, Any]", box).get(side) for side in SIDES] if isinstance(box, dict) else []
-        if sides and all(isinstance(side, int | float) for side in sides):
-            found.append(cast("list[float]", sides))
+def _boxes(row: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
+    """Return the boxes of a page, in pixels, with their annotators.
+
+    Sides are read by their names, as their order is another one.
+    """
+    found: list[tuple[str, list[float]]] = []
+    for value in any_list(row.get("bounding_boxes")):
+        box = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        sides = [box.get(side) for side in SIDES]
+        if all(isinstance(side, int | float) for side in sides):
+            annotator = box.get("annotator")
+            found.append(("" if annotator is None else str(annotator), cast("list[float]", sides)))
     return found
 
 
@@ -352,7 +358,7 @@ def _regions(
         return
     page = tables.pages[relevant.page]
     wholes = (size.width, size.height, size.width, size.height)
-    for x1, y1, x2, y2 in _boxes(relevant.row):
+    for annotator, (x1, y1, x2, y2) in _boxes(relevant.row):
         sides = zip((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), wholes, strict=True)
         box = Box.unit(*(min(max(side / whole, 0.0), 1.0) for side, whole in sides))
-        yield Region(page.number, box, "" if page.document == document else page.document)
+        yield Region(page.number, box, "" if page.document == document else page.document, annotator)

@@ -15,11 +15,11 @@ import re
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import ABSTENTION
+from vrag.agent.dialogue import OPTIONS, Dialogue, cut_off, quoted
 from vrag.errors import JudgeError
 from vrag.evaluation.prompts import prompt
 from vrag.evaluation.record import Extraction
 from vrag.reward.cached_judge import VerdictCache, VerdictTable
-from vrag.reward.endpoint_judge import OPTIONS, Dialogue, cut_off, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
 from vrag.evaluation.intervals import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
+from vrag.evaluation.measures.run_measures import COUNTS
 from vrag.evaluation.pairs import ACCURACY, Key, Pair, Pairing, document_of, pair, value
-from vrag.evaluation.run_measures import COUNTS
 from vrag.evaluation.significance import Significance, detectable, holm, sign_flip
 from vrag.evaluation.summary import grouped
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
+from vrag.evaluation.measures.run_measures import COUNTS
 from vrag.evaluation.pairs import ACCURACY, value
 from vrag.evaluation.report.labels import value_text
-from vrag.evaluation.run_measures import COUNTS
 from vrag.evaluation.summary import GROUPS
 from vrag.render.markup import inline, table
 

@@ -11,14 +11,18 @@ from vrag.agent.actions import ABSTENTION
 from vrag.agent.events import PassageShown, StopReason
 from vrag.agent.evidence import BoxSides
 from vrag.cases import UNANSWERABLE, gold_documents, gold_pages
-from vrag.evaluation.run_measures import citing, conduct, grounding, joint, looking
+from vrag.evaluation.measures.chains import chain, verdict_of, verifier
+from vrag.evaluation.measures.docscope import docscope
+from vrag.evaluation.measures.run_measures import citing, conduct, grounding, joint, looking
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.reward.parts import answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from vrag.agent.evidence import Evidence
     from vrag.datasets.protocols import Rule
+    from vrag.evaluation.measures.chains import ItemOf
     from vrag.evaluation.relevance import DocumentNames
     from vrag.reward.reward import Reward
     from vrag.rollouts.rollout import Rollout
@@ -113,8 +117,10 @@ class CaseRecord(_FrozenRecord):
     stop: str | None = None
     """End of the run (`StopReason`)."""
     evidence: tuple[EvidencePlace, ...] = ()
+    verdict: ClaimVerdict | None = None
+    """Verdict of the verifier on the answer, that on its worst claim; None where no claim was checked."""
     measures: dict[str, FiniteFloat]
-    """Measures by the names of `vrag.evaluation.run_measures`; what could not be measured is missing."""
+    """Measures by the names of `vrag.evaluation.measures`; what could not be measured is missing."""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -172,6 +178,8 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
     rule: Rule | None = None,
     extraction: Extraction | None = None,
     retrieval: Mapping[str, float] | None = None,
+    items: ItemOf = lambda _: None,
+    facts: Sequence[bool] | None = None,
 ) -> CaseRecord:
     """Build the record of a run.
 
@@ -187,6 +195,9 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
         extraction: The short answer that the rule measures in place of the run's, where one was asked for
             (`needs_extraction`); where it failed, rules measure nothing.
         retrieval: Measures of a search for the question, word for word.
+        items: Returns items of the collection, for the words of gold and evidence; without them, it is not
+            measured whether the evidence says the answer.
+        facts: Verdicts on the facts of `measures.docscope.cited_facts`, in order, where a model was asked.
     """
     run = rollout.trajectory
     outcome = decide_outcome(case, rollout, reward)
@@ -196,12 +207,16 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
         by_rule = rule(case, None if _failed(rollout) else answer_of(run))
     elif rule is not None and extraction is not None and extraction.answer is not None:
         by_rule = rule(case, extraction.answer)
+    right = None if outcome.outcome is CaseOutcome.UNJUDGED else outcome.outcome is CaseOutcome.RIGHT
     measures = {
         **(retrieval or {}),
         **by_rule,
         **looking(case, run, names, passages),
         **grounding(case, run, names),
         **citing(case, run, names),
+        **chain(case, run, names, items, right=right),
+        **verifier(run, right=right),
+        **docscope(case, run, names, facts),
         **conduct(run),
     }
     return CaseRecord(
@@ -215,6 +230,7 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
         extracted=extraction,
         stop=None if run.stop_reason is None else run.stop_reason.value,
         evidence=tuple(_place(case, item, names) for item in run.evidence),
+        verdict=verdict_of(run),
         measures=measures | joint(measures),
     )
 

@@ -22,7 +22,7 @@ from vrag.evaluation.prepare import PreparedPart
 from vrag.evaluation.record import CaseRecord, needs_extraction, needs_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
     from pathlib import Path
 
     from vrag.evaluation.answer_extraction import Extractor
@@ -113,8 +113,11 @@ class Evaluation(BaseModel):
     """In the order of the questions, then of the samples."""
 
 
-ResultRecorder: TypeAlias = "Callable[[Rollout, Reward | None, Extraction | None], CaseRecord]"
-"""A function that makes the record of a run; verdict and short answer are None where no model was asked."""
+ResultRecorder: TypeAlias = (
+    "Callable[[Rollout, Reward | None, Extraction | None, Sequence[bool] | None], CaseRecord]"
+)
+"""A function that makes the record of a run; verdict, short answer and verdicts on facts are None where no
+model was asked."""
 
 
 async def record_rollouts(
@@ -123,6 +126,7 @@ async def record_rollouts(
     record: ResultRecorder,
     *,
     extractor: Extractor | None = None,
+    judge_facts: Callable[[Rollout], Awaitable[Sequence[bool] | None]] | None = None,
     concurrency: int = 32,
     progress: Callable[[CaseRecord], None] = lambda _: None,
 ) -> dict[tuple[str, int], CaseRecord]:
@@ -130,22 +134,25 @@ async def record_rollouts(
 
     A slow judge does not hold up the next run. The scorer judges answers where that is needed
     (`needs_verdict`), and the extractor extracts short answers for rules to compare (`needs_extraction`);
-    without one, rules compare answers as they were given. `progress` is called with each record. Raises the
-    error of taking a run; those that were being judged are then cancelled.
+    without one, rules compare answers as they were given. `judge_facts` returns verdicts on gold facts, where
+    a data set has them. `progress` is called with each record. Raises the error of taking a run; those that
+    were being judged are then cancelled.
     """
     records: dict[tuple[str, int], CaseRecord] = {}
     places = asyncio.Semaphore(concurrency)
 
     async def work(rollout: Rollout) -> None:
-        case, reward, extraction = rollout.attempt.case, None, None
+        case, reward, extraction, facts = rollout.attempt.case, None, None, None
         try:
             if needs_verdict(rollout):
                 reward = await scorer.score(case, rollout.trajectory)
             if extractor is not None and needs_extraction(rollout):
                 extraction = await extractor.extract(case.query, rollout.trajectory.answer or "")
+            if judge_facts is not None:
+                facts = await judge_facts(rollout)
         finally:
             places.release()
-        records[case.uid, rollout.attempt.sample] = made = record(rollout, reward, extraction)
+        records[case.uid, rollout.attempt.sample] = made = record(rollout, reward, extraction, facts)
         progress(made)
 
     try:

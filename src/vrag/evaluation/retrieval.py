@@ -20,16 +20,16 @@ from PIL import Image
 
 from vrag.embed.similarity_map import regions
 from vrag.evaluation.intervals import mean_interval
-from vrag.evaluation.pairs import document_of
-from vrag.evaluation.record import subject_of
-from vrag.evaluation.relevance import DocumentNames, Gold
-from vrag.evaluation.search_measures import (
+from vrag.evaluation.measures.search_measures import (
     DOCUMENT_RECALL,
     RANKING,
     REGIONS,
     ranking_measures,
     region_measures,
 )
+from vrag.evaluation.pairs import document_of
+from vrag.evaluation.record import subject_of
+from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
 from vrag.reading.evidence_region import MAX_REGIONS, ranked_regions
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.evaluation.relevance import Spot
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.reading.text_layout import PageLayout
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
@@ -61,7 +61,7 @@ _CACHE_SIZE = 512
 """Layouts in the cache: the questions about a document mostly follow each other."""
 
 MEASURES: tuple[str, ...] = (*RANKING, DOCUMENT_RECALL)
-"""Measures of every question, defined by `vrag.evaluation.search_measures` and `vrag.metrics`."""
+"""Measures of every question, defined by `vrag.evaluation.measures.search_measures` and `vrag.metrics`."""
 BLANK = "-blank"
 """Ending of versions of collections with white images: their runs are not runs of the collection."""
 
@@ -334,6 +334,9 @@ class BlankSearcher(ForwardedItems):
         """Return white frames at the same moments."""
         frames = self._searcher.frames(id, fps=fps, most=most)
         return [type(frame)(_white(frame.image), frame.seconds) for frame in frames]
+
+    def part(self, id: str, view: View) -> None:
+        """Draw nothing: what is enlarged is the white image."""
 
 
 def _white(image: Image.Image) -> Image.Image:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vrag.evaluation.intervals import LEVEL, RESAMPLES, SHARE, ClusteredSample, intervals, sample_of
+from vrag.evaluation.measures.docscope import RATIOS
+from vrag.evaluation.measures.run_measures import COUNTS
 from vrag.evaluation.pairs import ACCURACY, MAX_VALUE, document_of, value
 from vrag.evaluation.record import CaseOutcome
-from vrag.evaluation.run_measures import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -117,6 +118,7 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
     - `abstention_precision`: of those that abstained, the share without an answer to be found.
       `abstention_recall`: of those without an answer, the share that abstained. `false_abstention`: of those
       with an answer, the share that abstained all the same. A share of nothing is missing, rather than 0.
+    - `RATIOS` of DocScope: ratios of the sums of counts.
     - `mmlongbench/f1`: the F1 of MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523; `eval_acc_and_f1` of its
       scorer). With A the sum of the scores of answerable questions: recall is A over their number, precision
       A over the number of answers other than an abstention, to whatever question; their harmonic mean is 2 A
@@ -217,10 +219,11 @@ class _Columns:
     """Number of each record's question: samples of a question have the same."""
     values: Mapping[str, NDArray[np.float64]]
     """Values by measure and record; NaN where one is missing or not a number. Those of the outcomes first."""
-    f1: NDArray[np.float64]
-    """Numerator and denominator of MMLongBench-Doc's F1, shape (records, 2); NaN where it is missing.
+    ratios: Mapping[str, NDArray[np.float64]]
+    """Numerators and denominators of ratios by name, each of shape (records, 2); NaN where it is missing.
 
-    They are twice the score of an answerable question; and the number of such questions and attempts."""
+    Those of MMLongBench-Doc's F1 are twice the score of an answerable question; and the number of such
+    questions and attempts. The others are `RATIOS`."""
 
     @classmethod
     def of(cls, records: Sequence[CaseRecord]) -> _Columns:
@@ -242,6 +245,16 @@ class _Columns:
         for record in records:
             score, answerable = record.measures.get("mmlongbench", math.nan), record.subject.answerable
             f1.append((2 * score * answerable, answerable + (not record.declined) + 0 * score))
+        counts = [record.measures for record in records]
+        ratios: dict[str, list[tuple[float, float]]] = {MMLONGBENCH_F1: f1}
+        for name, (above, below, _) in RATIOS.items():
+            ratios[name] = [
+                (
+                    math.fsum(factor * found.get(part, math.nan) for part, factor in above),
+                    math.fsum(found.get(part, math.nan) for part in below),
+                )
+                for found in counts
+            ]
         arrays = {name: np.array(column, np.float64) for name, column in columns.items()}
         return cls(
             documents=_numbered(document_of(record.subject) for record in records),
@@ -249,12 +262,17 @@ class _Columns:
             values={
                 name: np.where(np.abs(column) < MAX_VALUE, column, np.nan) for name, column in arrays.items()
             },
-            f1=np.array(f1, np.float64).reshape(-1, 2),
+            ratios={
+                name: np.array(parts, np.float64).reshape(-1, 2)
+                for name, parts in ratios.items()
+                if name == MMLONGBENCH_F1 or not np.isnan(np.array(parts)).all()
+            },
         )
 
     def samples(self, rows: NDArray[np.intp]) -> dict[str, tuple[int, ClusteredSample]]:
         """Return by measure the number of these records that have it, and the sample of its interval."""
-        found = {name: self._mean(name, rows) for name in self.values} | {MMLONGBENCH_F1: self._f1(rows)}
+        found = {name: self._mean(name, rows) for name in self.values}
+        found |= {name: self._ratio(parts, rows) for name, parts in self.ratios.items()}
         return {name: sample for name, sample in found.items() if sample[0]}
 
     def known(self, name: str, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -273,13 +291,13 @@ class _Columns:
             limits=SHARE if is_share else None,
         )
 
-    def _f1(self, rows: NDArray[np.intp]) -> tuple[int, ClusteredSample]:
-        """Return the sample of the F1; as it is not a share of questions, one document has no interval."""
-        measured = rows[~np.isnan(self.f1[rows, 0])]
-        measured = measured[np.lexsort(self.f1[measured].T)]  # rounding must not depend on their order
+    def _ratio(self, values: NDArray[np.float64], rows: NDArray[np.intp]) -> tuple[int, ClusteredSample]:
+        """Return the sample of a ratio; as it is not a share of questions, one document has no interval."""
+        measured = rows[~np.isnan(values[rows, 0])]
+        measured = measured[np.lexsort(values[measured].T)]  # rounding must not depend on their order
         _, places = np.unique(self.documents[measured], return_inverse=True)
         parts = np.zeros((len(np.unique(places)), 2))
-        np.add.at(parts, places, self.f1[measured])
+        np.add.at(parts, places, values[measured])
         return len(measured), ClusteredSample(parts, len(parts), SHARE if len(parts) > 1 else None)
 
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.claim_judge import ClaimJudge, ModelClaimJudge
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
@@ -21,6 +23,7 @@ from vrag.factory.models import (
     chat_options,
     open_chat,
     open_family,
+    open_judge_model,
     open_local_model,
     open_text_reader,
 )
@@ -99,7 +102,17 @@ def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Ag
     prices = Prices(
         prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
     )
-    return Agent(policy, environment, method, limits, prices)
+    return Agent(policy, environment, method, limits, prices, judge=open_claim_judge(settings))
+
+
+def open_claim_judge(settings: Settings) -> ClaimJudge | None:
+    """Return the judge model as a judge of claims; None where rules alone check them.
+
+    Raises `SettingsError` if it is not set, it has no server, or its key is withheld.
+    """
+    if settings.verify_by == "rules" or settings.verify == "off":
+        return None
+    return ModelClaimJudge(open_judge_model(settings))
 
 
 def agent_by_seed(settings: Settings, agent: Agent) -> Callable[[RolloutAttempt], Agent]:
@@ -163,6 +176,7 @@ def check_agent(settings: Settings) -> None:
     load_tools(settings.actions)
     if settings.reader:
         open_text_reader(settings)
+    open_claim_judge(settings)
     _check_model_named(settings)
     if settings.model and not is_local:
         open_chat(settings)
@@ -187,6 +201,7 @@ def open_method(settings: Settings) -> Method:
         instruction=wording and wording.instruction,
         reselect=settings.reselect,
         repair=settings.repair,
+        verify=VerifyMode(settings.verify),
         memory=memory,
     )
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import CorpusOptions, SourceFile
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.embedder import Embedder
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.index.embed_items import Made, Producer
     from vrag.search.engine import Engine
     from vrag.search.searcher import Searcher
@@ -171,6 +171,10 @@ class CollectionRegistry:
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, as `Searcher.frames` says."""
         return self.searcher.frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image | None:
+        """Draw a part of a page, as `Searcher.part` says."""
+        return self.searcher.part(id, view)
 
     def create(self, name: str) -> OpenCollection:
         """Create a collection as `CollectionSet.create`, with the options and embedder of the first one."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from cachetools import TTLCache
+from pydantic import SecretStr
 
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, ModelKind, profile_named, profile_of, read_model_name
@@ -122,6 +123,23 @@ def open_chat(settings: Settings) -> OpenAIChat:
             )
             _chats[identity] = chat
         return chat
+
+
+def open_judge_model(settings: Settings) -> OpenAIChat:
+    """Return the client of the judge model, which the settings name.
+
+    Raises `SettingsError` if it is not set, it has no server, or its key is withheld.
+    """
+    if not settings.judge_model:
+        raise SettingsError("No judge model is set.", "Set one: VRAG_JUDGE_MODEL and VRAG_JUDGE_URL.")
+    if not settings.judge_url:
+        raise SettingsError(f"The judge {settings.judge_model} has no server.", "Set VRAG_JUDGE_URL.")
+    asked = {
+        "model": settings.judge_model,
+        "base_url": settings.judge_url,
+        "model_key": SecretStr(settings.key("judge_key") or ""),
+    }
+    return open_chat(settings.model_copy(update=asked).withholding({}))
 
 
 def open_text_reader(settings: Settings) -> TextReader:

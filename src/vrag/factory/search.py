@@ -11,6 +11,7 @@ from vrag.factory.indexing import embedder_of
 from vrag.index.vectors.tiers import TierName, VectorOptions
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, check_embedders
+from vrag.search.searcher import StoredPictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +101,8 @@ class SearchParts:
             searcher = self._open_qdrant([engine.collection for engine in engines.values()])
         else:
             searcher = MultiSearcher(engines) if len(engines) > 1 else next(iter(engines.values()))
+        if not self.settings.sources:
+            searcher = StoredPictures(searcher)
         if self.reranker is None:
             return searcher
         from vrag.search.rerank import Reranked
@@ -143,7 +146,8 @@ def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> S
     from vrag.search.client import SearchClient
 
     root = Path(settings.image_root) if settings.image_root else None
-    return (kind or SearchClient)(settings.search_url, token=settings.key("search_key"), image_root=root)
+    key = settings.key("search_key")
+    return (kind or SearchClient)(settings.search_url, token=key, image_root=root, parts=settings.sources)
 
 
 def _rankings(settings: Settings) -> tuple[Ranking, ...]:

@@ -17,14 +17,17 @@ from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.models import LOCAL
 from vrag.factory.session import run_store
 from vrag.index.table import literal
+from vrag.render.annotations.evidence_sources import EvidenceSources
+from vrag.render.exports import MAX_EVIDENCE_BYTES
 from vrag.server.collections.registry import CollectionCounts, count_collection
 from vrag.server.runs import schema
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from vrag.agent.agent import Agent
+    from vrag.agent.runs.run_store import StoredRun
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.runs.schema import AgentSelection
     from vrag.settings import Settings
@@ -73,6 +76,12 @@ class Agents:
     def store(self) -> RunStore:
         """The store of recorded runs: that of the first collection."""
         return run_store(self.settings)
+
+    def evidence_sources(self, runs: Sequence[StoredRun]) -> EvidenceSources:
+        """Return where the evidence of runs is: in the open collections, or on the server that searches."""
+        collections = tuple(each.collection for each in self.registry.open_collections)
+        server = None if collections else self.registry.searcher
+        return EvidenceSources(runs, collections, server, MAX_EVIDENCE_BYTES)
 
     def agent(self, choice: AgentSelection) -> Agent:
         """Return the agent that a request selects, as `AgentProvider.agent`."""

@@ -19,7 +19,7 @@ from vrag.agent.question import Question
 from vrag.errors import SettingsError
 from vrag.factory.indexing import index_documents
 from vrag.factory.search import SearchParts, open_client
-from vrag.geometry import Box, Space
+from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
 from vrag.search.multi import unique_names
 from vrag.settings import SettingsReport
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
-    from vrag.agent.runs.run_store import RunStore
+    from vrag.agent.runs.run_store import RunStore, StoredRun
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
     from vrag.index.manifest import IndexProgress
+    from vrag.render.annotations.evidence_sources import EvidenceSources
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Document, Hit
@@ -155,8 +156,11 @@ class Session:
 
         return RunResult.of([event async for event in self.astream(question)])
 
-    def image(self, evidence: Evidence) -> Image:
+    def image(self, evidence: Evidence, *, scale: float = 1.0) -> Image:
         """Return the image of a piece of evidence: the rectangle on the page, or the page without one.
+
+        With a `scale` above 1 the rectangle is so many times as large, drawn from the source file if that is
+        still as it was indexed, and otherwise enlarged.
 
         Raises `SearchError` if the item has no image, or is not in the collection any more, and
         `CollectionError` if the image file is missing or damaged.
@@ -164,9 +168,11 @@ class Session:
         page = self.searcher.image(evidence.item)
         if evidence.box is None:
             return page
-        left, top, right, bottom = evidence.box
-        box = Box(left * page.width, top * page.height, right * page.width, bottom * page.height, Space.ITEM)
-        return page.crop(box.round_out().as_tuple())
+        size = Size(*page.size)
+        region = View.whole(size, size).cut(Box.unit(*evidence.box))
+        view = View(size, region, Size(round(region.width * scale), round(region.height * scale)))
+        part = self.searcher.part(evidence.item, view) if scale > 1 else None
+        return draw_view(page, view) if part is None else part
 
     def stream(self, question: str | Question) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded."""
@@ -224,6 +230,18 @@ def run_store(settings: Settings) -> RunStore:
         return RunStore(user_data_path("vrag", appauthor=False) / "runs")
     collection = Collection.open(settings.places[0])
     return RunStore(collection.runs_dir, within=collection.home)
+
+
+def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceSources:
+    """Return where the files and pages of the evidence of runs are: the collections, or a search server.
+
+    Raises `CollectionError` if a collection cannot be opened.
+    """
+    from vrag.render.annotations.evidence_sources import EvidenceSources
+
+    if settings.search_url:
+        return EvidenceSources(runs, server=open_client(settings))
+    return EvidenceSources(runs, tuple(map(Collection.open, dict.fromkeys(settings.places))))
 
 
 def open_session(

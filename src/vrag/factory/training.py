@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SecretStr
-
 from vrag.agent.methods import METHODS
 from vrag.embed.model_files import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
 from vrag.evaluation.answer_extraction import Extractor
-from vrag.factory.models import LOCAL, open_chat
+from vrag.evaluation.fact_judge import FactJudge
+from vrag.factory.models import LOCAL, open_judge_model
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.cached_judge import CachedJudge
 from vrag.reward.combine import load_parts
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.agent import Agent
-    from vrag.chat.messages import ChatModel
     from vrag.reward.reward import IdentifiedJudge
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
@@ -57,7 +55,7 @@ def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None =
     """
     if not settings.judge_model:
         return RulesJudge(least=1.0) if exact else RulesJudge()
-    return CachedJudge(EndpointJudge(_judge_model(settings)), _kept_in(settings, beside))
+    return CachedJudge(EndpointJudge(open_judge_model(settings)), _kept_in(settings, beside))
 
 
 def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extractor:
@@ -72,18 +70,17 @@ def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extract
             "Extracting short answers needs a judge model.",
             "Set VRAG_JUDGE_MODEL and VRAG_JUDGE_URL, or compare answers without extraction.",
         )
-    return Extractor(_judge_model(settings), _kept_in(settings, beside))
+    return Extractor(open_judge_model(settings), _kept_in(settings, beside))
 
 
-def _judge_model(settings: Settings) -> ChatModel:
-    if not settings.judge_url:
-        raise SettingsError(f"The judge {settings.judge_model} has no server.", "Set VRAG_JUDGE_URL.")
-    asked = {
-        "model": settings.judge_model,
-        "base_url": settings.judge_url,
-        "model_key": SecretStr(settings.key("judge_key") or ""),
-    }
-    return open_chat(settings.model_copy(update=asked).withholding({}))
+def open_fact_judge(settings: Settings, *, beside: Path | None = None) -> FactJudge:
+    """Return the judge of gold facts, which is the judge model.
+
+    Verdicts are cached in the file of the verdicts on answers: see `open_judge`.
+
+    Raises `SettingsError` if the judge has no server, or its key is withheld.
+    """
+    return FactJudge(open_judge_model(settings), _kept_in(settings, beside))
 
 
 def _kept_in(settings: Settings, beside: Path | None) -> Path | None:

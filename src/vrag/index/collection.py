@@ -28,6 +28,7 @@ from vrag.index.catalog import Catalog
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
 from vrag.index.schema import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
+from vrag.index.source_file import SourceBytes, SourceDrawing, SourceFault, read_source, with_kept_copies
 from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.embedder import EmbedderInfo
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.index.location import CollectionLocation
     from vrag.types import Document, Item
 
@@ -82,6 +83,16 @@ class Collection:
             return found[id]
 
         self._cached_item = item_of_version
+
+        @lru_cache(maxsize=ITEM_CACHE_SIZE)
+        def candidates_of_version(version: int, document: str) -> tuple[Document, ...]:  # noqa: ARG001
+            if self.home is None:
+                return ()
+            rows = self.file_table.find("id", [document], FILE_COLUMNS).to_pylist()
+            return with_kept_copies(map(document_of, rows), self.home)
+
+        self._source_candidates = candidates_of_version
+        self._drawing = SourceDrawing(self.source)
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
@@ -210,6 +221,10 @@ class Collection:
                 f"The picture of {item.name} cannot be opened: {error}.", self.location.repair_hint
             ) from error
 
+    def part(self, id: str, view: View) -> Image | None:
+        """Draw a part of a page from its source file, as `ItemStore.part` describes."""
+        return self._drawing.draw(self.item(id), view)
+
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes."""
         item = self.item(id)
@@ -222,6 +237,20 @@ class Collection:
             raise CollectionError(
                 f"The clip of {item.name} cannot be opened: {error}", self.location.repair_hint
             ) from error
+
+    def source(self, document: str) -> SourceBytes | SourceFault:
+        """Return the bytes of a document by its id, from its file where that is as it was indexed.
+
+        Of several files with these bytes the first that can be read is taken; of a file that was uploaded,
+        the copy in the collection, wherever the collection was moved to. A published collection has no files.
+        """
+        fault: SourceFault | None = None
+        for candidate in self._source_candidates(self.file_table.version, document):
+            source = read_source(candidate)
+            if isinstance(source, SourceBytes):
+                return source
+            fault = fault or source
+        return fault or SourceFault.ABSENT
 
     def stored(self, name: str) -> BinaryIO:
         """Open a picture or clip, by its path relative to `items/`, to read and to seek in.

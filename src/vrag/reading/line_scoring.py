@@ -144,7 +144,7 @@ def _score_page(
         if any(caption.match(text, line.start) for caption in captions)
     ]
     if pointed:
-        score += POINTED * _nearness(page, pointed, page.rects)
+        score += POINTED * nearness(page, pointed, page.rects)
     here = str(page.item.ordinal) in pages
     score += POINTED * here
 
@@ -162,7 +162,7 @@ def _support(
     """Return the weighted share of the terms near each rectangle."""
     total = np.zeros(len(rects))
     for term, lines in places.items():
-        total += weights[term] * (TOPIC + (1 - TOPIC) * _nearness(page, lines, rects))
+        total += weights[term] * (TOPIC + (1 - TOPIC) * nearness(page, lines, rects))
     return total
 
 
@@ -198,7 +198,7 @@ def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
     return near | joined | {word for word in vocabulary if term in word}
 
 
-def _nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
+def nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
     step = -(-len(places) // MAX_PLACES)
     lines = page.rects[np.asarray(places[::step])]

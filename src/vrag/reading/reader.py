@@ -25,7 +25,10 @@ from vrag.reading.answer_features import (
     fold_answer,
 )
 from vrag.reading.line_scoring import FITTING, RANK, locate
-from vrag.reading.page_candidates import PageCandidate, list_candidates, read_span
+from vrag.reading.page_candidates import PageCandidate, list_candidates
+from vrag.reading.places.page_words import read_words
+from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
+from vrag.reading.places.written_answers import find_written_answer, mark_words
 from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
 from vrag.reading.questions.descriptions import Description, find_description
 from vrag.reading.questions.query_analysis import parse
@@ -44,6 +47,8 @@ THRESHOLD = 0.1
 """The probability from which an answer is given: two of five are right on held-out training questions."""
 LIKELY_NUMBER = 0.05
 """The probability from which a number of one or two digits is marked as an answer."""
+DOUBTFUL = 0.02
+"""The probability below which a place with most words of the question is right more often."""
 _SMALL_NUMBER = re.compile(r"\d{1,2}")
 MAX_NAMES = 2
 """Names of a described thing that are tried, and answers for each that are kept."""
@@ -233,32 +238,18 @@ def find_answer(
 ) -> Reading | None:
     """Return the likeliest place of an answer on some pages; None where they do not hold it.
 
-    It is a candidate of the reader, or else the place with the same words around which most of the question
-    stands; the probability of the latter is 0. Small numbers stand everywhere, so that one which the reader
-    finds unlikely, such as the number of things that were counted, has no place.
+    It is a candidate of the reader, or where that is very unlikely, the place with the same words around
+    which most of the question stands; the probability of the latter is 0. Small numbers stand everywhere, so
+    that one which the reader finds unlikely, such as the number of things that were counted, has no place;
+    nor has a word of the question that it finds unlikely, such as one of two things to choose from.
     """
-    wanted = fold_answer(answer)
     readings = read(question, pages, text_reader=text_reader, cache=cache)
-    found = next((reading for reading in readings if fold_answer(reading.text) == wanted), None)
-    if _SMALL_NUMBER.fullmatch(wanted):
-        return found if found is not None and found.probability >= LIKELY_NUMBER else None
-    return found or _find_words(question, answer, [layout(page.item) for page in pages])
-
-
-def _find_words(question: str, answer: str, layouts: Sequence[PageLayout]) -> Reading | None:
-    words = answer.strip().rstrip(".。").split()
-    if not words:
+    found = next((reading for reading in readings if is_same_phrase(reading.text, answer)), None)
+    likely = found.probability if found is not None else 0.0
+    if _SMALL_NUMBER.fullmatch(fold_answer(answer)):
+        return found if likely >= LIKELY_NUMBER else None
+    if likely < THRESHOLD and is_part_of_phrase(answer, question):
         return None
-    spaced = r"\s+".join(map(re.escape, words))
-    pattern = re.compile(rf"(?<!\w)(?<!\d[.,]){spaced}(?!\w|[.,]\d)", re.IGNORECASE)
-    found: list[tuple[float, PageLayout, int, tuple[int, int]]] = []
-    for page in locate(parse(question), layouts):
-        for number, line in enumerate(page.page.lines):
-            match = pattern.search(page.page.item.text, line.start)
-            if match is not None and match.start() < line.end:
-                found.append((float(page.score[number]), page.page, number, match.span()))
-    if not found:
-        return None
-    _, placed, number, span = max(found, key=lambda place: place[0])
-    line = placed.lines[number]
-    return read_span(placed, span, (line.start, max(line.end, span[1])))
+    words = [read_words(page.item) for page in pages]
+    written = find_written_answer(question, answer, words) if likely < DOUBTFUL else None
+    return written or (found and mark_words(found, answer, words))

@@ -1,14 +1,28 @@
-"""Runs as files: a page, Markdown, or JSON for machines."""
+"""Runs as files: a page, Markdown, JSON for machines, or a ZIP archive of their evidence."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from vrag.agent.runs.run_store import StoredRun
+
+if TYPE_CHECKING:
+    from vrag.render.annotations.evidence_export import EvidenceExport, EvidenceFormat
+    from vrag.render.annotations.evidence_sources import EvidenceSources
+
+MAX_EVIDENCE_BYTES = 128 * 2**20
+"""Size of an archive of evidence, which is made in memory."""
+NOTES_FILE = "notes.txt"
+"""File of an archive that says what is to be known of the others."""
 
 
 class Format(StrEnum):
@@ -58,14 +72,23 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download
             text = report_of([stored]).markdown().text
         case Format.JSON:
             run = stored.result
+            places = [
+                {"number": number} | evidence.model_dump(mode="json")
+                for number, evidence in enumerate(run.evidence, 1)
+            ]
             value = {
                 "run": stored.id,
                 "question": run.question,
                 "answer": run.answer,
+                "marked": run.marked_answer.text or None,
+                "withdrawn": run.withdrawn,
                 "stop_reason": run.stop_reason,
                 "reading": run.reading and run.reading.model_dump(mode="json"),
                 "failure": run.failure,
-                "evidence": [evidence.model_dump(mode="json") for evidence in run.evidence],
+                "citations": [citation.model_dump(mode="json") for citation in run.citations],
+                "claims": [claim.model_dump(mode="json") for claim in run.claims],
+                "evidence": places[: run.cited],
+                "looked_at": places[run.cited :],
                 "unsupported": run.unsupported,
                 "usage": asdict(run.usage),
                 "events": [event.model_dump(mode="json") for event in stored.events],
@@ -90,3 +113,38 @@ def report_document(
     text = report.markdown().text if chosen is Format.MARKDOWN else report.html
     name = "-".join(re.findall(r"[a-z0-9]+", report.title.lower()))[:60].strip("-") or "report"
     return Download(text.encode(), chosen.media_type, f"{name}{chosen.suffix}")
+
+
+def evidence_document(
+    runs: Sequence[StoredRun],
+    sources: EvidenceSources,
+    format: EvidenceFormat | str,
+    title: str = "",
+) -> Download:
+    """Write the evidence of runs as one file: the annotations, or a ZIP archive of PDF files or pictures.
+
+    Raises `RunError` if nothing is cited or nothing of it can be drawn, and `FileTooLargeError` if it takes
+    more than `MAX_EVIDENCE_BYTES`.
+    """
+    from vrag.render.annotations.evidence_export import EvidenceFormat, export_evidence
+    from vrag.render.annotations.web_annotation import MEDIA_TYPE
+
+    chosen = EvidenceFormat(format)
+    name = f"{runs[0].id if len(runs) == 1 else 'report'}-{chosen.value}"
+    with TemporaryDirectory(prefix="vrag-evidence-") as folder:
+        place = Path(folder)
+        export = export_evidence(runs, sources, place, [chosen], title=title, max_bytes=MAX_EVIDENCE_BYTES)
+        if chosen is EvidenceFormat.ANNOTATIONS:
+            return Download((place / export.files[0].name).read_bytes(), MEDIA_TYPE, f"{name}.jsonld")
+        return Download(_archive(export), "application/zip", f"{name}.zip")
+
+
+def _archive(export: EvidenceExport) -> bytes:
+    """Return the files of an export, which are compressed already, as a ZIP archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for file in export.files:
+            archive.write(export.folder / file.name, file.name)
+        if export.notes:
+            archive.writestr(NOTES_FILE, "\n".join([*export.notes, ""]))
+    return buffer.getvalue()

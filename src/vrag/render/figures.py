@@ -111,6 +111,8 @@ class Drawing:
     height: float
     rectangles: tuple[tuple[float, float, float, float], ...] = ()
     """Left, top, width and height of each."""
+    marks: tuple[tuple[float, float, float, float], ...] = ()
+    """The same of words and cells, which are coloured as by a highlighter."""
 
     @property
     def shade(self) -> str:
@@ -151,23 +153,26 @@ class Figures:
         shown: ImageShown,
         name: str,
         boxes: Sequence[BoxSides] = (),
+        marks: Sequence[BoxSides] = (),
         *,
         caption: str = "",
         facts: str = "",
         class_: str = "",
     ) -> PageFigure:
-        """Return the figure of an image that the model was shown, with boxes in fractions of the page."""
-        inner = [found for box in boxes if (found := placed(box, shown.box)) is not None]
+        """Return the figure of an image that the model was shown; boxes and marks are of the page."""
+        inner, words = _all_placed(boxes, shown.box), _all_placed(marks, shown.box)
         description = describe_image(shown)
         alt = description + (", with a rectangle around the part in question" if inner else "")
-        drawing = self._drawing(shown.sha256, alt, inner, self._content(shown))
+        drawing = self._drawing(shown.sha256, alt, inner, words, self.run.content_of(shown))
         reason = self.image_store.missing.get(shown.sha256, NOT_AMONG_FILES)
         return PageFigure(name, alt, caption or description, facts, class_, drawing, reason)
 
-    def plain(self, sha256: str, alt: str, name: str, caption: str) -> PageFigure:
-        """Return the figure of an image of which only the hash is known."""
+    def plain(
+        self, sha256: str, alt: str, name: str, caption: str, marks: Sequence[BoxSides] = ()
+    ) -> PageFigure:
+        """Return the figure of an image of which only the hash is known, with marks in fractions of it."""
         reason = self.image_store.missing.get(sha256, NOT_AMONG_FILES)
-        return PageFigure(name, alt, caption, drawing=self._drawing(sha256, alt), reason=reason)
+        return PageFigure(name, alt, caption, drawing=self._drawing(sha256, alt, (), marks), reason=reason)
 
     def attached(self, prefix: str, caption: str) -> list[PageFigure]:
         """Return the figures of the question's images; `{}` in the caption is their number."""
@@ -180,17 +185,18 @@ class Figures:
         """Return the page with the rectangle on it, and the part enlarged, as the model or reader saw it."""
         page, closer = self.run.images_of(evidence)
         marks = [mark.box for mark in evidence.marks]
-        boxes = [evidence.box, *marks] if evidence.box else []
+        boxes = [evidence.box] if evidence.box else []
         figures: list[PageFigure] = []
         if page is not None:
-            figures += [self.figure(page, name, boxes, caption=where, class_="page")]
+            figures += [self.figure(page, name, boxes, marks, caption=where, class_="page")]
         if closer is not None:
             caption = f"{where}, closer"
-            figures += [self.figure(closer, f"{name}-closer", marks, caption=caption, class_="closer")]
+            figures += [self.figure(closer, f"{name}-closer", (), marks, caption=caption, class_="closer")]
         elif evidence.located and evidence.crop_sha256:
             caption = f"{where}, closer"
             alt = f"{evidence.document}, {caption}"
-            figures += [self.plain(evidence.crop_sha256, alt, f"{name}-closer", caption)]
+            inner = _all_placed(marks, evidence.box) if evidence.box else []
+            figures += [self.plain(evidence.crop_sha256, alt, f"{name}-closer", caption, inner)]
         if not figures and evidence.crop_sha256:
             figures += [self.plain(evidence.crop_sha256, f"{evidence.document}, {where}", name, where)]
         return figures
@@ -219,33 +225,26 @@ class Figures:
         ]
         return next(reversed(named or holding or earlier), None)
 
-    def _content(self, shown: ImageShown) -> tuple[float, float]:
-        """Return the part of an image that is not margin.
-
-        Memory never enlarges whole items, so one that is smaller than its image is in the upper left corner.
-        """
-        width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
-        fits = 0 < width <= shown.width and 0 < height <= shown.height
-        if shown.crop or self.run.settings.memory is None or not fits:
-            return 1.0, 1.0
-        return width / shown.width, height / shown.height
-
     def _drawing(
         self,
         sha256: str,
         alt: str,
         boxes: Sequence[BoxSides] = (),
+        marks: Sequence[BoxSides] = (),
         content: tuple[float, float] = (1.0, 1.0),
     ) -> Drawing | None:
-        """Return a drawing of the content of a stored image; the boxes are in fractions of the content."""
+        """Return a drawing of the content of a stored image; boxes and marks are in fractions of it."""
         image = self.image_store.stored_images.get(sha256)
         if image is None:
             return None
         width, height = image.size.width * content[0], image.size.height * content[1]
-        rectangles = [
-            (x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height) for x1, y1, x2, y2 in boxes
-        ]
-        return Drawing(image, alt, max(width, 1), max(height, 1), tuple(rectangles))
+        rectangles, words = (
+            tuple(
+                (x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height) for x1, y1, x2, y2 in sides
+            )
+            for sides in (boxes, marks)
+        )
+        return Drawing(image, alt, max(width, 1), max(height, 1), rectangles, words)
 
 
 def describe_image(shown: ImageShown) -> str:
@@ -253,6 +252,11 @@ def describe_image(shown: ImageShown) -> str:
     label = f"{shown.label}: " if shown.label else ""
     where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
     return f"{label}{shown.document}, {where}{', closer' if shown.crop else ''}"
+
+
+def _all_placed(boxes: Sequence[BoxSides], outer: BoxSides) -> list[BoxSides]:
+    """Convert boxes as `placed` does, without those that are not on the image."""
+    return [found for box in boxes if (found := placed(box, outer)) is not None]
 
 
 def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:

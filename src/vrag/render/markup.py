@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,6 +20,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from vrag import __version__
+from vrag.agent.answers.citation import MarkedText
 from vrag.render.text_format import (
     amount,
     count,
@@ -33,6 +34,7 @@ from vrag.render.text_format import (
     when,
     where,
 )
+from vrag.render.verdicts import VERDICT_NAMES, answer_pieces, claim_lines, summarize_claims
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The content security policy of pages: a browser draws them and nothing else."""
@@ -48,6 +50,8 @@ _ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[W
 addresses."""
 _FIRST = re.compile(r"[-+=:%!'\"(),./;?]")
 """Further special characters at the beginning of a line: lists, rules, titles."""
+_MARKER = "\ue000"
+"""The place of a marker while the words around it are escaped: a character that Unicode gives no meaning."""
 _NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
@@ -107,9 +111,11 @@ def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for
     )
     texts = (amount, count, extent, list_places, moment, place, seconds, text_width, when, where)
     marked = (inline, link, paragraph, quoted, package_text, stylesheet)
-    loaded.globals |= {function.__name__: function for function in (*texts, *marked)}
+    answers = (answer_pieces, claim_lines, summarize_claims)
+    loaded.globals |= {function.__name__: function for function in (*texts, *marked, *answers)}
     icon = base64.b64encode(ICON.encode()).decode()
     loaded.globals |= {"icon": icon, "page_policy": POLICY, "version": __version__}
+    loaded.globals["verdict_names"] = VERDICT_NAMES
     return loaded
 
 
@@ -139,17 +145,30 @@ def inline(text: str) -> str:
     return begun + _ALWAYS.sub(_escaped, line)
 
 
-def paragraph(text: str, after: str = "") -> str:
+def paragraph(text: str) -> str:
     r"""Return text as one paragraph; its lines stay lines.
-
-    `after` is Markdown that follows it.
 
     >>> print(paragraph("one\n\n- two"))
     one\
     \- two
     """
     lines = (inline(line) for line in re.split(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))
-    return "\\\n".join(line for line in lines if line) + after
+    return "\\\n".join(line for line in lines if line)
+
+
+def cited_paragraph(marked: MarkedText, cite: Callable[[int], str]) -> str:
+    r"""Return an answer as one paragraph; `cite` returns the Markdown of the marker of a number.
+
+    >>> from vrag.agent.answers.citation import Citation, with_markers
+    >>> text = with_markers("*12*.", [Citation(start=0, end=5, numbers=(1,), source="model")])
+    >>> print(cited_paragraph(text, "[{}](#a)".format))
+    \*12\* [1](#a).
+    """
+    ends = [0, *(marker.end for marker in marked.markers)]
+    starts = [*(marker.start for marker in marked.markers), len(marked.text)]
+    words = (marked.text[end:start].replace(_MARKER, "") for end, start in zip(ends, starts, strict=True))
+    numbers = iter(marked.markers)
+    return re.sub(_MARKER, lambda _: cite(next(numbers).number), paragraph(_MARKER.join(words)))
 
 
 def quoted(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Several runs as one document: each question with its answer, and sources numbered throughout.
+"""Several runs as one document: each question with its answer, its evidence and all sources.
+
+Evidence has the numbers that it has in its run. In a report of several questions the number of the question
+stands before them: `[2.1]` is the evidence 1 of question 2.
 
 A report is written as a page of HTML that stands alone, or as Markdown with its images beside it or in it.
 """
@@ -13,10 +16,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import Citations, citations, is_whole
+from vrag.agent.runs.run_result import is_whole
 from vrag.agent.runs.run_store import StoredRun
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
-from vrag.render.markup import image, inline, render_page
+from vrag.render.markup import cited_paragraph, image, inline, render_page
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import ATTACHED, count, extent, where
 from vrag.types import ItemKind
@@ -36,49 +39,39 @@ class MarkdownReport(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedSource:
+class ReportSource:
     """A page, a passage, or a stretch of a video that answers rest on."""
 
-    number: int
-    """In the report, from 1."""
     document: str
     """File name."""
     where: str
     """Place in the document, in words."""
-    questions: tuple[int, ...]
-    """Numbers of the questions that cite it."""
+    evidence: tuple[tuple[int, int], ...]
+    """The pieces of evidence that stand there: number of the question, and of the evidence in its answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class SourceNumbers:
-    """All sources of a report, in order of first use. Each has one number in the whole report."""
+class SourceList:
+    """All sources of a report, in order of first use."""
 
-    listed: tuple[NumberedSource, ...]
-    numbers: dict[SourceKey, int]
+    listed: tuple[ReportSource, ...]
+    documents: int
+    """The number of their documents."""
 
     @classmethod
-    def of(cls, questions: Sequence[Iterable[Evidence]]) -> SourceNumbers:
-        """Number the sources of the evidence of each question."""
-        seen: dict[SourceKey, tuple[Evidence, list[int]]] = {}
+    def of(cls, questions: Sequence[Iterable[Evidence]]) -> SourceList:
+        """List the sources of the evidence of each question."""
+        seen: dict[SourceKey, tuple[Evidence, list[tuple[int, int]]]] = {}
         for question, evidence in enumerate(questions, 1):
-            for entry in evidence:
-                citing = seen.setdefault(_source_key(entry), (entry, []))[1]
-                citing.extend([question] if question not in citing else [])
-        listed = (
-            NumberedSource(number, entry.document, where(entry), tuple(citing))
-            for number, (entry, citing) in enumerate(seen.values(), 1)
-        )
-        return cls(tuple(listed), {key: number for number, key in enumerate(seen, 1)})
-
-    def number(self, evidence: Evidence) -> int:
-        """Return the number of a source."""
-        return self.numbers[_source_key(evidence)]
+            for number, entry in enumerate(evidence, 1):
+                seen.setdefault(_source_key(entry), (entry, []))[1].append((question, number))
+        listed = (ReportSource(entry.document, where(entry), tuple(uses)) for entry, uses in seen.values())
+        return cls(tuple(listed), len({key[:2] for key in seen}))
 
     @property
     def summary(self) -> str:
         """The number of sources, in words."""
-        documents = len({key[:2] for key in self.numbers})
-        return f"{count(len(self.listed), 'place')} in {count(documents, 'document')}"
+        return f"{count(len(self.listed), 'place')} in {count(self.documents, 'document')}"
 
 
 def _source_key(evidence: Evidence) -> SourceKey:
@@ -93,31 +86,25 @@ class ReportPart:
     """From 1."""
     run_view: RunView
 
-    @cached_property
-    def _citations(self) -> Citations:
-        return citations(self.run_view.result.evidence, self.run_view.settings, answered=self.answered)
-
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The evidence of its answer; without an answer, the pages where the agent looked."""
-        return self._citations.rests
+        return self.run_view.result.rests
 
     @property
     def besides(self) -> tuple[Evidence, ...]:
         """The other pages that the agent looked at."""
-        return self._citations.besides
+        return self.run_view.result.looked_at
 
     @property
-    def closeups(self) -> tuple[Evidence, ...]:
-        """Parts of pages, passages, and all other evidence with a quote, each place once."""
-        return _distinct(entry for entry in self.evidence if not _is_bare_page(entry))
+    def closeups(self) -> list[tuple[int, Evidence]]:
+        """Parts of pages, passages, and all other evidence with a quote, with their numbers."""
+        return [(number, entry) for number, entry in enumerate(self.evidence, 1) if not _is_bare_page(entry)]
 
     @property
-    def pages(self) -> tuple[Evidence, ...]:
-        """Whole pages of which no part is shown, each once."""
-        parts = {(entry.item, entry.seconds) for entry in self.closeups}
-        bare = (entry for entry in self.evidence if _is_bare_page(entry))
-        return _distinct(entry for entry in bare if (entry.item, entry.seconds) not in parts)
+    def pages(self) -> list[tuple[int, Evidence]]:
+        """Whole pages, with their numbers."""
+        return [(number, entry) for number, entry in enumerate(self.evidence, 1) if _is_bare_page(entry)]
 
     @property
     def image_hashes(self) -> Iterator[str]:
@@ -125,12 +112,19 @@ class ReportPart:
         yield from self.run_view.started.attached
         for evidence in self.evidence:
             shown = [found.sha256 for found in self.run_view.images_of(evidence) if found is not None]
-            yield from shown or filter(None, [evidence.crop_sha256])
+            yield from shown
+            if evidence.crop_sha256 and (evidence.located or not shown):
+                yield evidence.crop_sha256
 
     @property
     def answered(self) -> bool:
         """True if there is an answer."""
         return self.run_view.result.answer is not None
+
+    @property
+    def has_text(self) -> bool:
+        """True if there is an answer, or one that was withdrawn: evidence is what it rests on."""
+        return bool(self.run_view.result.checked_text)
 
 
 @dataclass(frozen=True)
@@ -143,7 +137,7 @@ class Report:
     parts: tuple[ReportPart, ...]
     unfinished: tuple[str, ...]
     """Questions that belong to it and were not asked to the end."""
-    sources: SourceNumbers
+    sources: SourceList
     image_store: ImageStore
     """The images of all evidence."""
 
@@ -180,7 +174,7 @@ class Report:
             created=time.time() if created is None else created,
             parts=parts,
             unfinished=tuple(unfinished),
-            sources=SourceNumbers.of([part.evidence for part in parts]),
+            sources=SourceList.of([part.evidence for part in parts]),
             image_store=ImageStore.of(hashes, read),
         )
 
@@ -215,13 +209,24 @@ class Report:
         def picture_of(evidence: Evidence, run: RunView) -> str:
             """Return the part as it was shown, or else the page; empty for a passage, which has no image."""
             page, closer = run.images_of(evidence)
-            shown = closer or page
+            shown = None if evidence.located else closer or page
             sha256 = shown.sha256 if shown else evidence.crop_sha256
             return picture(sha256, _in_text(evidence.document, extent(evidence))) if sha256 else ""
+
+        def cite(question: int, number: int) -> str:
+            """Return the marker of a piece of evidence, as a link to the part with its evidence."""
+            heading = "evidence-of-question" if self.parts[question - 1].has_text else "question"
+            return f"[\\[{self.label(question)}{number}\\]](#{heading}-{question})"
+
+        def cited_answer(part: ReportPart) -> str:
+            marked = part.run_view.result.marked_answer
+            return cited_paragraph(marked, lambda number: cite(part.number, number))
 
         text = render_page(
             "report.md.jinja",
             report=self,
+            cite=cite,
+            cited_answer=cited_answer,
             table=RunTable.of(self.runs),
             picture=picture,
             picture_of=picture_of,
@@ -252,10 +257,9 @@ class Report:
         outcomes = [f"{number} {name}" for name, number in counts.items() if number]
         return ", ".join([count(len(self.parts), "question"), f"{answered} answered", *outcomes])
 
-    def cited(self, part: ReportPart) -> list[int]:
-        """Return the source numbers of an answer, each once; none without an answer."""
-        numbers = (self.sources.number(entry) for entry in part.evidence)
-        return list(dict.fromkeys(numbers)) if part.answered else []
+    def label(self, question: int) -> str:
+        """Return what stands before the numbers of the evidence of a question."""
+        return f"{question}." if len(self.parts) > 1 else ""
 
 
 def report_of(
@@ -284,14 +288,6 @@ def report_of(
 def _is_bare_page(evidence: Evidence) -> bool:
     """Return whether it is a whole page without a quote."""
     return not evidence.quote and evidence.box is not None and is_whole(evidence.box)
-
-
-def _distinct(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """Return the first piece of evidence of each place."""
-    places: dict[object, Evidence] = {}
-    for entry in evidence:
-        places.setdefault((entry.item, entry.seconds, entry.box), entry)
-    return tuple(places.values())
 
 
 def _in_text(document: str, place: str) -> str:

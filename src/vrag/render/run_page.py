@@ -25,7 +25,6 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.policy import FinishReason
-from vrag.agent.runs.run_result import citations
 from vrag.agent.runs.run_store import StoredRun
 from vrag.render.figures import Figures, ImageStore, PageFigure, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
@@ -91,7 +90,7 @@ def graph_svg(run: RunView) -> str:
 
 
 def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
-    result, settings = run.result, run.settings
+    settings = run.settings
     crops = [evidence.crop_sha256 for end in run.all(AnswerGiven) for evidence in end.evidence]
     hashes = [*run.started.attached, *(shown.sha256 for shown in run.pictures), *filter(None, crops)]
     store = ImageStore.of(hashes, read)
@@ -103,7 +102,6 @@ def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
         image_store=store,
         figures=Figures(run, store),
         totals=cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
-        cited=citations(result.evidence, settings, answered=result.answer is not None),
         style="",
         **_graph_values(run, GraphFigure.of(run, store)),
         step_of={request.node: request.step for request in reversed(requests)},

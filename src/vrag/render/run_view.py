@@ -23,6 +23,7 @@ _TITLES: dict[type[agent_events.EventBase], tuple[str, str]] = {
     agent_events.CropRequested: ("Closer look", "crop"),
     agent_events.MemoryUpdated: ("Summarise and remember", "memory"),
     agent_events.InvalidAction: ("Refused", "fault"),
+    agent_events.AnswerDoubted: ("Answer in doubt", "fault"),
 }
 """Titles and kinds of steps, by the first event of one of these types."""
 
@@ -159,6 +160,17 @@ class RunView:
                 return inside, exact
         wholes = (shown for shown in self.pictures if shown.item == evidence.item and not shown.crop)
         return next(wholes, None), exact
+
+    def content_of(self, shown: ImageShown) -> tuple[float, float]:
+        """Return the part of an image that is not margin, as fractions of its width and height.
+
+        Memory never enlarges whole items, so one that is smaller than its image is in the upper left corner.
+        """
+        width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
+        fits = 0 < width <= shown.width and 0 < height <= shown.height
+        if shown.crop or self.settings.memory is None or not fits:
+            return 1.0, 1.0
+        return width / shown.width, height / shown.height
 
     @property
     def provenance(self) -> dict[str, str]:

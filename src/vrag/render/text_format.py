@@ -33,6 +33,8 @@ RUNNING = ("Running", "fair")
 """Name and mood of a running run."""
 NOTHING_FOUND = ("No answer found", "calm")
 """Name and mood of a run in which the offline policy abstained."""
+WITHDRAWN = ("Answer withdrawn", "calm")
+"""Name and mood of a run whose answer was withdrawn, since its evidence does not support it."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
 _KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
@@ -162,6 +164,12 @@ def where(evidence: Evidence) -> str:
     return f"{_KINDS[evidence.kind]} {evidence.page}"
 
 
+def place_name(evidence: Evidence) -> str:
+    """Return the place of a piece of evidence within a sentence: `page 3`, `part of page 3`, `passage 2`."""
+    is_part = evidence.kind is ItemKind.PAGE and evidence.box is not None and not is_whole(evidence.box)
+    return f"{'part of ' if is_part else ''}{where(evidence).lower()}"
+
+
 def extent(evidence: Evidence) -> str:
     """Return the page or stretch of a piece of evidence, with its box in percent of the page."""
     box = evidence.box
@@ -258,6 +266,8 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
         text = f"This run {state}."
     elif result.answer is not None:
         text, note = result.answer, BY_READER if offline else ""
+    elif result.withdrawn is not None:
+        (name, mood), text = WITHDRAWN, f"The evidence does not support this answer: {result.withdrawn}"
     elif reason is StopReason.ABSTAINED and offline:
         (name, mood), text, note = NOTHING_FOUND, NOT_FOUND, A_MODEL
     elif reason is StopReason.ABSTAINED:
@@ -269,7 +279,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     return OutcomeText(name, mood, text, note, read)
 
 
-def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
+def step_line(event: Event) -> str:  # noqa: C901, PLR0911 - one flat case per event
     """Format an event of a run as a line of progress; empty for those without one, such as thoughts."""
     match event:
         case events.SearchRequested():
@@ -290,6 +300,8 @@ def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
             return f"Not carried out: {one_line(event.reason)}"
         case events.ContextShortened():
             return f"Too long for the model; asked again without {one_line(', '.join(event.dropped))}"
+        case events.AnswerDoubted():
+            return "The evidence does not support all of the answer; asking the model again"
         case events.ModelRetried():
             return f"Asking the model again: {one_line(event.reason)}"
         case _:

@@ -1,5 +1,7 @@
 """The rewards that training uses: weighted sums of built-in parts and of parts that other packages provide.
 
+Two built-in parts are used by name, like those of other packages: `region` and `support` (`BUILT_IN`).
+
 Packages provide parts by the entry point `vrag.rewards`::
 
     [project.entry-points."vrag.rewards"]
@@ -19,7 +21,14 @@ from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import JudgeError, SettingsError
-from vrag.reward.parts import answer_of, pattern_reward, retrieval_reward, searched
+from vrag.reward.parts import (
+    answer_of,
+    pattern_reward,
+    region_reward,
+    retrieval_reward,
+    searched,
+    support_reward,
+)
 from vrag.reward.reward import Judge, Reward, RewardPart, Verdict
 from vrag.types import Case
 
@@ -48,7 +57,7 @@ class Weights:
     answer: float = 0.7
     pattern: float = 0.1
     extras: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Weights of custom parts, by their names."""
+    """Weights of further parts, by their names: `region`, `support`, and custom ones."""
 
     def __post_init__(self) -> None:
         if taken := sorted(set(self.extras) & set(OWN_PARTS)):
@@ -193,13 +202,33 @@ async def _score_extra(name: str, part: RewardPart, case: Case, run: RunResult) 
         return None
 
 
+class RegionPart:
+    """The part `region`: overlap of the cited rectangles with the gold boxes."""
+
+    async def score(self, case: Case, run: RunResult) -> float:
+        """Score a run; see `region_reward`."""
+        return region_reward(case, run)
+
+
+class SupportPart:
+    """The part `support`: share of the claims of the answer that its evidence supports."""
+
+    async def score(self, case: Case, run: RunResult) -> float | None:
+        """Score a run; see `support_reward`."""
+        return support_reward(case, run)
+
+
+BUILT_IN: Mapping[str, RewardPart] = {"region": RegionPart(), "support": SupportPart()}
+"""Built-in parts that are measured where they are asked for by name; see `load_parts`."""
+
+
 def installed_parts() -> list[str]:
     """List the names of the parts that installed packages provide."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
 def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
-    """Load parts by name, for `CompositeReward(…, extras=…)`.
+    """Load parts by name, for `CompositeReward(…, extras=…)`: `BUILT_IN` and those of other packages.
 
     Raises `SettingsError` if one is not installed, cannot be loaded, or has the name of a built-in part.
     """
@@ -207,12 +236,15 @@ def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
     for name in dict.fromkeys(names):
         if name in OWN_PARTS:
             raise SettingsError(f"The reward part {name!r} is built in and always present.")
+        if name in BUILT_IN:
+            parts[name] = BUILT_IN[name]
+            continue
         entry = next(iter(entry_points(group=GROUP, name=name)), None)
         if entry is None:
-            installed = ", ".join(installed_parts()) or "none"
+            known = ", ".join([*OWN_PARTS, *BUILT_IN, *installed_parts()])
             raise SettingsError(
                 f"There is no reward part {name!r}.",
-                f"Installed: {installed}. Install the package that provides it.",
+                f"Known: {known}. Install the package that provides it.",
             )
         try:
             part: RewardPart = entry.load()()

@@ -1,16 +1,24 @@
-"""The parts of a reward that need no judge: retrieval (r_Ret) and format (r_Pat)."""
+"""The parts of a reward that need no judge: retrieval (r_Ret), format (r_Pat), and those of the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from vrag.agent.actions import ABSTENTION, Flag
 from vrag.agent.events import ImageShown, StopReason
 from vrag.agent.runs.run_result import RunResult, RunStep
-from vrag.cases.annotations import gold_pages
-from vrag.metrics import ndcg
-from vrag.types import Case, ItemKind
+from vrag.cases.annotations import UNANSWERABLE, gold_pages
+from vrag.geometry import Box
+from vrag.metrics import ndcg, region_f1
+from vrag.reading.verification.claim import ClaimVerdict
+from vrag.types import Case, ItemKind, Region
+
+WHOLE_PAGE = Box.unit(0, 0, 1, 1)
+_PART = 0.99
+"""Share of a page up to which a box is a part of it."""
 
 
 def retrieval_reward(case: Case, run: RunResult) -> float:
@@ -75,3 +83,57 @@ def searches(step: RunStep) -> bool:
 def answer_of(run: RunResult) -> str | None:
     """Return the answer of a run, "Not answerable" for an abstention; None when it ended without one."""
     return ABSTENTION if run.stop_reason is StopReason.ABSTAINED else run.answer
+
+
+def cited_boxes(boxes: Iterable[Box]) -> list[Box]:
+    """Return the boxes that evidence on one page points at: its parts, or the page where it has none.
+
+    A page that is evidence as a whole beside a part of it counts as the part, which was cut from it.
+    """
+    found = list(boxes)
+    return [box for box in found if box.intersect(WHOLE_PAGE).area < _PART] or found
+
+
+def region_reward(case: Case, run: RunResult) -> float:
+    """Return the overlap of the cited rectangles with the gold boxes, 0 to 1: F1, the mean over gold pages.
+
+    On a page that several annotators drew boxes on, the best of them counts (`best_annotator`). A gold page
+    without a cited rectangle has 0, and so has a case without gold boxes, or a run without an answer. Pages
+    are compared by the file name of their document and their number.
+    """
+    gold: defaultdict[tuple[str, int], list[Region]] = defaultdict(list)
+    for region in case.regions:
+        gold[region.document or case.file_name, region.page].append(region)
+    found: defaultdict[tuple[str, int], list[Box]] = defaultdict(list)
+    for item in run.rests if run.answer is not None else ():
+        if item.kind is ItemKind.PAGE and item.box is not None:
+            found[item.document, item.page].append(Box.unit(*item.box))
+    scores = [best_annotator(cited_boxes(found[page]), regions)[0] for page, regions in gold.items()]
+    return math.fsum(scores) / len(scores) if scores else 0.0
+
+
+def best_annotator(found: Sequence[Box], gold: Sequence[Region]) -> tuple[float, list[Box]]:
+    """Return the F1 of boxes with those of the annotator whom they meet best on a page, and that one's boxes.
+
+    Grounding of ViDoRe v3 (arXiv 2601.08620): each annotator's boxes are one zone, and the best match counts.
+    """
+    zones: defaultdict[str, list[Box]] = defaultdict(list)
+    for region in gold:
+        zones[region.annotator].append(region.box)
+    return max(((region_f1(found, zone), zone) for zone in zones.values()), key=lambda each: each[0])
+
+
+def support_reward(case: Case, run: RunResult) -> float | None:
+    """Return the share of the claims of an answer that its evidence supports, 0 to 1.
+
+    Claims that only a look at the picture can decide do not count. None where no claim was checked or
+    decided: that says nothing about the answer. An abstention claims that the documents have no answer: 1
+    where that is so, else 0. A run without an answer supports nothing: 0.
+    """
+    if run.stop_reason is StopReason.ABSTAINED:
+        return float(case.reference_answer == UNANSWERABLE)
+    if run.answer is None:
+        return 0.0
+    decided = [claim for claim in run.claims if claim.verdict is not ClaimVerdict.ONLY_VISIBLE]
+    supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in decided)
+    return supported / len(decided) if decided else None

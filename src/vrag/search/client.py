@@ -23,6 +23,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from vrag.chat.errors import plain_http_hint
 from vrag.corpus.media import check_clip, clip_frames, on_disk, rgb
 from vrag.errors import CorpusError, SearchError, ServerError
+from vrag.geometry import Space, draw_part
 from vrag.providers import reachable
 from vrag.search import schema
 from vrag.search.local_items import ImageRoot, page_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.types import Item, Query
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -239,6 +240,7 @@ class SearchClient:
         backoff: Seconds before the first repetition; doubles, with jitter.
         transport: Replaces the network, in tests.
         image_root: The directory that holds the files which a server of the reference names.
+        parts: Whether the server may be asked to draw parts of pages from its files.
 
     Raises:
         ServerError: If the URL is not valid.
@@ -255,10 +257,12 @@ class SearchClient:
         retries: int = 3,
         backoff: float = 0.25,
         transport: httpx.BaseTransport | None = None,
+        parts: bool = True,
     ) -> None:
         self._connection = Connection(
             url, token=token, timeout=timeout, retries=retries, backoff=backoff, transport=transport
         )
+        self._parts = parts
         self._root = ImageRoot(image_root) if image_root is not None else None
 
     def __enter__(self) -> Self:
@@ -336,11 +340,28 @@ class SearchClient:
 
         The server sends it in full: a smaller copy would be encoded a second time.
         """
-        from PIL import Image, UnidentifiedImageError
-
         if self._root is not None and self._root.holds(id):
             return self._root.image(id, least=least)
-        answer = self._request_item(id, "/image", {}, _IMAGE_BYTES)
+        return self._decode(self._request_item(id, "/image", {}, _IMAGE_BYTES), least)
+
+    def part(self, id: str, view: View) -> Image | None:
+        """Have the server draw a part of a page as `ItemStore.part` describes; older servers draw none."""
+        if not self._parts or (self._root is not None and self._root.holds(id)):
+            return None
+        box = ",".join(map(repr, view.convert(view.region, Space.UNIT).as_tuple()))
+        params = {"box": box, "size": f"{view.shown.width}x{view.shown.height}"}
+        try:
+            drawn = self._decode(self._request_item(id, "/part", params, _IMAGE_BYTES))
+        except SearchError:  # there is none, or whatever is wrong is wrong with the stored picture too
+            return None
+        if drawn.size != view.shown:
+            raise self._connection.invalid("it drew a part in another size than requested")
+        return draw_part(drawn, view)
+
+    def _decode(self, answer: HttpAnswer, least: Size | None = None) -> Image:
+        """Decode a picture that the server sent."""
+        from PIL import Image, UnidentifiedImageError
+
         try:
             with Image.open(io.BytesIO(answer.content), formats=("JPEG", "PNG")) as image:
                 if image.width * image.height > _IMAGE_PIXELS:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
+    from vrag.geometry import Size, View
     from vrag.types import Hit, Item, Query
 
 MAX_TOP_K = 1000
@@ -61,6 +61,24 @@ class ItemStore(Protocol):
         """
         ...
 
+    def part(self, id: str, view: View) -> Image | None:
+        """Draw a part of a page from the source file of its document, with more detail than is stored.
+
+        Args:
+            id: The id of the item.
+            view: The part, in pixels of the stored picture, and the size to draw it in.
+
+        Returns:
+            The picture of the view, RGB, of size `view.canvas`; the same file and view give the same pixels.
+            None where only the stored picture can be shown: the file is gone or not the one that was indexed,
+            it is none of pages (an image is stored with all its pixels), the item has another size than the
+            view, or the page cannot be drawn.
+
+        Raises:
+            SearchError: If there is no such item.
+        """
+        ...
+
 
 class Searcher(ItemStore, Protocol):
     """A searcher: finds items, and returns their content."""
@@ -98,6 +116,29 @@ class ForwardedItems:
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames as `ItemStore.frames` describes."""
         return self._store_of(id).frames(id, fps=fps, most=most)
+
+    def part(self, id: str, view: View) -> Image | None:
+        """Draw a part of a page as `ItemStore.part` describes."""
+        return self._store_of(id).part(id, view)
+
+
+class StoredPictures(ForwardedItems):
+    """A `Searcher` that opens no source files: parts of pages are those of the stored pictures."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._searcher = self._items = searcher
+
+    @property
+    def version(self) -> str:
+        """The version of the searcher that is asked."""
+        return self._searcher.version
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Return the hits of the searcher."""
+        return self._searcher.search(queries, top_k)
+
+    def part(self, id: str, view: View) -> None:
+        """Draw nothing."""
 
 
 def check_search(queries: Sequence[Query], top_k: int) -> None:

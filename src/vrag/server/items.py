@@ -1,4 +1,4 @@
-"""The routes of items: their details, pictures (as stored, cropped, or scaled down), and clips."""
+"""The routes of items: details, pictures (stored, cropped, scaled down, drawn from files), and clips."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from vrag.agent.environment import fault_of
 from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Box, Size, View, draw_view, smart_resize
+from vrag.geometry import MAX_ASPECT, Box, Size, View, draw_view, smart_resize
 from vrag.search.schema import ID_PATTERN, ItemInfo
 from vrag.search.searcher import Searcher
 from vrag.server.http.background import ItemThreadPool
@@ -30,6 +30,9 @@ ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, fro
 MaxPixels = Annotated[
     int | None, Query(ge=1, le=1_000_000_000, description="Maximum number of pixels; all if absent.")
 ]
+CropBox = Annotated[
+    str, Query(max_length=200, description="x1,y1,x2,y2 in fractions of the picture, 0 to 1; half-open.")
+]
 IfNoneMatch = Annotated[str | None, Header(max_length=1000)]
 _NO_ITEM = "Search again: a document that was changed or deleted takes its items with it."
 _CACHE = "private, max-age=86400"
@@ -40,6 +43,7 @@ _PICTURE: Responses = {
     304: _UNCHANGED,
 }
 _CROP: Responses = {200: {"content": {"image/jpeg": {}}, "description": "The part."}, 304: _UNCHANGED}
+_PART: Responses = {200: {"content": {"image/png": {}}, "description": "The part."}, 304: _UNCHANGED}
 _CLIP_CONTENT: dict[str, object] = {"video/*": {}, "application/octet-stream": {}}
 _CLIP: Responses = {
     200: {"content": _CLIP_CONTENT, "description": "The clip."},
@@ -49,6 +53,8 @@ _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 JPEG, PNG = "image/jpeg", "image/png"
 _DAMAGED = "Where the server runs: vrag index verify --repair"
+MAX_PART_PIXELS = 8_000_000
+"""Pixels of a part that is drawn from a file: twice those of a large screen."""
 _ENCODING_VERSION = b"1"
 """Changes when the same picture would be drawn or written otherwise: part of every ETag."""
 
@@ -95,10 +101,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
     async def crop(
         request: Request,
         id: ItemId,
-        box: Annotated[
-            str,
-            Query(max_length=200, description="x1,y1,x2,y2 in fractions of the picture, 0 to 1; half-open."),
-        ],
+        box: CropBox,
         max_pixels: MaxPixels = None,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
@@ -109,6 +112,37 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
             found = _find_item(searcher, id)
             _check_has_picture(found)
             return cropped_picture(searcher, found, region, max_pixels, if_none_match)
+
+        return _picture_response(await item_threads.run_for(request, work))
+
+    @router.get(
+        "/items/{id}/part",
+        summary="A part of a page, drawn from its file",
+        response_class=Response,
+        responses=_PART | refused,
+    )
+    async def part(
+        request: Request,
+        id: ItemId,
+        box: CropBox,
+        size: Annotated[
+            str,
+            Query(pattern=r"^\d{1,5}x\d{1,5}$", description="WIDTHxHEIGHT of the picture, in pixels."),
+        ],
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """The part inside the box in any size, with the detail that the source file has: PNG.
+
+        Refused (404) where the file is gone or no longer the one that was indexed, or is no PDF file: `crop`
+        has the stored picture.
+        """
+        region = _parse_box(box)
+        width, height = map(int, size.split("x"))
+
+        def work() -> ServedPicture:
+            found = _find_item(searcher, id)
+            _check_has_picture(found)
+            return drawn_part(searcher, found, region, Size(width, height), if_none_match)
 
         return _picture_response(await item_threads.run_for(request, work))
 
@@ -275,25 +309,59 @@ def cropped_picture(
 
     Raises `Refusal` if there is no picture (404), or the box holds nothing of it (422).
     """
-    assert item.size is not None
-    region = View.whole(item.size, item.size).cut(box)
-    if fault := fault_of(region):
-        raise Refusal(422, fault, "A box is x1,y1,x2,y2 in fractions of the picture, 0 to 1.")
+    region = _region(item, box)
     size = Size(int(region.width), int(region.height))
     shown = size if max_pixels is None or size.area <= max_pixels else _scaled_size(size, max_pixels)
     sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
-    etag = _etag(f"crop {item.id} {item.size.width}x{item.size.height} {sides} {shown.width}".encode())
+    full = item.size or size
+    etag = _etag(f"crop {item.id} {full.width}x{full.height} {sides} {shown.width}".encode())
 
     def draw() -> bytes:
         image = searcher.image(item.id)
-        if image.size != item.size:
+        if image.size != full:
             raise CollectionError("The picture does not have the size that its item has.", _DAMAGED)
-        return _encode(draw_view(image, View(item.size or size, region, shown)), JPEG)
+        return _encode(draw_view(image, View(full, region, shown)), JPEG)
 
     try:
         return _unless_known(etag, JPEG, if_none_match, draw)
     except (OSError, CollectionError) as error:
         raise Refusal(404, f"The picture of {item.id} cannot be opened.", _DAMAGED) from error
+
+
+def drawn_part(
+    searcher: Searcher, item: Item, box: Box, size: Size, if_none_match: str | None = None
+) -> ServedPicture:
+    """Return a part of a page drawn from its source file in this size, as an agent gets it: PNG.
+
+    Raises `Refusal` if there is no such file any more (404), the box holds nothing of the page, or the size
+    is none of a picture (422).
+    """
+    region = _region(item, box)
+    if not (min(size) > 0 and size.area <= MAX_PART_PIXELS and max(size) <= MAX_ASPECT * min(size)):
+        raise Refusal(
+            422, f"A part cannot be {size.width}x{size.height} pixels.", f"Up to {MAX_PART_PIXELS:,} pixels."
+        )
+    sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
+    etag = _etag(f"part {item.id} {item.size} {sides} {size}".encode())
+
+    def draw() -> bytes:
+        drawn = searcher.part(item.id, View(item.size or size, region, size))
+        if drawn is None:
+            raise Refusal(
+                404, f"{item.id} cannot be drawn from its file.", f"As stored: /items/{item.id}/crop"
+            )
+        return _encode(drawn, PNG)
+
+    return _unless_known(etag, PNG, if_none_match, draw)
+
+
+def _region(item: Item, box: Box) -> Box:
+    """Return the part of an item that a box in fractions names; raise `Refusal` if nothing is in it (422)."""
+    assert item.size is not None
+    region = View.whole(item.size, item.size).cut(box)
+    if fault := fault_of(region):
+        raise Refusal(422, fault, "A box is x1,y1,x2,y2 in fractions of the picture, 0 to 1.")
+    return region
 
 
 def _unless_known(

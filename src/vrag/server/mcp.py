@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +15,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed
-from vrag.agent.runs.run_result import RunResult, citations
+from vrag.agent.evidence import Evidence
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.text_format import BY_READER, OFFLINE, step_line
+from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
 from vrag.server.http.background import ItemThreadPool
@@ -163,8 +165,9 @@ TOOLS = (
         "ask",
         "Ask an agent",
         "An agent searches the documents, looks, crops and answers, with its evidence (document, page, box "
-        "in fractions of the page) and pictures of some. Takes from seconds to minutes. An answer of null "
-        "means that the documents do not hold one." + _DATA,
+        "in fractions of the page) and pictures of some. Markers such as [2] in the answer are numbers of "
+        "evidence; unsupported_claims are those that it does not confirm. Takes from seconds to minutes. An "
+        "answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
     ),
@@ -258,49 +261,69 @@ class McpTools:
 
         outline = await self.runs.follow_to_end(summary.id, report)
         match outline.end:
-            case AnswerGiven() as end:
-                return await self._answer(summary.id, outline, end)
+            case AnswerGiven():
+                return await self._answer(summary.id, outline)
             case RunFailed(message=message):
                 raise Refusal(502, f"The run failed: {message}")
             case None:
                 raise broken_off()
 
-    async def _answer(self, run: str, outline: RunResult, end: AnswerGiven) -> ToolOutput:
-        settings = outline.started.settings
-        cited = citations(end.evidence, settings, answered=end.text is not None)
-        shas = list(dict.fromkeys(item.crop_sha256 for item in cited.rests if item.crop_sha256))
+    async def _answer(self, run: str, outline: RunResult) -> ToolOutput:
+        shas = list(dict.fromkeys(item.crop_sha256 for item in outline.rests if item.crop_sha256))
         files = {sha: self.runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
         pictures = await self.runs.in_thread(
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
         )
-        numbers = {sha: number for number, sha in enumerate(pictures, 1)}
-        places = [
+        return ToolOutput(answer_data(run, outline, tuple(pictures)), tuple(pictures.values()))
+
+
+def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answer of a run with its markers, its evidence by number, and the claims in doubt.
+
+    `pictures` are the hashes of the enclosed pictures, in order.
+    """
+    places = [_place(number, item, pictures) for number, item in enumerate(outline.evidence, 1)]
+    reading, text = outline.reading, outline.marked_answer.text
+    offline = outline.answer is not None and outline.started.settings.policy == OFFLINE
+    return {
+        "answer": text if outline.answer is not None else None,
+        **({"withdrawn": text} if outline.withdrawn is not None else {}),
+        **({"note": BY_READER} if offline else {}),
+        "stop_reason": outline.stop_reason,
+        **({"reading": reading.model_dump(mode="json", exclude={"item"})} if reading else {}),
+        "claims_checked": len(outline.claims),
+        "unsupported_claims": [
             {
-                "number": number,
-                "item": item.item,
-                "document": item.document,
-                "page": item.page,
-                "kind": item.kind,
-                "box": item.box and list(item.box),
-                "seconds": item.seconds and list(item.seconds),
-                "document_text": item.quote,
-                # The number of the enclosed picture that shows it.
-                **({"picture": numbers[item.crop_sha256]} if item.crop_sha256 in numbers else {}),
+                "text": outline.checked_text[claim.start : claim.end],
+                "verdict": claim.verdict,
+                "numbers": list(claim.numbers),
+                "document_text": claim.found,
             }
-            for number, item in enumerate(cited.rests + cited.besides, 1)
-        ]
-        offline = end.text is not None and settings.policy == OFFLINE
-        data = {
-            "answer": end.text,
-            **({"note": BY_READER} if offline else {}),
-            "stop_reason": end.stop_reason,
-            **({"reading": end.reading.model_dump(mode="json", exclude={"item"})} if end.reading else {}),
-            "evidence": places[: len(cited.rests)],
-            "looked_at": places[len(cited.rests) :],
-            "run": run,
-            "session": outline.started.session or run,
-        }
-        return ToolOutput(data, tuple(pictures.values()))
+            for claim in notable_claims(outline.claims)
+        ],
+        "evidence": places[: outline.cited],
+        "looked_at": places[outline.cited :],
+        "run": run,
+        "session": outline.started.session or run,
+    }
+
+
+def _place(number: int, item: Evidence, pictures: Sequence[str]) -> dict[str, Any]:
+    """Describe a piece of evidence; `picture` is the number of the enclosed picture that shows it."""
+    sha = item.crop_sha256
+    return {
+        "number": number,
+        "item": item.item,
+        "document": item.document,
+        "page": item.page,
+        "kind": item.kind,
+        "box": item.box and list(item.box),
+        "seconds": item.seconds and list(item.seconds),
+        "marks": [mark.model_dump(mode="json") for mark in item.marks],
+        "located": item.located,
+        "document_text": item.quote,
+        **({"picture": pictures.index(sha) + 1} if sha in pictures else {}),
+    }
 
 
 def _describe(item: Item) -> dict[str, Any]:

@@ -108,4 +108,6 @@ def run(
 ) -> RunResult:
     """One search that showed these, and the end."""
     steps = (RunStep(number=1, query="ferry", hits=hits, shown=shown), RunStep(number=2))
-    return RunResult(run_id="r", steps=steps, answer=answer, evidence=cites, stop_reason=stop)
+    return RunResult(
+        run_id="r", steps=steps, answer=answer, evidence=cites, cited=len(cites), stop_reason=stop
+    )

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.search_measures import overlap
 from vrag.geometry import Box
+from vrag.metrics import overlap
 
 SIDE = st.integers(0, 8)
 

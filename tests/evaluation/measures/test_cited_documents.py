@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from shown_runs import case, document, evidence, run
 
 from vrag.datasets.registry import RULES
+from vrag.evaluation.measures.run_measures import CITING, citing, joint
 from vrag.evaluation.relevance import DocumentNames
-from vrag.evaluation.run_measures import CITING, citing, joint
 from vrag.types import Case, GoldPage, ItemKind
 
 if TYPE_CHECKING:

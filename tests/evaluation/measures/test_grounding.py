@@ -8,8 +8,8 @@ import pytest
 from shown_runs import FERRY, HARBOUR, case, document, evidence, region, run
 
 from vrag.agent.events import StopReason
+from vrag.evaluation.measures.run_measures import GROUNDING, grounding
 from vrag.evaluation.relevance import DocumentNames
-from vrag.evaluation.run_measures import GROUNDING, grounding
 from vrag.types import GoldPage, ItemKind, Region
 
 NAMES = DocumentNames.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.pdf")])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from shown_runs import FERRY, HARBOUR, case, document, hit, image, passage, run
 
 from vrag.agent.runs.run_result import RunStep
+from vrag.evaluation.measures.run_measures import LOOKING, looking
 from vrag.evaluation.relevance import DocumentNames
-from vrag.evaluation.run_measures import LOOKING, looking
 from vrag.reward.parts import retrieval_reward
 from vrag.types import Case, GoldPage, ItemKind
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.search_measures import REGIONS, region_measures, region_precision, region_recall
+from vrag.evaluation.measures.search_measures import REGIONS, region_measures, region_precision, region_recall
 from vrag.geometry import Box
 
 Placed = tuple[str, Box]

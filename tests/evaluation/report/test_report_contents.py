@@ -9,18 +9,17 @@ from reported import FERRY, record, store_with_run, subject
 from vrag.agent.events import AnswerGiven
 from vrag.agent.runs.run_store import RunStore
 from vrag.evaluation.prepare import PreparedPart
-from vrag.evaluation.record import CaseOutcome, EvidencePlace, Extraction
+from vrag.evaluation.record import CaseOutcome, CaseRecord, EvidencePlace, Extraction
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
 from vrag.evaluation.report.labels import FAMILIES, facts_of, families, title_of
 from vrag.evaluation.result_store import Conditions
 from vrag.evaluation.summary import summarise
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from vrag.evaluation.record import CaseRecord
 
 
 def report(told: Sequence[CaseRecord], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
@@ -234,3 +233,61 @@ def test_gold_stretches_of_a_video_are_told_with_their_times() -> None:
     told = record("c1", subject=subject("c1", spans=((12.0, 95.0), (100.0, 130.5))))
     (entry,) = report([told]).entries
     assert entry.as_dict()["moments"] == ["0:12–1:35", "1:40–2:10.5"]
+
+
+# Chains
+
+
+def chained(
+    uid: str, outcome: CaseOutcome, verdict: ClaimVerdict | None = None, **stages: float
+) -> CaseRecord:
+    measures = {f"chain_{name}": value for name, value in stages.items()}
+    return record(uid, outcome, verdict=verdict, measures=measures)
+
+
+CHAINS = [
+    chained("a", CaseOutcome.RIGHT, ClaimVerdict.SUPPORTED, page=1, region=1, fact=1, answer=1, complete=1),
+    chained("b", CaseOutcome.WRONG, ClaimVerdict.NOT_FOUND, page=1, region=0, answer=0, complete=0),
+    chained("c", CaseOutcome.RIGHT, ClaimVerdict.NOT_FOUND, page=1, region=1, answer=1, complete=1),
+    chained("d", CaseOutcome.ABSTAINED, page=0, region=0, fact=0, answer=0, complete=0),
+    record("e", CaseOutcome.RIGHT),
+]
+
+
+def test_chains_are_drawn_stage_by_stage() -> None:
+    page = report(CHAINS)
+    assert page.stages == {
+        "chain_page": {"holds": 3, "not measured": 0, "breaks here": 1, "broke before": 0},
+        "chain_region": {"holds": 2, "not measured": 0, "breaks here": 1, "broke before": 1},
+        "chain_fact": {"holds": 1, "not measured": 1, "breaks here": 0, "broke before": 2},
+        "chain_answer": {"holds": 2, "not measured": 0, "breaks here": 0, "broke before": 2},
+    }
+    assert page.without_stages == "4 runs of 5, of questions with gold pages and an answer."
+    assert "Region: 2 holds, 0 not measured, 1 breaks here, 1 broke before" in page.html
+    assert "| Region | 2 | 0 | 1 | 1 |" in page.markdown
+    assert page.as_dict()["stages"] == page.stages
+
+
+def test_verdicts_stand_beside_outcomes() -> None:
+    page = report(CHAINS)
+    assert {outcome: list(row.values()) for outcome, row in page.verdicts.items()} == {
+        "right": [1, 0, 1, 0],
+        "wrong": [0, 0, 1, 0],
+    }
+    assert "| right | 1 | 0 | 1 | 0 |" in page.markdown
+    assert ">Not found</th>" in page.html
+
+
+def test_stages_that_no_question_has_are_left_out_and_named() -> None:
+    page = report([chained("a", CaseOutcome.RIGHT, page=1, answer=1)])
+    assert list(page.stages) == ["chain_page", "chain_answer"]
+    assert "No question has gold boxes: regions are left out." in page.html
+
+
+def test_records_of_before_have_no_chains() -> None:
+    line = record("a").model_dump(mode="json")
+    del line["verdict"]
+    page = report([CaseRecord.model_validate(line)])
+    assert (page.stages, page.verdicts) == ({}, {})
+    assert 'id="chains"' not in page.html
+    assert "chains break" not in page.markdown

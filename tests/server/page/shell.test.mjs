@@ -9,7 +9,7 @@ import { request } from "./js/composer.js";
 import { placed, typeOf } from "./js/file-names.js";
 import { byDay, conversations, dayName, matching, outcome } from "./js/history.js";
 import { bytes } from "./js/pictures.js";
-import { documentsHash, routeOf, runHash } from "./js/router.js";
+import { citeHash, documentsHash, routeOf, runHash } from "./js/router.js";
 import { kinds, statusText } from "./js/uploads.js";
 
 const OFFER = {
@@ -23,9 +23,11 @@ const OFFER = {
 const asked = (id, session, started, more = {}) => ({ id, session, started, question: `question ${id}`, answer: null, state: "finished", stop_reason: "answered", collection: null, ...more });
 
 test("a hash names a route, and what names none is the question box", () => {
-  assert.deepEqual(routeOf(runHash("a/b ?#é")), { name: "run", id: "a/b ?#é", step: null });
-  assert.deepEqual(routeOf("#/runs/x?step=3"), { name: "run", id: "x", step: 3 });
-  assert.deepEqual(routeOf("#/runs/x?step=-3"), { name: "run", id: "x", step: null });
+  assert.deepEqual(routeOf(runHash("a/b ?#é")), { name: "run", id: "a/b ?#é", step: null, cite: null });
+  assert.deepEqual(routeOf("#/runs/x?step=3"), { name: "run", id: "x", step: 3, cite: null });
+  assert.deepEqual(routeOf("#/runs/x?step=-3"), { name: "run", id: "x", step: null, cite: null });
+  assert.deepEqual(routeOf(citeHash("a/b ?#é", 2)), { name: "run", id: "a/b ?#é", step: null, cite: 2 });
+  for (const cite of ["0", "-1", "x", ""]) assert.equal(routeOf(`#/runs/x?cite=${cite}`).cite, null);
   assert.deepEqual(routeOf(documentsHash("a&b=c")), { name: "documents", collection: "a&b=c" });
   for (const hash of ["", "#", "#/", "#/runs", "#/runs/", "#/else", "#javascript:alert(1)"]) assert.equal(routeOf(hash).name, "ask");
   assert.equal(routeOf("#/runs/%E0%A4%A").id, "%E0%A4%A");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,8 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 
-_BLOCK_ENDS = ("```", "|", "$$")
+_BLOCK_ENDS = ("```", "$$")
 """Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own."""
+_ROW = re.compile(r"\s*\|.*\|\s*")
+"""A row of a table, in whose last cell a marker stands."""
+
+
+CitationSource = Literal["model", "matched", "looked_at"]
+"""Why a part cites its evidence: `model` if the model wrote the markers, `matched` if the words of the part
+led to the evidence, `looked_at` if they stand nowhere and the agent looked there, or none was recorded."""
 
 
 class Citation(BaseModel):
@@ -25,8 +33,7 @@ class Citation(BaseModel):
     """Its end; a marker stands there."""
     numbers: tuple[int, ...]
     """Numbers of the evidence, from 1, as the answer lists it."""
-    source: Literal["model", "matched"]
-    """`model` if the model wrote the markers; `matched` if the words of the part led to the evidence."""
+    source: CitationSource
 
 
 class CheckedClaim(BaseModel):
@@ -76,8 +83,7 @@ def with_markers(text: str, citations: Sequence[Citation]) -> MarkedText:
     length = at = 0
     for citation in sorted(citations, key=lambda citation: citation.end):
         place = marker_place(text, citation)
-        if place < at:
-            continue
+        place = max(place, at)
         before = text[at:place]
         ends_block = not text[place:].strip() and before.rstrip().endswith(_BLOCK_ENDS)
         before += "\n\n" if ends_block else " "
@@ -93,7 +99,11 @@ def with_markers(text: str, citations: Sequence[Citation]) -> MarkedText:
 
 
 def marker_place(text: str, citation: Citation) -> int:
-    """Return where the markers of a citation stand: at its end, before punctuation and blanks."""
+    """Return where the markers of a citation stand: at its end, before punctuation and the end of a row."""
     part = text[: citation.end].rstrip()
     place = len(part.rstrip(".!?。！？;；"))
-    return place if place > citation.start else len(part)
+    place = place if place > citation.start else len(part)
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    if _ROW.fullmatch(line) and not text[place:].partition("\n")[0].strip():
+        place = len(text[: place - (len(line) - line.rindex("|"))].rstrip())
+    return place

@@ -47,7 +47,8 @@ class MemoryOptions(BaseModel):
     )
     decay: float = Field(default=0.1, ge=0, le=100, description="λ: how fast energy falls with age.")
     propagation: Propagation = Propagation.THROUGH
-    crop_nodes: bool = Field(default=False, description="Whether the model may look closer at an item.")
+    crop_nodes: bool = Field(default=True, description="Whether the model may look closer at an item.")
+    """The reference has no such action: False for a checkpoint that was trained without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,10 @@ class Graph:
         end = Node(id=name, kind=NodeKind.ANSWER, parents=parents, query=text, summary="", order=order)
         return Graph((*whole.nodes, end))
 
+    def without_answer(self) -> Graph:
+        """Return the graph as it was before the answer, with the node that the answer completed."""
+        return Graph(tuple(node for node in self.nodes if node.kind is not NodeKind.ANSWER))
+
     def as_json(self) -> str:
         """Return the graph as the model reads it: one node a line, in order; what is empty is left out.
 

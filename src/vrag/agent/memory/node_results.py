@@ -221,7 +221,7 @@ class Results:
             if result.label in self.texts:
                 number = result.label.rpartition(" ")[2]
                 text = self.environment.material(self.texts[result.label])
-                quoted = prompt("results_text.md", number=number, text=text)
+                quoted = prompt("passage.md", number=number, text=text)
                 parts.append(Text(quoted, result.item or None, result.label))
             else:
                 parts.append(Text(prompt("results_picture.md", label=result.label), label=result.label))

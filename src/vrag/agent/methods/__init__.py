@@ -6,6 +6,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.method import Method
 from vrag.agent.methods.baselines import Rag, React
@@ -22,6 +23,7 @@ def build_method(
     instruction: str | None = None,
     reselect: bool = False,
     repair: bool = True,
+    verify: VerifyMode = VerifyMode.OFF,
     memory: MemoryOptions | None = None,
 ) -> Method:
     """Build a method with those of the options that it has.
@@ -29,7 +31,13 @@ def build_method(
     Raises `KeyError` if there is no method of this name.
     """
     kind = METHODS[name]
-    options = {"instruction": instruction, "reselect": reselect, "repair": repair, "memory": memory}
+    options = {
+        "instruction": instruction,
+        "reselect": reselect,
+        "repair": repair,
+        "verify": verify,
+        "memory": memory,
+    }
     names = {field.name for field in fields(kind) if field.init}
     given: dict[str, Any] = {option: options[option] for option in names if options[option] is not None}
     return kind(**given)

@@ -95,6 +95,8 @@ class Vimrag(Method):
 class VimragEpisode(Episode):
     """The state of one run: the graph, what its newest node found, what memory shows."""
 
+    names_evidence: ClassVar[bool] = True
+
     options: MemoryOptions
     question: tuple[Part, ...]
     """The question, last, after what belongs to it: repeated whenever the context is rebuilt."""
@@ -204,6 +206,39 @@ class VimragEpisode(Episode):
         end = self.graph.newest
         parents = end.parents if answer is not None and end.kind is NodeKind.ANSWER else None
         return self._candidates(parents)
+
+    def reopen(self, doubts: str) -> None:
+        """Go on after an answer, whose node is taken back; see `Episode`."""
+        Episode.reopen(self, doubts)
+        self.graph = self.graph.without_answer()
+
+    def cited(self, reference: str) -> Sequence[EvidenceCandidate] | None:
+        """Return the results of a node or one of them.
+
+        A node is cited by its id or its number, from 1 for the first after the question; a result by its
+        label, alone for the newest of that label or after the node's id and a comma. See `Episode`.
+        """
+        nodes = {node.id.casefold(): node.id for node in self.graph.nodes if node.kind is not NodeKind.ANSWER}
+        name = reference.casefold().replace("image ", "picture ")
+        if reference.isdecimal() and 0 < int(reference) < len(nodes):
+            name = self.graph.nodes[int(reference)].id.casefold()
+        if (id := nodes.get(name) or nodes.get(reference.casefold())) is not None:
+            return [candidate for _, candidate in self._results_of(id)]
+        node, _, label = name.rpartition(",")
+        searched = [nodes[node.strip()]] if node.strip() in nodes else [] if node else list(nodes.values())
+        for id in reversed(searched):
+            results = self._results_of(id)
+            if found := [candidate for known, candidate in results if known.casefold() == label.strip()]:
+                return found
+        return None
+
+    def _results_of(self, node: str) -> list[tuple[str, EvidenceCandidate]]:
+        """Return what a node found, by labels; of a completed node what was useful."""
+        if self.graph.pending is not None and self.graph.pending.id == node:
+            labels = self.results.labels
+            return [(label, found) for label in labels for found in self.results.evidence(label, None)]
+        useful = self.useful.items()
+        return [(label, found) for (id, label), all_found in useful if id == node for found in all_found]
 
     def rebuild(self) -> Allotment:
         """Begin the context again, from the graph; return what memory shows in it."""

@@ -25,8 +25,7 @@ from vrag.types import Hit, Item
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
-_PASSAGE_LABEL_CHARS = 40
-"""Characters of a passage that serve as its label, since it has no number."""
+_LABEL = re.compile(r"(?:(?P<picture>(?:image |picture )?)|text )(?P<number>\d{1,4})", re.IGNORECASE)
 _PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MAX_ITEMS = 10
 """Items of a custom tool that are shown at once: as many as a search may show."""
@@ -92,6 +91,8 @@ class VragEpisode(Episode):
     """The items that were opened, by id."""
     pictures: list[Picture] = field(default_factory=list[Picture])
     """All pictures of items shown, crops included."""
+    texts: list[str | None] = field(default_factory=list["str | None"])
+    """Ids of the passages shown, in the order of their numbers; None for a text that is no item."""
     fresh: tuple[Picture, ...] = ()
     """The pictures of the last message."""
     last_search: tuple[str, Sequence[Hit]] = ("", ())
@@ -175,9 +176,20 @@ class VragEpisode(Episode):
                 item = self.items[shown.item]
                 candidates.append(picture_evidence(shown, item, f"Image {shown.number}"))
             else:
-                start = self.environment.material(shown.text[:_PASSAGE_LABEL_CHARS])
-                candidates.append(passage_evidence(shown, f"The passage “{start} …”"))
+                candidates.append(passage_evidence(shown, f"Text {self.texts.index(shown.id) + 1}"))
         return candidates
+
+    def cited(self, reference: str) -> Sequence[EvidenceCandidate] | None:
+        """Return the picture or text of a number; see `Episode`."""
+        label = _LABEL.fullmatch(reference)
+        number = int(label["number"]) if label is not None else 0
+        if label is not None and label["picture"] is not None and 0 < number <= len(self.pictures):
+            picture = self.pictures[number - 1]
+            return [picture_evidence(picture, self.items[picture.item], f"Image {picture.number}")]
+        if label is not None and label["picture"] is None and 0 < number <= len(self.texts):
+            id = self.texts[number - 1]
+            return [] if id is None else [passage_evidence(self.items[id], reference)]
+        return None
 
     def _refusal(self, reason: str) -> str:
         return prompt(self.invalid_prompt, reason=reason, **box_words(self.environment.profile))
@@ -298,7 +310,9 @@ class VragEpisode(Episode):
         return self.environment.whole(item, number=number)
 
     def _passage(self, text: str, item: str | None = None) -> Text:
-        return Text(prompt("passage.md", text=self.environment.material(text)), item)
+        self.texts.append(item)
+        passage = prompt("passage.md", number=len(self.texts), text=self.environment.material(text))
+        return Text(passage, item)
 
     def _show(self, shown: Sequence[Shown], log: EventLog) -> list[Part]:
         """Return the message about opened items, and add their events."""

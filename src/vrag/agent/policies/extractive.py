@@ -226,7 +226,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
     It reads its own summaries back from the graph.
     """
 
-    crops: bool = False
+    crops: bool = True
     """True if it may look closer at what is remembered."""
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, Call]:

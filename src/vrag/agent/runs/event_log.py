@@ -80,6 +80,7 @@ class EventLog:
             visual_tokens=tokens,
             sha256=picture.sha256,
             crop=picture.crop,
+            origin=picture.origin,
         )
 
     def add_passage(self, item: Item, *, label: str = "", node: str | None = None) -> PassageShown:

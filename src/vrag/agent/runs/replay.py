@@ -7,16 +7,21 @@ the collection, the environment or this code.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.answers.claim_judge import ClaimsToJudge
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    AnswerDoubted,
+    AnswerGiven,
     ContextShortened,
     Event,
+    ImageShown,
     ModelCalled,
     ModelRetried,
     RunFailed,
@@ -28,17 +33,24 @@ from vrag.agent.events import (
 )
 from vrag.agent.method import Method
 from vrag.agent.methods import METHODS, build_method
-from vrag.agent.policy import Delta, Message, Reply, Retry, Sampled, Tokens
+from vrag.agent.policy import Delta, Message, PictureOrigin, Reply, Retry, Sampled, Tokens
 from vrag.agent.runs.run_store import StoredRun
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import ContextTooLong, ModelError, RunError
+from vrag.geometry import Box, Size, Space, View
 from vrag.model_profiles import PROFILES, Profile
-from vrag.search.searcher import Searcher
+from vrag.search.searcher import ForwardedItems, Searcher
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from vrag.agent.evidence import BoxSides
     from vrag.reading.text_reader import TextReader
+    from vrag.types import Hit, Query
 
 _Part: TypeAlias = Delta | Retry | Reply | ContextShortened
+_PagePart: TypeAlias = "tuple[str, BoxSides]"
+"""Id of an item, and a part of it in fractions."""
 
 NO_FURTHER_REPLY = "The record holds no further reply."
 
@@ -121,6 +133,34 @@ class RecordedPolicy:
         """Do nothing: no resources are held."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedJudge:
+    """A judge of claims that repeats its recorded verdicts."""
+
+    reviews: list[tuple[str, tuple[CheckedClaim, ...]]]
+    """The answers that were reviewed with their claims, in order; those that were replayed are taken off."""
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> RecordedJudge:
+        """Return the judge of a recorded run."""
+        reviews: list[tuple[str, tuple[CheckedClaim, ...]]] = []
+        for event in events:
+            if isinstance(event, AnswerDoubted | AnswerGiven):
+                withdrawn = event.withdrawn if isinstance(event, AnswerGiven) else None
+                reviews.append((event.text or withdrawn or "", event.claims))
+        return cls(reviews)
+
+    async def judge(self, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
+        """Return the claims with the recorded verdicts of a model; the others are those of the rules."""
+        at = next((at for at, (answer, _) in enumerate(self.reviews) if answer == claims.answer), None)
+        known = () if at is None else self.reviews.pop(at)[1]
+        recorded = {(claim.start, claim.end, claim.kind): claim for claim in known if claim.judge}
+        return tuple(recorded.get((claim.start, claim.end, claim.kind), claim) for claim in claims.claims)
+
+    async def aclose(self) -> None:
+        """Do nothing: no resources are held."""
+
+
 def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
     at = 0
     for length in lengths:
@@ -156,8 +196,9 @@ def replay(
         text_reader: The reader of running text of the run; None for that of the package.
 
     Raises:
-        RunError: If the run never ended or was stopped from outside, the collection has changed since, its
-            profile is not known, or a picture that came with its question is gone.
+        RunError: If the run never ended or was stopped from outside, the collection has changed since, a file
+            that it showed parts of is no longer as it was, its profile is not known, or a picture that came
+            with its question is gone.
         ActionError: If it took a custom tool that is not installed.
     """
     started = run.started
@@ -178,10 +219,71 @@ def replay(
             "Replay it in Python: replay(run, searcher, profile) with that profile.",
         )
     tools = load_tools(settings.actions)
-    environment = Environment(searcher, profile, settings.environment, tools, text_reader)
+    parts = _recorded_parts(run.events)
+    _check_sources(run, parts, searcher)
+    environment = Environment(
+        _RecordedParts(searcher, parts), profile, settings.environment, tools, text_reader
+    )
     limits = settings.limits.model_copy(update={"seconds": None})
-    agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
+    agent = Agent(
+        RecordedPolicy.of(run.events),
+        environment,
+        method_of(settings),
+        limits,
+        settings.prices,
+        judge=RecordedJudge.of(run.events),
+    )
     return agent.stream(run.read_question(), run_id=run.id)
+
+
+class _RecordedParts(ForwardedItems):
+    """A `Searcher` that draws from source files what the run drew from them, and nothing else.
+
+    Runs that were recorded before parts were drawn from files, or while a file was gone, were shown the
+    stored pictures.
+    """
+
+    def __init__(self, searcher: Searcher, parts: Collection[_PagePart]) -> None:
+        self._searcher = self._items = searcher
+        self._parts = parts
+
+    @property
+    def version(self) -> str:
+        return self._searcher.version
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return self._searcher.search(queries, top_k)
+
+    def part(self, id: str, view: View) -> Image | None:
+        box = view.convert(view.region, Space.UNIT).as_tuple()
+        return self._searcher.part(id, view) if (id, box) in self._parts else None
+
+
+def _recorded_parts(events: Sequence[Event]) -> frozenset[_PagePart]:
+    """Return the parts of pages that a run drew from source files, for the model or as evidence."""
+    shown = [event for event in events if isinstance(event, ImageShown)]
+    evidence = [entry for event in events if isinstance(event, AnswerGiven) for entry in event.evidence]
+    return frozenset(
+        (entry.item, entry.box)
+        for entry in (*shown, *evidence)
+        if entry.origin is PictureOrigin.SOURCE and entry.box is not None
+    )
+
+
+def _check_sources(run: StoredRun, parts: Collection[_PagePart], searcher: Searcher) -> None:
+    """Raise `RunError` if the file of one of the parts is gone or has changed."""
+    for id, box in parts:
+        item = searcher.item(id)
+        if item.size is None:
+            continue
+        region = View.whole(item.size, item.size).cut(Box.unit(*box))
+        size = Size(int(region.width), int(region.height))
+        if searcher.part(id, View(item.size, region, size)) is None:
+            raise RunError(
+                f"The run {run.id} was shown parts of {item.document_name} drawn from its file, which is no "
+                "longer as it was: a replay would show other pictures.",
+                "Put the file back, or set VRAG_SOURCES=true if it is off.",
+            )
 
 
 def method_of(settings: RunSettings) -> Method:
@@ -193,6 +295,7 @@ def method_of(settings: RunSettings) -> Method:
         instruction=settings.instruction,
         reselect=settings.reselect,
         repair=settings.repair,
+        verify=settings.verify,
         memory=settings.memory,
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText, with_markers
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
@@ -26,7 +26,7 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.evidence import BoxSides, Evidence, place_of
 from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.methods import METHODS
 from vrag.errors import RunError
@@ -116,6 +116,9 @@ class RunResult:
     answer: str | None = None
     """The answer; None when the agent abstained, failed or never answered."""
     evidence: tuple[Evidence, ...] = ()
+    """The evidence by its numbers, from 1, what is cited first; of an abstention where the agent looked."""
+    cited: int = 0
+    """The number of pieces of evidence that the answer rests on; the others were looked at."""
     reading: AnswerReading | None = None
     """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
     citations: tuple[Citation, ...] = ()
@@ -148,6 +151,27 @@ class RunResult:
         return result
 
     @property
+    def rests(self) -> tuple[Evidence, ...]:
+        """The evidence on which the answer rests; without an answer, where the agent looked."""
+        return self.evidence[: self.cited]
+
+    @property
+    def looked_at(self) -> tuple[Evidence, ...]:
+        """Items that were looked at, and of which nothing is among the cited evidence."""
+        return self.evidence[self.cited :]
+
+    @property
+    def checked_text(self) -> str:
+        """The text that citations and claims refer to: the answer, or the one that was withdrawn."""
+        return self.answer if self.answer is not None else self.withdrawn or ""
+
+    @property
+    def marked_answer(self) -> MarkedText:
+        """The answer, or the one that was withdrawn, with the markers of its citations."""
+        text = self.checked_text
+        return with_markers(text, self.citations if text else ())
+
+    @property
     def started(self) -> RunStarted:
         """The first event."""
         assert self.start is not None
@@ -175,14 +199,8 @@ class RunResult:
         match event:
             case RunStarted():
                 return {"start": event, "run_id": event.run_id, "question": event.question}
-            case AnswerGiven(text=text, evidence=evidence, unsupported=unsupported, stop_reason=reason):
-                changes = {"answer": text, "evidence": evidence, "unsupported": unsupported}
-                changes |= {
-                    "citations": event.citations,
-                    "claims": event.claims,
-                    "withdrawn": event.withdrawn,
-                }
-                return changes | {"end": event, "stop_reason": reason, "reading": event.reading}
+            case AnswerGiven():
+                return self._answer_changes(event)
             case RunFailed():
                 return {"end": event, "failure": event.message, "stop_reason": event.stop_reason}
             case UsageReported():
@@ -209,6 +227,28 @@ class RunResult:
             case _:
                 return {}
 
+    def _answer_changes(self, event: AnswerGiven) -> dict[str, Any]:
+        """Return the fields that the answer changes."""
+        settings = None if self.start is None else self.start.settings
+        answered = event.text is not None
+        evidence, cited = _order_evidence(event.evidence, event.citations, settings, answered=answered)
+        citations = event.citations
+        if event.text and cited and not citations:
+            numbers = tuple(range(1, cited + 1))
+            citations = (Citation(start=0, end=len(event.text), numbers=numbers, source="looked_at"),)
+        return {
+            "answer": event.text,
+            "evidence": evidence,
+            "cited": cited,
+            "citations": citations,
+            "claims": event.claims,
+            "withdrawn": event.withdrawn,
+            "reading": event.reading,
+            "unsupported": event.unsupported,
+            "end": event,
+            "stop_reason": event.stop_reason,
+        }
+
     def _step(self, event: Event, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by replace
         """Return the steps with changes to the step of an event."""
         *before, last = (*self.steps, RunStep(number=event.step))
@@ -221,45 +261,48 @@ def _sum(a: N | None, b: N | None) -> N | None:
     return b if a is None else a if b is None else a + b
 
 
-@dataclass(frozen=True, slots=True)
-class Citations:
-    """The evidence of an answer, each place once."""
+def _order_evidence(
+    evidence: Iterable[Evidence],
+    citations: Sequence[Citation],
+    settings: RunSettings | None,
+    *,
+    answered: bool,
+) -> tuple[tuple[Evidence, ...], int]:
+    """Return the evidence in the order of its numbers, each place once, and how much of it is cited.
 
-    rests: tuple[Evidence, ...]
-    """The evidence on which the answer rests; where there is none, where the agent looked."""
-    besides: tuple[Evidence, ...]
-    """Items that were looked at, and of which nothing is among the others."""
-
-
-def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: bool = True) -> Citations:
-    """Part the evidence on which an answer rests from other items that the agent looked at.
-
-    An agent with a graph names the nodes that led to its answer, and one that was asked which of its evidence
-    counts has named that: then all evidence is meant. The others report everything that they were shown, the
-    last closer look first. There the closer looks are what the answer rests on, or the first page when there
-    was none.
+    Runs from before citations were recorded name none: of an agent with a graph, and of one that was asked
+    which of its evidence counts, all evidence is meant; of the others the closer looks, or the first page
+    when there was none. Of what is not cited, items that are cited are left out.
 
     Args:
-        evidence: The evidence of the answer.
-        settings: The settings of its run.
+        evidence: The evidence as the answer lists it.
+        citations: The citations of the answer.
+        settings: The settings of the run, where they are known.
         answered: Whether there is an answer; without one, all evidence is where the agent looked.
     """
     pieces: dict[Hashable, Evidence] = {}
     for piece in evidence:
-        pieces.setdefault((piece.item, piece.box, piece.seconds), piece)
+        pieces.setdefault(place_of(piece), piece)
     distinct = tuple(pieces.values())
-    method = METHODS.get(settings.agent)
-    names_evidence = settings.reselect or (method is not None and method.uses_graph)
-    if not answered or names_evidence:
-        return Citations(distinct, ())
-    closer = tuple(piece for piece in distinct if piece.box is not None and not is_whole(piece.box))
-    rests = closer or distinct[:1]
-    cited = {piece.item for piece in rests}
+    if citations:
+        cited = distinct[: max(max(citation.numbers, default=0) for citation in citations)]
+    elif not answered or _names_evidence(settings):
+        cited = distinct
+    else:
+        closer = tuple(piece for piece in distinct if piece.box is not None and not is_whole(piece.box))
+        cited = closer or distinct[:1]
+    items = {piece.item for piece in cited}
     besides: dict[str, Evidence] = {}
     for piece in distinct:
-        if piece.item not in cited:
+        if piece.item not in items:
             besides.setdefault(piece.item, piece)
-    return Citations(rests, tuple(besides.values()))
+    return (*cited, *besides.values()), len(cited)
+
+
+def _names_evidence(settings: RunSettings | None) -> bool:
+    """Return whether all evidence of an agent is what its answer rests on."""
+    method = METHODS.get(settings.agent) if settings is not None else None
+    return settings is not None and (settings.reselect or (method is not None and method.uses_graph))
 
 
 def is_whole(box: BoxSides) -> bool:

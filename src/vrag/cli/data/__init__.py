@@ -25,7 +25,7 @@ from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
 from vrag.synthesis import synthesize as make
 from vrag.types import Case
 
-KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
+KINDS = "Kind of file: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, docscope, hotpotqa, squad."
 
 app = typer.Typer(help="Make, convert and count questions with known answers.", no_args_is_help=True)
 
@@ -151,8 +151,6 @@ def convert(
         print_json({"file": str(target), "cases": count, "read_as": read_as, "boxes": boxes["boxes"]})
         return
     echo(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {read_as}.")
-    if target.suffix.lower() == ".parquet" and boxes["boxes"]:
-        warn(f"The parquet has no column for gold boxes: {boxes['boxes']} boxes were left out.")
 
 
 def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:

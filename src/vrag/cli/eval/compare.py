@@ -15,12 +15,12 @@ from vrag.cli.terminal.console import echo, plain, print_json, print_table, warn
 from vrag.errors import RunError
 from vrag.evaluation.comparison import Comparison
 from vrag.evaluation.comparison import compare as compare_records
+from vrag.evaluation.measures.run_measures import CITING
 from vrag.evaluation.pairs import differences, judges_of, row_differences
 from vrag.evaluation.paper_tables import LAYOUTS, joined, lay_out, lay_out_as
 from vrag.evaluation.report import Thumbnails, comparison_page
 from vrag.evaluation.report.labels import OF_ANSWERS, facts_of, p_text, title_of
 from vrag.evaluation.result_store import Evaluation, read_evaluation
-from vrag.evaluation.run_measures import CITING
 from vrag.render.markup import inline
 from vrag.render.text_format import count
 

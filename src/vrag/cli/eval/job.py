@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from vrag.cli.terminal.files import read_questions, warn_missing_documents
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import progress_line
 from vrag.datasets.registry import published_measures
-from vrag.errors import CaseError, RunError
+from vrag.errors import CaseError, CollectionError, RunError, SearchError
 from vrag.evaluation.answer_extraction import Extractor
+from vrag.evaluation.fact_judge import FactJudge
+from vrag.evaluation.measures.docscope import cited_facts
 from vrag.evaluation.prepare import ABOUT, CASES, LOCK, Prepared, PreparedPart, read_prepared
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction, record_of
 from vrag.evaluation.relevance import DocumentNames
@@ -36,15 +39,16 @@ from vrag.evaluation.result_store import (
 from vrag.evaluation.retrieval import BlankSearcher, RetrievalReport, WordLocator, evaluate_retrieval
 from vrag.factory.agents import agent_by_seed, open_agent
 from vrag.factory.session import Session, open_session
-from vrag.factory.training import made_with, open_extractor, open_judge
+from vrag.factory.training import made_with, open_extractor, open_fact_judge, open_judge
 from vrag.render.text_format import count
 from vrag.reward import CompositeReward, Reward
 from vrag.reward.reward import IdentifiedJudge
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import Rollout, attempts_of
 from vrag.rollouts.rollout_store import RolloutJob, check_rollout_folder, open_rollout_store, stored_rollouts
+from vrag.search.searcher import ItemStore
 from vrag.settings import Settings, SettingsReport
-from vrag.types import Case
+from vrag.types import Case, Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +204,12 @@ class BenchmarkJob:
         names = DocumentNames.of(session.documents)
         searched = {score.uid: score.measures for score in retrieval.scores}
 
-        def record(rollout: Rollout, reward: Reward | None, extraction: Extraction | None) -> CaseRecord:
+        def record(
+            rollout: Rollout,
+            reward: Reward | None,
+            extraction: Extraction | None,
+            facts: Sequence[bool] | None,
+        ) -> CaseRecord:
             case = rollout.attempt.case
             return record_of(
                 case,
@@ -212,21 +221,37 @@ class BenchmarkJob:
                 rule=published_measures,
                 extraction=extraction,
                 retrieval=searched.get(case.uid),
+                items=partial(_find_item, session.searcher),
+                facts=facts,
             )
 
         def add(record: CaseRecord) -> None:
             self.records[record.subject.uid, record.sample] = record
             show(self._progress_text())
 
+        async def judge_facts(rollout: Rollout) -> Sequence[bool] | None:
+            assert fact_judge is not None
+            pages = cited_facts(rollout.attempt.case, rollout.trajectory, names)
+            return await fact_judge.judge(rollout.attempt.case.query, pages)
+
         scorer = CompositeReward(judge, gate=False)
+        fact_judge = self._open_fact_judge()
         try:
             async with aclosing(self._all_rollouts(agent)) as rollouts:
-                await record_rollouts(rollouts, scorer, record, extractor=extractor, progress=add)
+                await record_rollouts(
+                    rollouts,
+                    scorer,
+                    record,
+                    extractor=extractor,
+                    judge_facts=None if fact_judge is None else judge_facts,
+                    progress=add,
+                )
         finally:
             await agent.aclose()
             await scorer.aclose()
-            if extractor is not None:
-                await extractor.aclose()
+            for model in (extractor, fact_judge):
+                if model is not None:
+                    await model.aclose()
 
     async def _all_rollouts(self, agent: Agent) -> AsyncGenerator[Rollout, None]:
         """Yield the stored runs, then the others as they finish, several at a time."""
@@ -238,6 +263,12 @@ class BenchmarkJob:
         async with aclosing(self.rollouts.rollouts(agent_by_seed(self.settings, agent))) as rollouts:
             async for rollout in rollouts:
                 yield rollout
+
+    def _open_fact_judge(self) -> FactJudge | None:
+        """Open the judge of gold facts; None without a judge model, or a case with facts."""
+        if not self.settings.judge_model or not any(case.facts for case in self.questions.cases):
+            return None
+        return open_fact_judge(self.settings, beside=self.out)
 
     def _progress_text(self) -> str:
         done, total = len(self.records), len(self.rollouts.attempts)
@@ -283,3 +314,11 @@ class BenchmarkJob:
         unmeasured = (CaseOutcome.UNJUDGED, CaseOutcome.FAILED)
         measured = any(record.outcome not in unmeasured for record in evaluation.records)
         return DONE if measured and not self.rollouts.given_up else FAILED
+
+
+def _find_item(store: ItemStore, id: str) -> Item | None:
+    """Return the item with an id; None where there is none or it cannot be read."""
+    try:
+        return store.item(id)
+    except (SearchError, CollectionError):
+        return None

@@ -43,6 +43,8 @@ MEASURES = (
     "centre",
     "iou",
     "box_area",
+    "region_f1",
+    "chain_complete",
 )
 """Measures of the terminal and of comparisons; the report has all of them."""
 
@@ -127,7 +129,13 @@ def print_summary(written: WrittenReport, *, command: str = "") -> None:
         echo("No question has been asked yet.")
         return
     rows: list[tuple[str, ...]] = []
-    more = ("region_recall@5", "region_precision@5", "abstention_precision", "abstention_recall")
+    more = (
+        "chain_complete_right",
+        "region_recall@5",
+        "region_precision@5",
+        "abstention_precision",
+        "abstention_recall",
+    )
     for name in (*MEASURES, *more):
         if found := written.summary["measures"].get(name):
             interval = interval_text(found.get("low"), found.get("high"), few=bool(found.get("few")))

@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vrag.cli.terminal.console import echo, plain, relative_path, warn
+from vrag.cli.terminal.progress import progress_line
 from vrag.errors import CaseError, RunError
 from vrag.render.exports import Format
 from vrag.render.text_format import count, size
 
 if TYPE_CHECKING:
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.render.annotations.evidence_export import EvidenceExport, EvidenceFormat
+    from vrag.render.annotations.evidence_sources import EvidenceSources
     from vrag.render.report import Report
     from vrag.types import Case, Document
 
@@ -33,6 +37,7 @@ UNFINISHED = ".part"
 """Suffix of a file that is being written."""
 STALE_SECONDS = 60.0
 """Age of an unfinished file after which its writer was killed."""
+PDF_SUFFIX = ".pdf"
 SUFFIXES = {
     ".html": Format.HTML,
     ".htm": Format.HTML,
@@ -120,6 +125,56 @@ def save_report(report: Report, out: str, format: Format, *, inline: bool) -> di
             write_file(str(folder / name), data)
     facts |= {"pictures": pictures, "folder": str(folder) if folder and files else None}
     return write_file(out, text.encode()) | facts
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written, or that holds files already, before any work is done for it."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise _write_error(folder, NotADirectoryError(errno.ENOTDIR, ""))
+    if not folder.parent.is_dir():
+        raise _write_error(folder.parent, FileNotFoundError(errno.ENOENT, ""))
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise RunError(
+            f"The folder {folder} holds files already.",
+            "Choose another one with --out, or replace files of the same names with --overwrite.",
+        )
+
+
+def save_evidence(
+    runs: Sequence[StoredRun],
+    sources: EvidenceSources,
+    folder: Path,
+    formats: Sequence[EvidenceFormat],
+    *,
+    title: str = "",
+    quiet: bool = False,
+) -> EvidenceExport:
+    """Write the evidence of runs to files in a folder, which is created, and show how far it is.
+
+    Raises `RunError` if the runs cite nothing, nothing of it can be written, or the folder cannot be.
+    """
+    from vrag.render.annotations.evidence_export import export_evidence
+
+    try:
+        folder.mkdir(exist_ok=True)
+        with progress_line(quiet=quiet) as progress:
+            return export_evidence(runs, sources, folder, formats, title=title, progress=progress)
+    except OSError as error:
+        raise _write_error(folder, error) from error
+    finally:
+        with suppress(OSError):
+            folder.rmdir()  # if nothing was written
+
+
+def print_evidence(export: EvidenceExport) -> None:
+    """Print which files of evidence were written, and what is to be known of them."""
+    echo(("Written", "bold"), f" to {plain(relative_path(export.folder))}: {export.summary}")
+    for file in export.files:
+        if file.name.endswith(PDF_SUFFIX):
+            numbers = " ".join(f"[{number}]" for number in file.citations)
+            echo(f"  {plain(file.name)}  ", (plain(numbers, 100), "dim"))
+    for note in export.notes:
+        warn(note)
 
 
 def write_file(out: str, data: bytes) -> dict[str, Any]:

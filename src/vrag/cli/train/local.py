@@ -117,8 +117,8 @@ def rl(
     weights: str = _option(
         REWARD,
         "",
-        "Weights of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, installed "
-        "parts included: retrieval=0.2,answer=0.7,brevity=0.1.",
+        "Weights of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, with region, "
+        "support and installed parts: retrieval=0.2,answer=0.7,region=0.1.",
         shown="the agent's own",
     ),
     exact: bool = _option(REWARD, False, "Judge by rules that accept only exact matches."),

@@ -15,7 +15,7 @@ import typer
 
 from vrag.cli.terminal.console import duration, echo, err, plain, warn
 from vrag.cli.terminal.progress import note_on_interrupt
-from vrag.errors import TrainingError
+from vrag.errors import SettingsError, TrainingError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -260,6 +260,10 @@ def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeR
         raise typer.BadParameter(message, param_hint="--weights") from None
     retrieval, answer, pattern = (by_name.pop(name, 0.0) for name in OWN_PARTS)
     parts = Weights(retrieval=retrieval, answer=answer, pattern=pattern, extras=by_name)
+    if by_name.get("support", 0.0) > 0 and settings.verify == "off":
+        raise SettingsError(
+            "The reward part 'support' has a weight, and claims are not checked.", "Set VRAG_VERIFY=tell."
+        )
     return open_scorer(settings, parts, exact=exact)
 
 

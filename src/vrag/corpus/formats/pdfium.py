@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vrag.errors import CorpusError, EncryptedFileError
-from vrag.geometry import Box
+from vrag.geometry import Box, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +46,12 @@ class PageFrame(NamedTuple):
     turn: int
     """Quarter turns clockwise."""
 
+    @property
+    def shown_size(self) -> tuple[float, float]:
+        """Width and height as shown, in points."""
+        width, height = self.right - self.left, self.top - self.bottom
+        return (height, width) if self.turn % 2 else (width, height)
+
     def to_unit(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Convert a rectangle on the page to fractions of its rendered image, not clipped."""
         width, height = self.right - self.left, self.top - self.bottom
@@ -61,19 +67,39 @@ class PageFrame(NamedTuple):
             case _:
                 return Box.unit(x1, y1, x2, y2)
 
+    def from_unit(self, box: Box) -> tuple[float, float, float, float]:
+        """Convert fractions of the rendered image to left, bottom, right, top: the inverse of `to_unit`."""
+        x1, y1, x2, y2 = box.as_tuple()
+        match self.turn:
+            case 1:
+                x1, y1, x2, y2 = y1, 1 - x2, y2, 1 - x1
+            case 2:
+                x1, y1, x2, y2 = 1 - x2, 1 - y2, 1 - x1, 1 - y1
+            case 3:
+                x1, y1, x2, y2 = 1 - y2, x1, 1 - y1, x2
+            case _:
+                pass
+        width, height = self.right - self.left, self.top - self.bottom
+        return (
+            self.left + x1 * width,
+            self.top - y2 * height,
+            self.left + x2 * width,
+            self.top - y1 * height,
+        )
+
 
 class Pdf:
-    """An open PDF file; a context manager.
+    """An open PDF file, by its path or its bytes.
 
     Raises `EncryptedFileError` if it asks for a password, and `CorpusError` if it is not a PDF file, or
     damaged beyond reading.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, source: Path | bytes) -> None:
         from pypdfium2 import PdfDocument, PdfiumError, raw
 
         try:
-            self._pdf = PdfDocument(path)
+            self._pdf = PdfDocument(source)
         except PdfiumError as error:
             if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
                 raise EncryptedFileError(
@@ -132,6 +158,28 @@ class PdfiumPage:
             return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_pil()
         except (PdfiumError, ValueError) as error:
             raise CorpusError(f"The page cannot be drawn: {error}.") from error
+
+    def render_part(self, picture: Size, region: Box, factor: int) -> Image:
+        """Render a part of the page, RGB, as if the whole were `factor` times as large as in its picture.
+
+        Args:
+            picture: Size of the picture that `render` made of the page.
+            region: The part in pixels of that picture, with whole-number sides.
+            factor: From 1. The part of the larger picture is that from `factor × region.x1` and so on: at 1,
+                its pixels are those of `render`.
+        """
+        from pypdfium2 import PdfBitmap, raw
+
+        left, top, right, bottom = (int(side) * factor for side in region.as_tuple())
+        width, height = picture.width * factor, picture.height * factor
+        bitmap = PdfBitmap.new_native(right - left, bottom - top, raw.FPDFBitmap_BGRx, rev_byteorder=True)
+        bitmap.fill_rect((255, 255, 255, 255), 0, 0, right - left, bottom - top)
+        flags = raw.FPDF_ANNOT | raw.FPDF_REVERSE_BYTE_ORDER
+        arguments = (bitmap, self._page, -left, -top, width, height, 0, flags)
+        raw.FPDF_RenderPageBitmap(*arguments)
+        if self._page.formenv:
+            raw.FPDF_FFLDraw(self._page.formenv, *arguments)
+        return bitmap.to_pil().convert("RGB")
 
     def layer(self) -> Layer:
         """Open its text layer."""

@@ -171,6 +171,21 @@ def within_length(case: Case, length: Callable[[str], int | None], remarks: Rema
     return changed if changed.gold or not case.gold else replace(changed, reference_page=())
 
 
+def page_sizes(path: Path) -> tuple[tuple[float, float], ...]:
+    """Return width and height of the pages of a PDF, in points; none of a file that cannot be opened."""
+    from vrag.corpus.formats.pdfium import Pdf
+
+    try:
+        with closing(Pdf(path)) as pdf:
+            sizes: list[tuple[float, float]] = []
+            for number in range(1, len(pdf) + 1):
+                with pdf.page(number) as page:
+                    sizes.append(page.size)
+            return tuple(sizes)
+    except (CorpusError, OSError):
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ParagraphDocument:
     """A paragraph and the title of its article."""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
+from vrag.evaluation.measures.chains import count_stages
+from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report.case_list import ThumbnailSource, entries_of
 from vrag.evaluation.report.images import Thumbnails, histogram
 from vrag.evaluation.report.labels import (
     FURTHER,
+    STAGE_MOODS,
     families,
     is_share,
 )
 from vrag.evaluation.report.rendering import render_html, render_markdown
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.text_format import count
 
 if TYPE_CHECKING:
@@ -98,6 +103,41 @@ class ReportPage:
         names = (name for name in self.reported.get(benchmark, ()) if name != "accuracy")
         return {name: measures[name] for name in names if name in measures}
 
+    @property
+    def stages(self) -> dict[str, dict[str, int]]:
+        """What becomes of the chains of evidence at each stage, as of `STAGE_MOODS`; empty without any."""
+        counts = count_stages(entry.sides[0].record.measures for entry in self.entries)
+        names = tuple(STAGE_MOODS)
+        return {
+            at.stage: dict(zip(names, (at.held, at.unmeasured, at.broken, at.before), strict=True))
+            for at in counts
+        }
+
+    @property
+    def without_stages(self) -> str:
+        """The runs that have a chain, and the stages that none of them has, in words."""
+        chains = sum("chain_page" in entry.sides[0].record.measures for entry in self.entries)
+        sentences = [
+            f"{count(chains, 'run')} of {len(self.entries):,}, of questions with gold pages and an answer."
+        ]
+        if "chain_region" not in self.stages:
+            sentences.append("No question has gold boxes: regions are left out.")
+        if "chain_fact" not in self.stages:
+            sentences.append("The words of no gold page say the answer: facts are left out.")
+        return " ".join(sentences)
+
+    @property
+    def verdicts(self) -> dict[str, dict[ClaimVerdict, int]]:
+        """Answers by outcome and by the verifier's verdict; empty where no claim was checked."""
+        found = Counter(
+            (entry.sides[0].record.outcome, entry.sides[0].record.verdict) for entry in self.entries
+        )
+        rows = {
+            outcome.value: {verdict: found[outcome, verdict] for verdict in ClaimVerdict}
+            for outcome in (CaseOutcome.RIGHT, CaseOutcome.WRONG, CaseOutcome.UNJUDGED)
+        }
+        return {name: row for name, row in rows.items() if any(row.values())}
+
     @cached_property
     def html(self) -> str:
         """One page that needs no other file."""
@@ -108,6 +148,7 @@ class ReportPage:
         outcomes = {outcome.value: n for outcome, n in self.summary.overall.outcomes.items()}
         sections = {
             "Result": True,
+            "Chains": self.stages or self.verdicts,
             "Measures": self.summary.overall.measures,
             "Benchmarks": self.benchmarks,
             "Groups": self.groups,
@@ -145,6 +186,8 @@ class ReportPage:
             "settings": dict(self.facts),
             "notes": list(self.notes),
             "summary": self.summary.as_dict(),
+            "stages": self.stages,
+            "verdicts": self.verdicts,
             "records": [entry.sides[0].record.model_dump(mode="json") for entry in self.entries],
         }
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from vrag.evaluation.measures.chains import CHAINS, VERIFIER
+from vrag.evaluation.measures.docscope import COUNTED, PAGES, RATIOS
+from vrag.evaluation.measures.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.retrieval import BLANK
-from vrag.evaluation.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.text_format import amount, count, money, seconds
 
 if TYPE_CHECKING:
@@ -25,6 +28,20 @@ MOODS = {
     CaseOutcome.FAILED: "lost",
 }
 """Class of an outcome in the style sheet."""
+VERDICTS = {
+    ClaimVerdict.SUPPORTED: "Supported",
+    ClaimVerdict.CONTRADICTED: "Contradicted",
+    ClaimVerdict.NOT_FOUND: "Not found",
+    ClaimVerdict.ONLY_VISIBLE: "Only visible",
+}
+"""Labels of the verifier's verdicts."""
+STAGE_MOODS = {
+    "holds": "good",
+    "not measured": "passed",
+    "breaks here": "bad",
+    "broke before": "before",
+}
+"""Class of what becomes of a chain at a stage, in the style sheet."""
 CELLS = {"both": "Both right", "a": "Only A right", "b": "Only B right", "neither": "Neither right"}
 """Outcomes of a question in two runs that both have a verdict on it."""
 OF_ANSWERS = (
@@ -68,6 +85,23 @@ FAMILIES = {
         "hotpotqa/joint_paragraph_f1",
     ),
     "Grounding": ("evidence_page", "centre", "iou", "box_area"),
+    "Chains of evidence": (
+        "chain_complete",
+        "chain_complete_right",
+        "chain_page",
+        "cited_page_recall",
+        "chain_region",
+        "region_f1",
+        "region_iou",
+        "region_given_page",
+        "chain_fact",
+        "fact_given_region",
+        "chain_answer",
+        "answer_given_fact",
+    ),
+    "Verifier": ("claims_supported", "doubted", "doubt_recall", "doubt_precision"),
+    "DocScope": (*PAGES, *RATIOS),
+    "DocScope: counts of a question": tuple(COUNTED),
     "Abstention": ("abstention_recall", "abstention_precision", "false_abstention"),
     "Conduct": ("answered", "abstained", "invalid", "repaired"),
     "Cost of a question": (
@@ -84,7 +118,7 @@ FAMILIES = {
     ),
 }
 """Measures by section of the report; all others belong to the answers."""
-FURTHER = frozenset({"Search: documents", "Search: regions", "Conduct"})
+FURTHER = frozenset({"Search: documents", "Search: regions", "DocScope", "Conduct"})
 """Families that the headline leaves to the tables."""
 _NOTES = {
     "Search: pages": "What a search for the question, word for word, finds of the gold pages.",
@@ -94,15 +128,23 @@ _NOTES = {
     "What the agent looked at": "Gold pages among those that the model was shown.",
     "Grounding": "Of answers with an evidence box, to questions with a gold box. What covers much of the "
     "page covers centres by chance: read them together.",
+    "Chains of evidence": "Of questions with gold pages and an answer, whatever became of the run. A stage "
+    "without gold is passed over; n says for how many questions each was measured.",
+    "Verifier": "What the evidence says about the claims of answers, beside the judge's verdict on them.",
     "Abstention": "Recall is of questions that cannot be answered, precision of answers that were declined.",
 }
 FILTERS = frozenset({"benchmark", "source_type", "query_type", "document_type"})
 """Properties that the list of cases can be narrowed by."""
 _DEFINITIONS = {
+    **CHAINS,
     **CITING,
     **CONDUCT,
+    **COUNTED,
     **GROUNDING,
     **LOOKING,
+    **PAGES,
+    **{name: ratio.definition for name, ratio in RATIOS.items()},
+    **VERIFIER,
     "abstention_recall": "of questions that cannot be answered, the share that was declined",
     "abstention_precision": "of those declined, the share that cannot be answered",
     "false_abstention": "of questions with an answer, the share that was declined all the same",
@@ -124,6 +166,22 @@ _LABELS = {
     "centre": "Box covers a gold centre",
     "iou": "Overlap with gold (IoU)",
     "box_area": "Share of the page covered",
+    "chain_complete": "Complete chains",
+    "chain_complete_right": "Complete chains among right answers",
+    "chain_page": "Page",
+    "cited_page_recall": "Gold pages cited",
+    "chain_region": "Region",
+    "region_f1": "Region F1",
+    "region_iou": "Region IoU",
+    "region_given_page": "Region, given the page",
+    "chain_fact": "Fact",
+    "fact_given_region": "Fact, given page and region",
+    "chain_answer": "Answer",
+    "answer_given_fact": "Answer, given the others",
+    "claims_supported": "Claims supported",
+    "doubted": "Answers doubted",
+    "doubt_recall": "Doubted among wrong answers",
+    "doubt_precision": "Wrong among doubted answers",
     "abstention_precision": "Abstention precision",
     "abstention_recall": "Abstention recall",
     "false_abstention": "Abstained though answerable",
@@ -141,6 +199,14 @@ _LABELS = {
     "cited_f1": "Cited documents, F1",
     "slidevqa/em": "SlideVQA exact match",
     "slidevqa/f1": "SlideVQA F1",
+    "docscope/page_precision": "Pages, precision",
+    "docscope/page_recall": "Pages, recall",
+    "docscope/page_f1": "Pages, F1",
+    "docscope/page_f1_micro": "Pages, F1 of all together",
+    "docscope/covered": "Gold boxes covered",
+    "docscope/imprecise": "Gold boxes covered in part",
+    "docscope/facts_consistent": "Gold facts stated",
+    **{name: name.removeprefix("docscope/").replace("_", " ").capitalize() for name in COUNTED},
     "lvbench": "LVBench",
     "lvbench/official": "LVBench, as its script reads letters",
     "webqa/acc": "WebQA accuracy (approximation)",

@@ -37,6 +37,7 @@ from vrag.reading.verification.comparison import Agreement, Rounding, ValueConte
 from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
+from vrag.reading.verification.undecidable import leave_undecidable
 from vrag.reading.verification.wording import are_opposite, is_negated
 
 RankedPlaces: TypeAlias = dict[Agreement, tuple[float, TextPlace]]
@@ -103,7 +104,7 @@ def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> 
     checks: list[ClaimCheck] = []
     for sentence in read_sentences(answer):
         checks += _SentenceCheck(question, answer, sentence, evidence, computations).checks()
-    return tuple(checks)
+    return leave_undecidable(answer, checks, (page.item.text for page in pages.values()))
 
 
 def _best(support: Support) -> float:

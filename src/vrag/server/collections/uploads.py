@@ -24,6 +24,7 @@ from typing import BinaryIO, TypeVar
 
 from vrag.atomic_io import sync
 from vrag.index.manifest import is_unchanged
+from vrag.index.source_file import KEPT_COPIES
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import Threads
@@ -32,8 +33,6 @@ from vrag.types import Document, DocumentStatus
 
 T = TypeVar("T")
 log = logging.getLogger("vrag.server")
-UPLOADS = "uploads"
-"""Name of the folder."""
 REMOVED_SUFFIX = ".gone"
 """A file that is being removed is called `.NAME.gone`."""
 _PART_SUFFIX = ".part"
@@ -69,7 +68,7 @@ class StoredUpload:
 
 def uploads_of(open_collection: OpenCollection) -> Path:
     """Return the folder of a collection's uploads; it need not exist."""
-    return open_collection.collection.directory / UPLOADS
+    return open_collection.collection.directory / KEPT_COPIES
 
 
 def lies_in(path: str, folder: Path) -> bool:
@@ -109,7 +108,7 @@ def moved_files(
     found: dict[Path, list[Document]] = {}
     for row in rows:
         above = os.path.basename(os.path.dirname(row.path))  # noqa: PTH119, PTH120 - cheap, for every row
-        known = above != UPLOADS or row.name not in present or row.name in own
+        known = above != KEPT_COPIES or row.name not in present or row.name in own
         if not known and not os.path.lexists(row.path):
             found.setdefault(present[row.name], []).append(row)
     return found

@@ -7,14 +7,14 @@ or delta, `vrag` of usage.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText
 from vrag.agent.events import (
-    AnswerGiven,
     AnswerReading,
     Event,
     ModelRetried,
@@ -23,18 +23,22 @@ from vrag.agent.events import (
     ThoughtDelta,
     ThoughtGiven,
 )
-from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, citations, is_whole
+from vrag.agent.runs.run_result import RunResult
 from vrag.render.markup import inline
-from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, step_line, where
+from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, place_name, step_line
+from vrag.render.verdicts import claim_lines, summarize_claims
 from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.runs.run_manager import broken_off
+from vrag.server.runs.schema import NumberedEvidence
 
 _SOURCES = "\n\n**Sources**\n\n"
 """Heading between an answer and its sources."""
 _LOOKED = "\n\n**Looked at**\n\n"
-_MAX_SOURCES = 8
-"""Sources that are listed; `vrag.evidence` and the page of the run have all."""
+_MAX_LOOKED_AT = 8
+"""Places that are listed where there is no answer; `vrag.evidence` and the page of the run have all."""
+_CHECKED = "\n\n**Checked against the sources**\n\n"
+"""Heading between an answer and the verdicts on its claims."""
+_WITHDRAWN = "I withdrew an answer, because the evidence does not support it: "
 _NO_ANSWER = {
     StopReason.ABSTAINED: "I found no answer in the documents that I can support.",
     StopReason.OUT_OF_STEPS: "I reached the limit of steps before I had an answer.",
@@ -44,7 +48,8 @@ _NO_ANSWER = {
 }
 _NOT_FOUND = f"{NOT_FOUND} {A_MODEL}"
 _BY_READER = f"\n\n*{BY_READER}*"
-_MARKERS = re.compile(r"(\[\d\])+\Z")
+_LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
+"""The number of a source in the list."""
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
 Finish = Literal["stop", "length"]
@@ -56,7 +61,7 @@ class UrlCitation(FrozenModel):
     start_index: int = Field(description="Start of the marker in the content, in characters.")
     end_index: int = Field(description="Its end.")
     title: str = Field(description="Document and page, or time span of a video.")
-    url: str = Field(description="The run on this server's page.")
+    url: str = Field(description="The place on this server's page.")
 
 
 class Annotation(FrozenModel):
@@ -66,11 +71,10 @@ class Annotation(FrozenModel):
     url_citation: UrlCitation
 
 
-class AnswerSource(Evidence):
+class AnswerSource(NumberedEvidence):
     """A piece of evidence of the answer."""
 
-    number: int = Field(description="Number of its marker in the content, from 1.")
-    url: str = Field(description="The run on this server's page.")
+    url: str = Field(description="The place on this server's page.")
 
 
 class VragPart(FrozenModel):
@@ -78,6 +82,18 @@ class VragPart(FrozenModel):
 
     run_id: str = Field(description="Id of the run: GET /runs/{id} has its details.")
     stop_reason: StopReason
+    answer: str | None = Field(
+        default=None, description="The answer without markers, to which `citations` and `claims` refer."
+    )
+    withdrawn: str | None = Field(
+        default=None, description="An answer that was withdrawn, since its evidence does not support it."
+    )
+    citations: tuple[Citation, ...] = Field(
+        default=(), description="Parts of the answer, by characters, and the numbers of their evidence."
+    )
+    claims: tuple[CheckedClaim, ...] = Field(
+        default=(), description="Claims of the answer, by characters, and what the evidence says about each."
+    )
     evidence: tuple[AnswerSource, ...] = Field(
         description="Evidence of the answer; of an abstention, where the agent looked."
     )
@@ -228,29 +244,32 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
     is_cut = end.stop_reason in _LENGTH
     if isinstance(end, RunFailed) and not is_cut:
         raise Refusal(502, one_line(end.message))
-    answered = isinstance(end, AnswerGiven)
-    text = end.text if answered else None
-    cited = citations(end.evidence if answered else (), settings, answered=text is not None)
-    sources = tuple(
-        AnswerSource(**dict(item), number=number, url=url)
-        for number, item in enumerate(cited.rests + cited.besides, 1)
+    evidence, looked_at = (
+        tuple(AnswerSource(**dict(place), url=f"{url}?cite={place.number}") for place in places)
+        for places in NumberedEvidence.all_of(outline)
     )
-    evidence, looked_at = sources[: len(cited.rests)], sources[len(cited.rests) :]
     part = VragPart(
         run_id=run,
         stop_reason=end.stop_reason,
+        answer=outline.answer,
+        withdrawn=outline.withdrawn,
+        citations=outline.citations,
+        claims=outline.claims,
         evidence=evidence,
         looked_at=looked_at,
-        reading=end.reading if answered else None,
+        reading=outline.reading,
     )
     offline = settings.policy == OFFLINE
-    if text is None:
-        not_found = offline and end.stop_reason is StopReason.ABSTAINED
-        message = _NOT_FOUND if not_found else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
-        return CompletionReply(message, _source_list(_LOOKED, evidence), (), part, is_cut)
-    marked, annotations = _with_markers(text, evidence[:_MAX_SOURCES])
+    verdicts = _verdicts(outline)
+    if outline.answer is None:
+        message = _reason(outline, offline=offline)
+        sources = _source_list(_LOOKED, evidence[:_MAX_LOOKED_AT], evidence[_MAX_LOOKED_AT:])
+        return CompletionReply(message, verdicts + sources, (), part, is_cut)
+    marked, annotations = _with_annotations(outline.marked_answer, evidence)
     note = _BY_READER if offline else ""
-    return CompletionReply(marked, note + _source_list(_SOURCES, evidence), annotations, part, is_cut)
+    return CompletionReply(
+        marked, note + verdicts + _source_list(_SOURCES, evidence), annotations, part, is_cut
+    )
 
 
 def plain_answer(content: str) -> str | None:
@@ -259,12 +278,20 @@ def plain_answer(content: str) -> str | None:
     None if it had no answer. Messages of others are left as they are; they may be of any length.
     """
     for heading in (_SOURCES, _LOOKED):
-        answer, found, _ = content.rpartition(heading)
+        answer, found, listed = content.rpartition(heading)
         if found:
-            content = answer.removesuffix(_BY_READER)
-            if markers := _MARKERS.search(content[-3 * _MAX_SOURCES :]):
-                content = content[: -len(markers[0])].rstrip()
-    return None if content in {_NOT_FOUND, *_NO_ANSWER.values()} else content
+            numbers = set(_LISTED.findall(listed))
+            content = _without_markers(answer.partition(_CHECKED)[0].removesuffix(_BY_READER), numbers)
+    is_none = content in {_NOT_FOUND, *_NO_ANSWER.values()} or content.startswith(_WITHDRAWN)
+    return None if is_none else content
+
+
+def _without_markers(answer: str, numbers: Collection[str]) -> str:
+    """Remove the markers of these numbers from an answer, and what separates them from its words."""
+    if not numbers:
+        return answer
+    marker = rf"\[(?:{'|'.join(sorted(numbers))})\]"
+    return re.sub(rf"(?:\n\n| |(?<=\])){marker}(\\(?=\())?", "", answer)
 
 
 def usage_of(outline: RunResult) -> CompletionUsage:
@@ -281,38 +308,59 @@ def usage_of(outline: RunResult) -> CompletionUsage:
     )
 
 
-def _with_markers(text: str, sources: Sequence[AnswerSource]) -> tuple[str, tuple[Annotation, ...]]:
-    r"""Append a marker for each source to an answer; return it with the positions of the markers.
+def _reason(outline: RunResult, *, offline: bool) -> str:
+    """Return why there is no answer."""
+    if outline.withdrawn is not None:
+        return f"{_WITHDRAWN}{_escape(outline.withdrawn)}"
+    if offline and outline.stop_reason is StopReason.ABSTAINED:
+        return _NOT_FOUND
+    return _NO_ANSWER.get(outline.stop_reason or StopReason.FAULT, "There is no answer.")
 
-    Markdown that would make a client fetch a picture from an address in a document is escaped.
-    """
-    answer = text.rstrip().replace("![", "!\\[")
-    answer += "" if not sources else "\n\n" if answer.endswith(("```", "|", "$$")) else " "
+
+def _verdicts(outline: RunResult) -> str:
+    """Return the claims that the evidence does not support, in Markdown; empty if it supports all."""
+    lines = [f"- {inline(line)}" for line in claim_lines(outline)]
+    return _CHECKED + "\n".join([f"{summarize_claims(outline.claims)}\n", *lines]) if lines else ""
+
+
+def _with_annotations(
+    marked: MarkedText, sources: Sequence[AnswerSource]
+) -> tuple[str, tuple[Annotation, ...]]:
+    """Return an answer with its markers, escaped, and the positions of the markers in it."""
+    answer, at = "", 0
     annotations: list[Annotation] = []
-    for source in sources:
-        marker = f"[{source.number}]"
+    for marker in marked.markers:
+        source, text = sources[marker.number - 1], marked.text[marker.start : marker.end]
+        answer += _escape(marked.text[at : marker.start], follows_marker=at > 0)
         citation = UrlCitation(
             start_index=len(answer),
-            end_index=len(answer) + len(marker),
-            title=f"{source.document}, {where(source).lower()}",
+            end_index=len(answer) + len(text),
+            title=f"{source.document}, {place_name(source)}",
             url=source.url,
         )
-        answer += marker
+        answer += text
+        at = marker.end
         annotations.append(Annotation(url_citation=citation))
-    return answer, tuple(annotations)
+    return (answer + _escape(marked.text[at:], follows_marker=at > 0)).rstrip(), tuple(annotations)
 
 
-def _source_list(heading: str, sources: Sequence[AnswerSource]) -> str:
+def _escape(text: str, *, follows_marker: bool = False) -> str:
+    r"""Escape Markdown that would make a client fetch a picture, or make a link of the marker before it.
+
+    Addresses of both may come from a document.
+    """
+    escaped = text.replace("![", "!\\[")
+    return f"\\{escaped}" if follows_marker and escaped.startswith("(") else escaped
+
+
+def _source_list(heading: str, sources: Sequence[AnswerSource], further: Sequence[AnswerSource] = ()) -> str:
     """List the sources in Markdown, with names of documents escaped."""
     if not sources:
         return ""
     lines: list[str] = []
-    for source in sources[:_MAX_SOURCES]:
-        box = ""
-        if source.box and not is_whole(source.box):
-            box = f", box {', '.join(f'{side:.3f}' for side in source.box)}"
-        place = inline(f"{source.document}, {where(source).lower()}")
-        lines.append(f"- [{source.number}] [{place}]({source.url}){box}")
-    if len(sources) > _MAX_SOURCES:
-        lines.append(f"- [{len(sources) - _MAX_SOURCES} more]({sources[0].url})")
+    for source in sources:
+        place = inline(f"{source.document}, {place_name(source)}")
+        lines.append(f"- [{source.number}] [{place}]({source.url})")
+    if further:
+        lines.append(f"- [{len(further)} more]({further[0].url})")
     return heading + "\n".join(lines)

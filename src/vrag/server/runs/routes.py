@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -24,6 +24,7 @@ EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
 """An exported run that is opened at the server's address may be drawn, and nothing else."""
 RunPath = Annotated[str, Path(pattern=schema.RUN_ID, description="Id of a run.")]
 _OPTIONAL_RUN_ID = f"{schema.RUN_ID}|^$"
+_EVIDENCE_TYPES = ("application/zip", "application/ld+json")
 
 
 def _document(description: str, *types: str) -> Responses:
@@ -113,27 +114,41 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
 
     @router.get(
         "/runs/{id}/export",
-        summary="A run as one document",
+        summary="A run as one document, or its evidence",
         response_class=Response,
-        responses=_document("The document.", "text/html", "text/markdown", "application/json")
-        | responses(404, 409, 503, 504),
+        responses=_document(
+            "The document.", "text/html", "text/markdown", "application/json", *_EVIDENCE_TYPES
+        )
+        | responses(404, 409, 413, 503, 504),
     )
-    async def export(id: RunPath, format: Literal["html", "markdown", "json"] = "html") -> Response:
-        """Export a run as a self-contained HTML page, as Markdown or as JSON."""
+    async def export(id: RunPath, format: schema.ExportFormat = "html") -> Response:
+        """Export a run as a self-contained HTML page, as Markdown or as JSON.
+
+        Or its evidence alone: `pdf`, a ZIP archive of the source PDF files with highlights and numbered
+        notes; `annotations`, a W3C Web Annotation collection; `pictures`, a ZIP archive of PNG files.
+        """
         async with exporting:
             stored = await runs.stored(id)
+            if format in schema.EVIDENCE_FORMATS:
+                return _attachment(await runs.evidence([stored], format))
             return _attachment(await runs.in_thread(lambda: export_of(stored, format)))
 
     @router.post(
         "/reports",
-        summary="Several runs as one cited document",
+        summary="Several runs as one cited document, or their evidence",
         response_class=Response,
-        responses=_document("The document.", "text/html", "text/markdown") | responses(404, 503, 504),
+        responses=_document("The document.", "text/html", "text/markdown", *_EVIDENCE_TYPES)
+        | responses(404, 409, 413, 503, 504),
     )
     async def report(request: schema.ReportRequest) -> Response:
-        """Export a report as a self-contained HTML page, or as Markdown with embedded pictures."""
+        """Export a report as a self-contained HTML page, or as Markdown with embedded pictures.
+
+        Or the evidence of all runs, as of one; citation 2.1 is the first one of the second run.
+        """
         async with exporting:
             stored = [await runs.stored(run) for run in request.runs]
+            if request.format in schema.EVIDENCE_FORMATS:
+                return _attachment(await runs.evidence(stored, request.format, request.title))
             work = runs.in_thread(lambda: report_document(stored, request.title, request.format))
             return _attachment(await work)
 

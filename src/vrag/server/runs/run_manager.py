@@ -21,7 +21,8 @@ from vrag.agent.events import Event, RunFailed, StopReason
 from vrag.agent.question import PreviousTurn, Question, QuestionImage
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunLog, RunState, StoredRun
-from vrag.errors import RunError, SettingsError, VragError
+from vrag.errors import FileTooLargeError, RunError, SettingsError, VragError
+from vrag.render.exports import Download, evidence_document
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions
@@ -247,6 +248,22 @@ class RunManager:
     async def stored(self, run: str) -> StoredRun:
         """Read a run from disk. Raises `Refusal` if there is no such run (404)."""
         return await self.in_thread(lambda: self._history.read(run))
+
+    async def evidence(self, runs: Sequence[StoredRun], format: str, title: str = "") -> Download:
+        """Export the evidence of runs in one of `schema.EVIDENCE_FORMATS`.
+
+        Raises `Refusal` if they have none that can be exported (409), or it is too large (413).
+        """
+
+        def export() -> Download:
+            try:
+                return evidence_document(runs, self._provider.evidence_sources(runs), format, title)
+            except FileTooLargeError as error:
+                raise Refusal(413, error.message, "Export fewer runs, or use `vrag runs export`.") from error
+            except RunError as error:
+                raise Refusal(409, error.message, error.hint) from error
+
+        return await self.in_thread(export)
 
     def file(self, run: str, sha256: str) -> Path:
         """Return the path of a run's picture, if the run has it. Both names must match their patterns."""

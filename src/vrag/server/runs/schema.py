@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
 
@@ -17,10 +17,12 @@ from pydantic import (
 )
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.events import StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult, citations
-from vrag.agent.runs.run_store import RunState, RunStore
+from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
 from vrag.settings import AgentName
 
@@ -33,6 +35,10 @@ RUN_ID = r"^[0-9a-f-]{1,40}$"
 RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
 DocumentId = Annotated[str, StringConstraints(max_length=100)]
 Thinking = Literal["auto", "on", "off"]
+EVIDENCE_FORMATS = frozenset({"pdf", "annotations", "pictures"})
+"""The formats of exports and reports that are the evidence alone."""
+ReportFormat = Literal["html", "markdown", "pdf", "annotations", "pictures"]
+ExportFormat = Literal["html", "markdown", "json", "pdf", "annotations", "pictures"]
 
 
 def _not_blank(text: str) -> str:
@@ -166,24 +172,54 @@ class RunSummary(FrozenModel):
         )
 
 
+class NumberedEvidence(Evidence):
+    """A piece of evidence with the number by which the answer cites it."""
+
+    number: int = Field(
+        description="The number of its markers, from 1; what was only looked at has the next."
+    )
+
+    @classmethod
+    def all_of(cls, outline: RunResult) -> tuple[tuple[NumberedEvidence, ...], tuple[NumberedEvidence, ...]]:
+        """Number the evidence of a run; return what its answer rests on, and what else was looked at."""
+        places = tuple(cls(**dict(place), number=number) for number, place in enumerate(outline.evidence, 1))
+        return places[: outline.cited], places[outline.cited :]
+
+
 class RunDetail(RunSummary):
     """A run with the evidence of its answer."""
 
-    evidence: tuple[Evidence, ...] = Field(
+    marked: str | None = Field(
+        default=None, description="The answer, or the one that was withdrawn, with markers such as [1]."
+    )
+    withdrawn: str | None = Field(
+        default=None, description="An answer that was withdrawn, since its evidence does not support it."
+    )
+    citations: tuple[Citation, ...] = Field(
+        default=(), description="Parts of the answer, by characters, and the numbers of their evidence."
+    )
+    claims: tuple[CheckedClaim, ...] = Field(
+        default=(), description="Claims of the answer, by characters, and what the evidence says about each."
+    )
+    evidence: tuple[NumberedEvidence, ...] = Field(
         default=(), description="Evidence of the answer; of an abstention, where the agent looked."
     )
-    looked_at: tuple[Evidence, ...] = Field(default=(), description="What else was looked at.")
+    looked_at: tuple[NumberedEvidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
     failure: str | None = None
 
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
         """Summarize a run with its evidence."""
-        cited = citations(outline.evidence, outline.started.settings, answered=outline.answer is not None)
+        evidence, looked_at = NumberedEvidence.all_of(outline)
         return cls(
             **dict(RunSummary.of(id, outline, state)),
-            evidence=cited.rests,
-            looked_at=cited.besides,
+            marked=outline.marked_answer.text or None,
+            withdrawn=outline.withdrawn,
+            citations=outline.citations,
+            claims=outline.claims,
+            evidence=evidence,
+            looked_at=looked_at,
             unsupported=outline.unsupported,
             failure=outline.failure,
         )
@@ -201,7 +237,7 @@ class ReportRequest(_RequestModel):
 
     runs: Annotated[tuple[RunId, ...], at_most(MAX_RUNS)] = Field(min_length=1, max_length=MAX_RUNS)
     title: str = Field(default="", max_length=300)
-    format: Literal["html", "markdown"] = "html"
+    format: ReportFormat = "html"
 
 
 class AgentChoice(FrozenModel):
@@ -303,6 +339,10 @@ class AgentProvider(Protocol):
     @property
     def store(self) -> RunStore:
         """The store in which runs are recorded."""
+        ...
+
+    def evidence_sources(self, runs: Sequence[StoredRun]) -> EvidenceSources:
+        """Return where the files and pages of the evidence of runs are."""
         ...
 
     def agent(self, choice: AgentSelection) -> Agent:

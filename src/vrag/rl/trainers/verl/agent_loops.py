@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions
@@ -31,7 +32,9 @@ from vrag.agent.methods import METHODS, build_method
 from vrag.agent.policy import Policy
 from vrag.atomic_io import Journal
 from vrag.errors import SettingsError
+from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, Profile, profile_named, read_profile
+from vrag.reward.combine import BUILT_IN
 from vrag.reward.reward import Judge, Reward, Scorer
 from vrag.rl.advantages import GgpoOptions, masks
 from vrag.rl.rows import Vocabulary, credit_of, rows_of
@@ -40,7 +43,7 @@ from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions, library, op
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget, TokenCounter, open_template
 from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.search.searcher import Searcher
-from vrag.types import Case
+from vrag.types import Case, Region
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -164,7 +167,7 @@ def case_of(row: Mapping[str, Any]) -> Case:
     answer = rewarded.get("ground_truth", extra.get("answer"))
     if not question or answer is None:
         raise SettingsError("A row of the data has no question or no answer.", "Run: vrag data convert")
-    pages = row.get("reference_page")
+    pages, regions = row.get("reference_page"), extra.get("regions")
     pages = extra.get("reference_page") if pages is None else pages
     return Case(
         uid=str(row.get("id", extra.get("index", ""))),
@@ -172,7 +175,13 @@ def case_of(row: Mapping[str, Any]) -> Case:
         reference_answer=str(answer),
         file_name=str(row.get("file_name") or extra.get("file_name") or ""),
         reference_page=tuple(int(page) for page in (() if pages is None else pages)),
+        regions=tuple(map(_region_of, () if regions is None else regions)),
     )
+
+
+def _region_of(row: Mapping[str, Any]) -> Region:
+    box = Box.unit(*map(float, row["box"]))
+    return Region(int(row["page"]), box, str(row.get("document") or ""), str(row.get("annotator") or ""))
 
 
 def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -> Profile:
@@ -215,14 +224,15 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
 
     Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
     """
-    from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
+    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts
 
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
     if METHODS[agent].uses_graph:
         return OutcomeReward(judge)
-    return CompositeReward(judge, weights=Weights(**options.weights.model_dump()), gate=options.gate)
+    weights = options.weights.weights
+    return CompositeReward(judge, weights, gate=options.gate, extras=load_parts(weights.extras))
 
 
 def _open_judge(options: JudgeOptions) -> Judge:
@@ -267,8 +277,9 @@ async def play(
     environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
     environment = Environment(open_searcher(options), profile, environment_options)
     memory = MemoryOptions(**options.memory.model_dump())
-    # Replies are not repaired, so that the grammar is learned.
-    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory)
+    # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
+    verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
+    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
     runner = Agent(policy, environment, method, Limits(steps=options.steps))
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
@@ -342,7 +353,9 @@ def outputs_of(
     credit = credit_of(rollout.events, rollout.attempt.case)
     masked = masks(credit, correct=reward.correct, options=options)
     # Numbers that verl averages: a missing part is 0 there, and None in the facts.
-    parts = {name: float(reward.parts.get(name) or 0.0) for name in PARTS}
+    parts = {
+        name: float(reward.parts.get(name) or 0.0) for name in (*PARTS, *BUILT_IN) if name in reward.parts
+    }
     shared: dict[str, Any] = {
         "reward_extra_info": {"acc": float(reward.correct is True), **parts},
         "turn_scores": [],

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.embed import device
 from vrag.errors import MissingExtra, SettingsError
+from vrag.reward.combine import BUILT_IN, Weights
 from vrag.rl.advantages import GgpoOptions
 
 
@@ -41,6 +42,17 @@ class PartWeights(_StrictOptions):
     retrieval: float = Field(default=0.2, ge=0)
     answer: float = Field(default=0.7, ge=0)
     pattern: float = Field(default=0.1, ge=0)
+    region: float = Field(default=0.0, ge=0)
+    support: float = Field(default=0.0, ge=0)
+
+    @property
+    def weights(self) -> Weights:
+        """The weights; parts of evidence only where they count.
+
+        Raises `SettingsError` if they do not sum to 1.
+        """
+        extras = {name: value for name in BUILT_IN if (value := getattr(self, name)) > 0}
+        return Weights(retrieval=self.retrieval, answer=self.answer, pattern=self.pattern, extras=extras)
 
 
 class MemorySettings(_StrictOptions):
@@ -49,7 +61,7 @@ class MemorySettings(_StrictOptions):
     tokens: int = Field(default=1280, ge=1)
     fresh_tokens: int = Field(default=4096, ge=1)
     items: int = Field(default=5, ge=1)
-    crop_nodes: bool = False
+    crop_nodes: bool = True
 
 
 class VerlOptions(_StrictOptions):

@@ -21,7 +21,7 @@ export class Page {
   #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
-  /** @type {{destroy: () => void, show?: (step: number | null) => void} | null} */
+  /** @type {{destroy: () => void, show?: (step: number | null, cite: number | null) => void} | null} */
   #run = null;
   /** @type {ReturnType<typeof showDocuments> | null} */
   #documents = null;
@@ -58,12 +58,12 @@ export class Page {
   /** @param {Route} route */
   #show(route) {
     if (route.name === "run" && route.id === this.#current) {
-      this.#run?.show?.(route.step);
+      this.#run?.show?.(route.step, route.cite);
       return;
     }
     this.#leave();
     this.sidebar.mark(route.name);
-    if (route.name === "run") this.#showRun(route.id, route.step);
+    if (route.name === "run") this.#showRun(route);
     else if (route.name === "documents") this.#showDocuments(route.collection);
     else this.#showAsk();
     this.#runsChanged();
@@ -102,15 +102,15 @@ export class Page {
     }
   }
 
-  /** @param {string} id @param {number | null} step */
-  async #showRun(id, step) {
+  /** @param {Extract<Route, {name: "run"}>} route */
+  async #showRun({ id, step, cite }) {
     const visit = this.#visit;
     this.#current = id;
     replace(this.#main, loading());
     try {
       const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
       if (visit !== this.#visit) return;
-      this.#mount(run, step);
+      this.#mount(run, step, cite);
       this.runs.put(run);
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
@@ -119,15 +119,15 @@ export class Page {
     }
   }
 
-  /** @param {import("./history.js").Run} run @param {number | null} step */
-  #mount(run, step) {
+  /** @param {import("./history.js").Run} run @param {number | null} step @param {number | null} cite */
+  #mount(run, step, cite) {
     document.title = `${run.question.slice(0, 80)} · vrag`;
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
     const root = h("div", { id: "view", class: "view-run" });
     replace(this.#main, root);
-    this.#run = mount(root, { id: run.id, step, options: this.offer, onFollowUp: (_, question) => (question ? box.fill(question) : box.focus()), footer: box.element });
+    this.#run = mount(root, { id: run.id, step, cite, options: this.offer, onFollowUp: (_, question) => (question ? box.fill(question) : box.focus()), footer: box.element });
     if (!box.element.isConnected) this.#main.append(h("div", { class: "dock" }, box.element));
   }
 

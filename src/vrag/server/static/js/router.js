@@ -1,7 +1,7 @@
 /** The place in the page: a path after `#`, so that every place has an address without asking the server. */
 
 /**
- * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null}
+ * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null, cite: number | null}
  *   | {name: "documents", collection: string | null}} Route
  */
 
@@ -15,11 +15,16 @@ export function routeOf(hash) {
   const parts = path.split("/").filter(Boolean).map(decoded);
   const given = new URLSearchParams(query);
   if (parts[0] === "runs" && parts[1]) {
-    const step = Number.parseInt(given.get("step") ?? "", 10);
-    return { name: "run", id: parts[1], step: step >= 0 ? step : null };
+    return { name: "run", id: parts[1], step: number(given.get("step"), 0), cite: number(given.get("cite"), 1) };
   }
   if (parts[0] === "documents") return { name: "documents", collection: given.get("collection") };
   return { name: "ask" };
+}
+
+/** @param {string | null} text @param {number} least @returns {number | null} */
+function number(text, least) {
+  const value = Number.parseInt(text ?? "", 10);
+  return value >= least ? value : null;
 }
 
 /** @param {string} part */
@@ -33,6 +38,9 @@ function decoded(part) {
 
 /** @param {string} id @returns {string} */
 export const runHash = (id) => `#/runs/${encodeURIComponent(id)}`;
+
+/** A run with the place of a piece of evidence open. @param {string} id @param {number} cite @returns {string} */
+export const citeHash = (id, cite) => `${runHash(id)}?cite=${cite}`;
 
 /** @param {string} collection @returns {string} */
 export const documentsHash = (collection) => `#/documents?${new URLSearchParams({ collection })}`;

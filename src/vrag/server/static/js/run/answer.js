@@ -1,10 +1,13 @@
 /** The end of a run: the answer with its citations, or the reason there is none and what can be done. */
 
 import { announce, h, icon, replace, toast } from "../dom.js";
+import { citeHash } from "../router.js";
 import { prose } from "./prose.js";
-import { cited, placeOf, placesOf } from "./citations.js";
+import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
+import { markedText, pieces, signedText } from "./cited-text.js";
 import { stopReason } from "./run-state.js";
-import { CUT_OFF, ENDINGS, OFFLINE, NOT_FOUND } from "./wording.js";
+import { claimParts, claimSummary, claimText, notableClaims } from "./verdicts.js";
+import { CUT_OFF, ENDINGS, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */
@@ -66,27 +69,68 @@ export class AnswerView {
     if (state.answer?.text) {
       const offline = state.started.settings.policy === OFFLINE;
       return [
-        h("div", { class: `answer-text${sizeOf(state.answer.text)}`, id: "answer-text", dir: "auto" }, prose(state.answer.text)),
+        this.#text(state),
         ...this.#reading(state.answer.reading),
         offline && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
+        this.#claims(state),
       ];
     }
     const message = state.failure?.message;
     return [
       h("p", { class: "answer-said", text: ending.said }),
+      state.answer?.withdrawn && [this.#text(state), this.#claims(state)],
       message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }),
       h("p", { class: "answer-hint soft", text: ending.hint }),
     ];
+  }
+
+  /** The answer, or the one that was withdrawn, with its markers and the claims that are not supported. @param {State} state */
+  #text(state) {
+    const text = checkedText(state);
+    const claims = notableClaims(state.answer.claims ?? []);
+    const numbered = new Map(cited(state).main.map((one) => [one.number, one]));
+    const leaf = pieces({
+      marker: (number) => this.#marker(number, state, numbered),
+      claim: (index, words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": `claim-${index}` }, words),
+    });
+    const withdrawn = state.answer.text === null;
+    return h("div", { class: `answer-text${sizeOf(text)}${withdrawn ? " withdrawn" : ""}`, id: "answer-text", dir: "auto" }, prose(signedText(text, citationsOf(state), claims), leaf));
+  }
+
+  /** A marker: it opens its place, and points out its evidence. @param {number} number @param {State} state @param {Map<number, import("./citations.js").Cited>} numbered */
+  #marker(number, state, numbered) {
+    const evidence = numbered.get(number)?.evidence;
+    const name = evidence ? `${evidence.document}, ${placeOf(evidence)}` : "";
+    const open = (/** @type {MouseEvent} */ event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in a window of its own
+      event.preventDefault();
+      openCitation(this.#context, state, number);
+    };
+    const point = () => this.#context.point(number);
+    const leave = () => this.#context.point(null);
+    return h("a", { class: "marker", href: citeHash(this.#context.run, number), dataset: { marker: String(number) }, title: name, "aria-label": `Evidence ${number}: ${name}`, on: { click: open, mouseenter: point, focus: point, mouseleave: leave, blur: leave } }, `[${number}]`);
+  }
+
+  /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */
+  #claims(state) {
+    const { claims = [] } = state.answer;
+    if (claims.length === 0) return null;
+    const text = checkedText(state);
+    const notable = notableClaims(claims);
+    const contradicted = claims.some((/** @type {any} */ claim) => claim.verdict === "contradicted");
+    const numbered = new Map(cited(state).main.map((one) => [one.number, one]));
+    const sentence = (/** @type {any} */ claim) => claimParts(text, claim).map((part) => (typeof part === "number" ? this.#marker(part, state, numbered) : part));
+    const lines = notable.map((claim, index) => h("li", { id: `claim-${index}`, class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim))));
+    return h("div", { class: "claims", id: "claims", dataset: { mood: contradicted ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
   }
 
   /** @param {State} state */
   #citations(state) {
     const { main } = cited(state);
     const unsupported = state.answer?.unsupported ?? [];
-    const places = placesOf(main);
-    const label = state.answer?.text ? "Seen on" : state.answer?.stop_reason === "abstained" ? "The nearest" : "Looked at";
+    const label = checkedText(state) ? "Seen on" : state.answer?.stop_reason === "abstained" ? "The nearest" : "Looked at";
     return [
-      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one, at) => citation(one, () => this.#context.look({ ...places[at], places, at }))), MOST)),
+      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one) => citation(one, () => openCitation(this.#context, state, one.number))), MOST)),
       state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out, since it no longer agrees with the collection" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
     ];
@@ -112,6 +156,7 @@ function sizeOf(text) {
 /** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
+  if (state.answer?.withdrawn) return WITHDRAWN;
   if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return NOT_FOUND;
   return ENDINGS[reason] ?? CUT_OFF;
 }
@@ -140,11 +185,24 @@ export function citation({ number, evidence }, open) {
   );
 }
 
-/** The answer and its sources, as text. @param {State} state */
-function textOf(state) {
+/** The answer with its markers, and its sources, as text. @param {State} state */
+export function textOf(state) {
   const { main } = cited(state);
   const sources = main.map(({ number, evidence }) => `[${number}] ${evidence.document}, ${placeOf(evidence)}`);
-  return [state.answer.text, ...(sources.length ? ["", ...sources] : [])].join("\n");
+  return [markedText(state.answer.text, citationsOf(state)), ...(sources.length ? ["", ...sources] : [])].join("\n");
+}
+
+/**
+ * Opens the place of a piece of evidence, cited or looked at besides.
+ * @param {RunContext} context
+ * @param {State} state
+ * @param {number} number
+ */
+export function openCitation(context, state, number) {
+  const { main, besides } = cited(state);
+  const places = placesOf(number > main.length ? besides : main);
+  const at = number > main.length ? number - main.length - 1 : number - 1;
+  if (places[at]) context.look({ ...places[at], places, at });
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { h, icon } from "../dom.js";
 import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
+import { claimText, notableClaims } from "./verdicts.js";
 import { amount, count, moment, seconds, where } from "./wording.js";
 
 /** @typedef {import("./reducer.js").Entry} Entry */
@@ -13,6 +14,7 @@ import { amount, count, moment, seconds, where } from "./wording.js";
  * @property {string} run Id of the run.
  * @property {(place: Place) => void} look Opens the page viewer.
  * @property {(node: string) => void} node Opens a node of the graph.
+ * @property {(number: number | null) => void} point Points out the evidence of a number; null ends it.
  */
 /** @typedef {{item: string, document: string, boxes?: {box: import("./reducer.js").Sides, label?: string, kind?: string}[], flash?: number, seconds?: number, quote?: string, places?: any[], at?: number}} Place */
 
@@ -40,7 +42,14 @@ const DRAWN = {
   memory,
   refused: (entry) => note("refused", "warn", "Not carried out.", `${entry.reason} The agent was informed and continues.`),
   retry,
+  doubted,
 };
+
+/** An answer that the evidence does not support, and what it says. @param {any} entry */
+function doubted({ text, claims }) {
+  const lines = notableClaims(claims).map((claim) => h("li", { dir: "auto", text: claimText(text, claim) }));
+  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was told, and may look again.", h("p", { class: "doubted-answer", dir: "auto", text }), h("ul", lines));
+}
 
 /**
  * Opens the page that a picture is of, with the part that was shown.

@@ -1,7 +1,7 @@
 /** The right side of a run: while it goes on what the agent looks at; when it has ended, the evidence. */
 
 import { h, replace } from "../dom.js";
-import { cited, marksOf, placeOf, placesOf } from "./citations.js";
+import { checkedText, cited, marksOf, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
 import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
 import { sourceOf } from "./reducer.js";
@@ -37,6 +37,16 @@ export class EvidencePanel {
     replace(this.element, evidence ?? this.#looking(state, ended));
   }
 
+  /** Points out the card of a number, and brings it into sight; null ends it. @param {number | null} number */
+  point(number) {
+    for (const card of /** @type {NodeListOf<HTMLElement>} */ (this.element.querySelectorAll("[data-evidence]"))) {
+      const meant = card.dataset.evidence === String(number);
+      card.classList.toggle("pointed", meant);
+      const side = /** @type {HTMLElement | null} */ (this.element.parentElement);
+      if (meant && side && side.scrollHeight > side.clientHeight) reveal(card, side);
+    }
+  }
+
   /** @param {State} state @param {boolean} ended */
   #looking(state, ended) {
     const last = state.pictures.at(-1);
@@ -63,7 +73,7 @@ export class EvidencePanel {
   #evidence(state) {
     const { main, besides, unused } = cited(state);
     if (main.length === 0) return null;
-    const answered = state.answer.text !== null;
+    const answered = checkedText(state) !== "";
     const places = placesOf(main);
     const open = (/** @type {number} */ at) => () => this.#context.look({ ...places[at], places, at });
     const rest = [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))];
@@ -90,15 +100,18 @@ export class EvidencePanel {
   #picture(evidence, state) {
     const shown = state.pictures.find((one) => one.sha256 === evidence.crop_sha256);
     if (evidence.box === null && !shown) return null;
-    if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, this.#closer(evidence, shown))];
+    if (!isWhole(evidence.box)) {
+      const size = shown?.crop ? shown : evidence.located ? partSize(evidence, state) : null;
+      return [this.#band(evidence, state), size && h("span", { class: "evidence-crop" }, this.#closer(evidence, size))];
+    }
     const src = shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
     return h("span", { class: "picture-frame top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
   }
 
-  /** The part as it was enlarged, with the words of the answer. @param {any} evidence @param {Shown} shown */
-  #closer(evidence, shown) {
+  /** The part enlarged, with the words of the answer. @param {any} evidence @param {{width: number, height: number}} size */
+  #closer(evidence, { width, height }) {
     const marks = marksOf(evidence).map((mark) => ({ ...mark, box: placed(mark.box, evidence.box) }));
-    return figure({ src: fileUrl(this.#context.run, shown.sha256), alt: "", width: shown.width, height: shown.height, marks });
+    return figure({ src: fileUrl(this.#context.run, evidence.crop_sha256), alt: "", width, height, marks });
   }
 
   /** The page around the part that is meant. @param {any} evidence @param {State} state */
@@ -123,6 +136,22 @@ export class EvidencePanel {
     const place = where(shown);
     return thumb({ item: shown.item, kind: "page", src: fileUrl(this.#context.run, shown.sha256), label: described(shown), caption: `${place.replace("page", "p.")} · ${shown.document}`, open: () => lookAt(this.#context, shown) });
   }
+}
+
+/** The size of a part of a page that was shown, in pixels of the page; null where that is not known. @param {any} evidence @param {State} state */
+function partSize({ item, box, crop_sha256: sha256 }, state) {
+  const page = state.pictures.find((one) => one.item === item && isWhole(one.box));
+  if (!page || !sha256) return null;
+  const [width, height] = [page.region[2] - page.region[0], page.region[3] - page.region[1]];
+  return { width: (box[2] - box[0]) * width, height: (box[3] - box[1]) * height };
+}
+
+/** Scrolls what holds a card as far as it has to. @param {HTMLElement} card @param {HTMLElement} side */
+function reveal(card, side) {
+  const [part, frame] = [card.getBoundingClientRect(), side.getBoundingClientRect()];
+  const margin = 16;
+  if (part.top < frame.top) side.scrollTop += part.top - frame.top - margin;
+  else if (part.bottom > frame.bottom) side.scrollTop += Math.min(part.bottom - frame.bottom + margin, part.top - frame.top - margin);
 }
 
 /** True if a picture has a margin that is not of its page. @param {Shown} shown */

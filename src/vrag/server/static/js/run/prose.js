@@ -13,26 +13,29 @@ const RULE = /^[\s|:-]+$/;
 /** Bold, or code, within a line. */
 const INLINE = /(\*\*(?=\S)[^*]+?\*\*|`[^`]+`)/;
 
+/** @typedef {(text: string) => (Node | string)[]} Leaf Sets text that has no Markdown in it. */
+
 /**
  * @param {string} text
+ * @param {Leaf} [leaf] It is called for all text, in order.
  * @returns {HTMLElement[]}
  */
-export function prose(text) {
+export function prose(text, leaf = (part) => [part]) {
   return text
     .trim()
     .split(/\n\s*\n/)
-    .flatMap((block) => blocks(block.split("\n")));
+    .flatMap((block) => blocks(block.split("\n"), leaf));
 }
 
-/** A block of lines without an empty one, as parts of one kind each. @param {string[]} lines @returns {HTMLElement[]} */
-function blocks(lines) {
+/** A block of lines without an empty one, as parts of one kind each. @param {string[]} lines @param {Leaf} leaf @returns {HTMLElement[]} */
+function blocks(lines, leaf) {
   /** @type {HTMLElement[]} */
   const made = [];
   for (let at = 0; at < lines.length; ) {
     const kind = kindOf(lines, at);
     let end = at + 1;
     while (end < lines.length && kind !== "heading" && (kindOf(lines, end) === kind || (kind === "table" && ROW.test(lines[end])))) end++;
-    made.push(BUILT[kind](lines.slice(at, end)));
+    made.push(BUILT[kind](lines.slice(at, end), (part) => inline(part, leaf)));
     at = end;
   }
   return made;
@@ -51,23 +54,23 @@ function kindOf(lines, at) {
 /** @param {string} line Whether it stands below the head of a table. */
 const isRule = (line) => line.includes("-") && RULE.test(line);
 
-/** @type {Record<string, (lines: string[]) => HTMLElement>} */
+/** @type {Record<string, (lines: string[], inline: Leaf) => HTMLElement>} */
 const BUILT = {
-  text: (lines) => h("p", { dir: "auto" }, inline(lines.join("\n"))),
-  heading: ([line]) => h("p", { dir: "auto", class: "prose-heading" }, inline(line.replace(HEADING, ""))),
-  bullets: (lines) => h("ul", lines.map((line) => h("li", { dir: "auto" }, inline(line.replace(BULLET, ""))))),
-  numbers: (lines) => h("ol", { start: NUMBER.exec(lines[0])?.[1] ?? 1 }, lines.map((line) => h("li", { dir: "auto" }, inline(line.replace(NUMBER, ""))))),
-  table: ([head, , ...rows]) =>
+  text: (lines, inline) => h("p", { dir: "auto" }, inline(lines.join("\n"))),
+  heading: ([line], inline) => h("p", { dir: "auto", class: "prose-heading" }, inline(line.replace(HEADING, ""))),
+  bullets: (lines, inline) => h("ul", lines.map((line) => h("li", { dir: "auto" }, inline(line.replace(BULLET, ""))))),
+  numbers: (lines, inline) => h("ol", { start: NUMBER.exec(lines[0])?.[1] ?? 1 }, lines.map((line) => h("li", { dir: "auto" }, inline(line.replace(NUMBER, ""))))),
+  table: ([head, , ...rows], inline) =>
     h("div", { class: "prose-table", role: "region", tabindex: "0", "aria-label": "Table of the answer" }, h("table", h("thead", h("tr", cells(head).map((cell) => h("th", { dir: "auto", scope: "col" }, inline(cell))))), h("tbody", rows.map((row) => h("tr", cells(row).map((cell) => h("td", { dir: "auto" }, inline(cell)))))))),
 };
 
 /** @param {string} row */
 const cells = (row) => row.trim().slice(1, -1).split("|").map((cell) => cell.trim());
 
-/** @param {string} text @returns {(Node | string)[]} */
-function inline(text) {
-  return text.split(INLINE).map((part, index) => {
-    if (index % 2 === 0) return part; // between what was found
-    return part.startsWith("`") ? h("code", { text: part.slice(1, -1) }) : h("strong", { text: part.slice(2, -2) });
+/** @param {string} text @param {Leaf} leaf @returns {(Node | string)[]} */
+function inline(text, leaf) {
+  return text.split(INLINE).flatMap((part, index) => {
+    if (index % 2 === 0) return leaf(part); // between what was found
+    return part.startsWith("`") ? h("code", leaf(part.slice(1, -1))) : h("strong", leaf(part.slice(2, -2)));
   });
 }

@@ -7,7 +7,7 @@
 
 /** @typedef {[number, number, number, number]} Sides x1, y1, x2, y2. */
 /** @typedef {{number: number, label: string, node: string | null, item: string, document: string, page: number, seconds: number | null, box: Sides, region: Sides, width: number, height: number, visual_tokens: number, sha256: string, crop: boolean, seq: number, step: number}} Shown An `image_shown`. */
-/** @typedef {{kind: string, seq: number} & Record<string, any>} Entry What happened within a step: `search`, `pictures`, `closer`, `passages`, `tool`, `memory`, `refused`, `retry`, `answer` or `failure`. */
+/** @typedef {{kind: string, seq: number} & Record<string, any>} Entry What happened within a step: `search`, `pictures`, `closer`, `passages`, `tool`, `memory`, `refused`, `retry`, `doubted`, `answer` or `failure`. */
 /**
  * @typedef {object} Step One model call and what came of it.
  * @property {number} number From 1.
@@ -137,6 +137,10 @@ const CHANGES = {
   usage: (state, event) => ({
     ...inStep(state, event, () => ({ usage: event, thinking: false })),
     totals: plus(state.totals, event),
+  }),
+  answer_doubted: (state, event) => ({
+    ...ended(state, event, entry("doubted", event, { text: event.text, claims: event.claims })),
+    now: now("doubted", "The answer is in doubt; asking again", "", event),
   }),
   answer: (state, event) => ({
     ...ended(state, event, entry("answer", event, { text: event.text, reason: event.stop_reason })),

@@ -196,6 +196,7 @@ const OUTLINES = {
   tool: (one) => one.text,
   memory: (one) => one.summary || one.update.node,
   refused: (one) => `not carried out: ${one.reason}`,
+  doubted: (one) => one.text,
   answer: (one) => one.text ?? "",
   failure: (one) => one.message,
 };

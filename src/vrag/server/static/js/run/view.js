@@ -5,25 +5,25 @@ import { announce, h } from "../dom.js";
 import { showNotice } from "../overlays.js";
 import { runHash } from "../router.js";
 import { close as closeViewer, open as openViewer } from "../viewer/viewer.js";
-import { endingOf } from "./answer.js";
+import { endingOf, openCitation } from "./answer.js";
 import { Follower } from "./follower.js";
 import { showHead } from "./head.js";
 import { Layout } from "./page-layout.js";
 import { RunState } from "./run-state.js";
 
 /** @typedef {import("./reducer.js").State} State */
-/** @typedef {{id: string, step?: number | null, options?: any, onFollowUp?: (session: string, question: string) => void, footer?: HTMLElement}} How */
+/** @typedef {{id: string, step?: number | null, cite?: number | null, options?: any, onFollowUp?: (session: string, question: string) => void, footer?: HTMLElement}} How */
 
 /**
  * Shows a run, under way or stored.
  * @param {HTMLElement} root
  * @param {How} how `footer` stands below the run: the box for a follow-up.
- * @returns {{element: HTMLElement, destroy: () => void, show: (step: number | null) => void}}
+ * @returns {{element: HTMLElement, destroy: () => void, show: (step: number | null, cite: number | null) => void}}
  */
 export function mount(root, how) {
   const view = new RunView(root, how);
   view.begin();
-  return { element: view.layout.element, destroy: () => view.destroy(), show: (step) => view.show(step) };
+  return { element: view.layout.element, destroy: () => view.destroy(), show: (step, cite) => view.show(step, cite) };
 }
 
 class RunView {
@@ -47,7 +47,9 @@ class RunView {
     this.root = root;
     this.how = how;
     this.position = how.step ?? null;
-    const context = { run: how.id, look: (/** @type {any} */ place) => openViewer(place), node: (/** @type {string} */ id) => this.#openNode(id) };
+    this.cite = how.cite ?? null;
+    const context = { run: how.id, look: (/** @type {any} */ place) => openViewer(place), node: (/** @type {string} */ id) => this.#openNode(id), point: (/** @type {number | null} */ number) => this.layout.evidence.point(number) };
+    this.context = context;
     const followUp = how.onFollowUp ? (/** @type {string} */ question) => how.onFollowUp?.(this.#runState.last.started?.session || how.id, question) : null;
     this.layout = new Layout({ context, followUp, footer: how.footer ?? null, replay: () => this.#toggleReplay(), position: (at) => this.#moved(at), endReplay: () => this.#endReplay() });
     this.follower = new Follower(root, this.layout);
@@ -89,11 +91,17 @@ class RunView {
     this.root.classList.remove("run-root");
   }
 
-  /** Goes to a step of a run that has ended; null ends the replay. @param {number | null} step */
-  show(step) {
+  /**
+   * Goes to a step of a run that has ended, or to the place of a piece of evidence; without both, a replay ends.
+   * @param {number | null} step
+   * @param {number | null} cite
+   */
+  show(step, cite) {
     this.position = step;
+    this.cite = cite;
     if (!this.#over) return;
-    if (step === null) this.#endReplay();
+    if (cite !== null) openCitation(this.context, this.#runState.last, cite);
+    else if (step === null) this.#endReplay();
     else this.layout.player.open(this.#runState.moments, step);
   }
 
@@ -128,6 +136,7 @@ class RunView {
     this.#draw();
     if (!this.#live || this.follower.following) this.layout.settle(this.#runState.last); // else somebody reads where it would move
     if (this.position !== null) this.layout.player.open(this.#runState.moments, this.position);
+    else if (this.cite !== null) openCitation(this.context, this.#runState.last, this.cite);
   }
 
   /** @param {Problem} [problem] */

@@ -148,6 +148,14 @@ export const NOT_FOUND = {
   hint: "A model could: choose one beside the question, or start the server with --model. The closest places are shown here.",
 };
 
+/** A run whose answer was withdrawn. @type {Ending} */
+export const WITHDRAWN = {
+  name: "Answer withdrawn",
+  mood: "calm",
+  said: "The evidence does not support the answer that the agent found:",
+  hint: "Look at the evidence, ask for less at once, or add the document that holds the answer.",
+};
+
 /** A run whose process ended before it did. @type {Ending} */
 export const CUT_OFF = {
   name: "Interrupted",

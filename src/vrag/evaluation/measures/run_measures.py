@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.cases import gold_documents, gold_pages
+from vrag.evaluation.measures.docscope import COUNTED
 from vrag.evaluation.relevance import Gold, is_text
-from vrag.evaluation.search_measures import overlap
 from vrag.geometry import Box
-from vrag.metrics import ndcg, recall
-from vrag.reward.parts import clips_known, images_looked_at, searches
+from vrag.metrics import ndcg, overlap, recall
+from vrag.reward.parts import WHOLE_PAGE, cited_boxes, clips_known, images_looked_at, searches
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -83,9 +83,6 @@ GROUNDING: Mapping[str, str] = {
 """Names and definitions."""
 
 _Page = tuple[str, int]
-_WHOLE = Box.unit(0, 0, 1, 1)
-_ALL = 0.99
-"""Share of a page from which a box counts as the page."""
 
 
 def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]:
@@ -124,7 +121,7 @@ def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, flo
     place = _page(cited[0], named, names)
     on_gold = is_text(place[0]) if cited[0].kind is ItemKind.PASSAGE else place in pages
     found = {"evidence_page": float(on_gold)}
-    evidence = [(_page(item, named, names), Box.unit(*(item.box or _WHOLE.as_tuple()))) for item in boxed]
+    evidence = [(_page(item, named, names), Box.unit(*(item.box or WHOLE_PAGE.as_tuple()))) for item in boxed]
     if not gold or not evidence:
         return found
     merged: defaultdict[_Page, list[Box]] = defaultdict(list)  # with one name for the same bytes
@@ -143,10 +140,9 @@ def _compare(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequenc
     shown: dict[_Page, list[Box]] = {}
     for page, _ in evidence:
         boxes = [box for at, box in evidence if at == page]
-        parts = [box for box in boxes if box.intersect(_WHOLE).area < _ALL]
-        shown[page] = parts or boxes
+        shown[page] = cited_boxes(boxes)
     both = [(boxes, gold[page]) for page, boxes in shown.items() if page in gold]
-    areas = [overlap(boxes, (_WHOLE,))[0] for boxes in ([boxes for boxes, _ in both] or shown.values())]
+    areas = [overlap(boxes, (WHOLE_PAGE,))[0] for boxes in ([boxes for boxes, _ in both] or shown.values())]
     centred = (
         box.covers(*right.center) for boxes, gold_boxes in both for box in boxes for right in gold_boxes
     )
@@ -243,7 +239,7 @@ CONDUCT: Mapping[str, str] = {
 }
 """Names and definitions."""
 
-COUNTS = CONDUCT.keys() - {"answered", "abstained", "invalid", "repaired"}
+COUNTS = (CONDUCT.keys() - {"answered", "abstained", "invalid", "repaired"}) | COUNTED.keys()
 """Measures that are not shares, and can be more than 1."""
 
 

@@ -10,15 +10,11 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from vrag.metrics import ndcg, recall, reciprocal_rank
+from vrag.metrics import ndcg, overlap, recall, reciprocal_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-
-    from numpy.typing import NDArray
 
     from vrag.evaluation.relevance import Gold, Spot
     from vrag.geometry import Box
@@ -57,30 +53,6 @@ def document_recall(documents: Sequence[str], gold: AbstractSet[str], k: int) ->
     0.5
     """
     return recall(documents, gold, k)
-
-
-def overlap(one: Sequence[Box], other: Sequence[Box]) -> tuple[float, float]:
-    """Return the area that two sets of boxes of a page both cover, and the area that either covers.
-
-    Within each set, no area counts twice. Exact: the sides of all boxes cut the plane into cells, and a box
-    is a set of them.
-    """
-    boxes = {*one, *other}
-    across = np.unique([side for box in boxes for side in (box.x1, box.x2)])
-    down = np.unique([side for box in boxes for side in (box.y1, box.y2)])
-    cells = np.outer(np.diff(down), np.diff(across))
-
-    def cells_of(boxes: Sequence[Box]) -> NDArray[np.bool_]:
-        """Return the cells that boxes cover, shape (rows, columns)."""
-        covered = np.zeros(cells.shape, np.bool_)
-        for box in boxes:
-            left, right = np.searchsorted(across, (box.x1, box.x2))
-            top, bottom = np.searchsorted(down, (box.y1, box.y2))
-            covered[top:bottom, left:right] = True
-        return covered
-
-    first, second = cells_of(one), cells_of(other)
-    return float(cells[first & second].sum()), float(cells[first | second].sum())
 
 
 def region_measures(offered: Sequence[Placed], gold: Sequence[Placed]) -> dict[str, float]:

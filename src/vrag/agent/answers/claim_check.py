@@ -1,0 +1,122 @@
+"""The claims of an answer beside what its parts cite; citations that name the wrong place are corrected.
+
+A part is first compared with the evidence that it cites. What that does not say is looked for on the rest of
+the evidence: where another piece says all of it, the citation moves there, and is no longer the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.support import SupportedAnswer
+from vrag.agent.environment import Environment
+from vrag.agent.evidence import Evidence
+from vrag.agent.page_reading import open_page
+from vrag.agent.question import Question
+from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box
+from vrag.reading import completed
+from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.verifier import ClaimSource, check_claims
+
+MAX_SOURCES = 12
+"""Pieces of evidence that claims are compared with."""
+_UNSAID = frozenset({ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND})
+
+
+def check_citations(
+    question: Question, answer: str, supported: SupportedAnswer, environment: Environment
+) -> tuple[SupportedAnswer, tuple[CheckedClaim, ...]]:
+    """Compare the claims of an answer with its evidence.
+
+    Returns the answer with corrected citations, and its claims; none where a page cannot be opened.
+    """
+    try:
+        sources = [_open_source(entry, environment) for entry in supported.evidence[:MAX_SOURCES]]
+    except (SearchError, CollectionError):
+        return supported, ()
+    whole = completed(question.text, [turn.question for turn in question.history])
+    check = _CitationCheck(whole, answer, sources)
+    claims: list[CheckedClaim] = []
+    citations: list[Citation] = []
+    for citation in supported.citations:
+        found = check.claims_of(citation)
+        is_doubted = any(claim.verdict in _UNSAID for claim in found)
+        better = check.better_citation(citation) if is_doubted else None
+        citations.append(better or citation)
+        claims += check.claims_of(better) if better is not None else found
+    cited = range(1, len(supported.cited) + 1)
+    claims += [claim for claim in check.claims(cited) if not _is_inside(claim, citations)]
+    claims.sort(key=lambda claim: (claim.start, -claim.end))
+    return _renumber(supported, citations, claims)
+
+
+def _open_source(entry: Evidence, environment: Environment) -> ClaimSource:
+    page = open_page(environment.searcher, environment.item(entry.item))
+    return ClaimSource(page, None if entry.box is None else Box.unit(*entry.box))
+
+
+@dataclass(frozen=True, slots=True)
+class _CitationCheck:
+    """An answer, and the sources of its evidence by their numbers."""
+
+    question: str
+    answer: str
+    sources: Sequence[ClaimSource]
+
+    def claims(self, numbers: Collection[int]) -> list[CheckedClaim]:
+        """Return all claims of the answer beside some evidence."""
+        known = [number for number in numbers if number <= len(self.sources)]
+        checks = check_claims(self.question, self.answer, [self.sources[number - 1] for number in known])
+        return [
+            CheckedClaim(
+                kind=check.claim.kind,
+                start=check.claim.start,
+                end=check.claim.end,
+                verdict=check.verdict,
+                numbers=tuple(known[at] for at in check.sources),
+                found=check.found,
+            )
+            for check in checks
+        ]
+
+    def claims_of(self, citation: Citation) -> list[CheckedClaim]:
+        """Return the claims of a part beside what it cites."""
+        return [claim for claim in self.claims(citation.numbers) if _is_inside(claim, [citation])]
+
+    def better_citation(self, citation: Citation) -> Citation | None:
+        """Return the citation of the first other piece that says all of a part; None where none does."""
+        others = (number for number in range(1, len(self.sources) + 1) if number not in citation.numbers)
+        for number in others:
+            other = citation.model_copy(update={"numbers": (number,), "source": "matched"})
+            verdicts = {claim.verdict for claim in self.claims_of(other)}
+            if verdicts == {ClaimVerdict.SUPPORTED}:
+                return other
+        return None
+
+
+def _is_inside(claim: CheckedClaim, citations: Sequence[Citation]) -> bool:
+    """Return whether the middle of a claim lies in one of some parts."""
+    middle = (claim.start + claim.end) / 2
+    return any(citation.start <= middle <= citation.end for citation in citations)
+
+
+def _renumber(
+    supported: SupportedAnswer, citations: Sequence[Citation], claims: Sequence[CheckedClaim]
+) -> tuple[SupportedAnswer, tuple[CheckedClaim, ...]]:
+    """Return the answer with its evidence in the order of the citations, and all numbers changed alike."""
+    cited = dict.fromkeys(number for citation in citations for number in citation.numbers)
+    order = [*cited, *(number for number in range(1, len(supported.evidence) + 1) if number not in cited)]
+    new = {old: number for number, old in enumerate(order, 1)}
+    ordered = tuple(
+        citation.model_copy(update={"numbers": tuple(sorted(new[number] for number in citation.numbers))})
+        for citation in citations
+    )
+    renumbered = tuple(
+        claim.model_copy(update={"numbers": tuple(new[number] for number in claim.numbers)})
+        for claim in claims
+    )
+    evidence = tuple(supported.evidence[number - 1] for number in order)
+    return replace(supported, evidence=evidence, citations=ordered), renumbered

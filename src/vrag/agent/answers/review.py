@@ -1,0 +1,143 @@
+"""The review of an answer before it is given: its evidence is checked and cited, its claims are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.claim_judge import ClaimsToJudge
+from vrag.agent.budget import StopReason
+from vrag.agent.environment import Environment
+from vrag.agent.events import AnswerReading
+from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, place_of
+from vrag.agent.method import Episode
+from vrag.agent.policy import Picture
+from vrag.agent.question import Question
+
+if TYPE_CHECKING:
+    from vrag.agent.answers.support import SupportedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReview:
+    """An answer, and what it rests on."""
+
+    text: str | None
+    """The answer without markers; None of an abstention."""
+    evidence: tuple[Evidence, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    claims: tuple[CheckedClaim, ...] = ()
+    reading: AnswerReading | None = None
+    pictures: tuple[Picture, ...] = ()
+    """Pictures of evidence that are not among those shown."""
+    faults: tuple[str, ...] = ()
+    """The reason pieces of evidence or markers were left out."""
+    stop_reason: StopReason | None = None
+    to_judge: ClaimsToJudge | None = None
+    """The claims with the pictures that a judge looks at; None where none were checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CitedMarkers:
+    """What the markers of an answer refer to."""
+
+    candidates: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
+    by_marker: list[list[tuple[Evidence, ...]]] = field(default_factory=list[list[tuple[Evidence, ...]]])
+    """What each reference of each marker stands for."""
+    faults: list[str] = field(default_factory=list[str])
+
+
+def review_answer(
+    question: Question,
+    answer: str | None,
+    episode: Episode,
+    environment: Environment,
+    *,
+    given: str | None,
+    verify: bool,
+) -> AnswerReview:
+    """Find what an answer rests on, and compare its claims with it. May block.
+
+    Args:
+        question: The question.
+        answer: The text of the model's answer; None where it gave none.
+        episode: The state of the run.
+        environment: The environment of the run.
+        given: The answer as it is given; None of an abstention, which has evidence and no citations.
+        verify: Whether its claims are compared with the evidence.
+    """
+    markers = _cited_markers(episode) if given is not None else _CitedMarkers()
+    candidates = [*episode.evidence(answer), *markers.candidates]
+    evidence, faults = check_evidence(candidates, environment)
+    faults = (*faults, *markers.faults)
+    if given is None or not evidence:
+        return AnswerReview(given, evidence, faults=faults)
+    distinct = _distinct(evidence)
+    supported = _support(question, given, episode, markers.by_marker, distinct, environment)
+    further = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
+    claims: tuple[CheckedClaim, ...] = ()
+    if verify:
+        from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
+
+        supported, claims = check_citations(question, given, supported, environment)
+    shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
+    jpegs = {picture.sha256: picture.jpeg for picture in shown}
+    to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)
+    return AnswerReview(
+        given,
+        (*supported.evidence, *further),
+        supported.citations,
+        claims,
+        supported.reading,
+        supported.pictures,
+        faults,
+        to_judge=to_judge if claims else None,
+    )
+
+
+def _support(
+    question: Question,
+    answer: str,
+    episode: Episode,
+    cited: Sequence[Sequence[tuple[Evidence, ...]]],
+    evidence: Sequence[Evidence],
+    environment: Environment,
+) -> SupportedAnswer:
+    from vrag.agent.answers.support import cited_parts, support_answer  # the reader takes time to load
+
+    places = {place_of(entry) for entry in evidence}
+    kept = [
+        [group for one in groups if (group := tuple(entry for entry in one if place_of(entry) in places))]
+        for groups in cited
+    ]
+    parts = cited_parts(answer, episode.markers, kept)
+    selected = episode.selected is not None
+    return support_answer(
+        question, answer, parts, evidence, environment, selected=selected, named=episode.names_evidence
+    )
+
+
+def _cited_markers(episode: Episode) -> _CitedMarkers:
+    """Return what the markers of an answer refer to, and which refer to nothing."""
+    markers = _CitedMarkers()
+    for marker in episode.markers:
+        found: list[tuple[Evidence, ...]] = []
+        for reference in marker.references:
+            candidates = episode.cited(reference)
+            if candidates is None:
+                markers.faults.append(f"The answer cites [{reference}], which was not shown.")
+                continue
+            markers.candidates.extend(candidates)
+            found.append(tuple(candidate.evidence for candidate in candidates))
+        markers.by_marker.append(found)
+    return markers
+
+
+def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Return each place once, the first of those that are the same."""
+    places: dict[Hashable, Evidence] = {}
+    for entry in evidence:
+        places.setdefault(place_of(entry), entry)
+    return tuple(places.values())

@@ -1,0 +1,59 @@
+"""The verdicts on the claims of an answer, and what a run does about those that are in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.prompts import prompt
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+
+MAX_REPORTED_CLAIMS = 6
+"""Claims in doubt that the model is told about."""
+
+
+class VerifyMode(StrEnum):
+    """What is done about claims that the evidence does not support."""
+
+    OFF = "off"
+    """Claims are not checked."""
+    TELL = "tell"
+    """The verdicts are shown with the answer."""
+    REPAIR = "repair"
+    """The model is told once what is in doubt, and may look again and answer anew."""
+    WITHDRAW = "withdraw"
+    """An answer with a claim in doubt is withdrawn: the run abstains."""
+
+
+def doubted(claims: Iterable[CheckedClaim]) -> tuple[CheckedClaim, ...]:
+    """Return the claims that the evidence contradicts, and the numbers, names and dates that it does not say.
+
+    A sentence that is not found by itself is no doubt: it may say the same in other words.
+    """
+    return tuple(
+        claim
+        for claim in claims
+        if claim.verdict is ClaimVerdict.CONTRADICTED
+        or (claim.verdict is ClaimVerdict.NOT_FOUND and claim.kind is not ClaimKind.SENTENCE)
+    )
+
+
+def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:
+    """Return the claims in doubt as lines for the model; the narrowest claim where several cover a place."""
+    narrow = [claim for claim in claims if claim.kind is not ClaimKind.SENTENCE]
+    spans = [(claim.start, claim.end) for claim in narrow]
+    sentences = (
+        claim
+        for claim in claims
+        if claim.kind is ClaimKind.SENTENCE
+        and not any(claim.start <= start and end <= claim.end for start, end in spans)
+    )
+    lines: list[str] = []
+    for claim in sorted([*narrow, *sentences], key=lambda claim: claim.start)[:MAX_REPORTED_CLAIMS]:
+        words = answer[claim.start : claim.end]
+        if claim.verdict is ClaimVerdict.CONTRADICTED and claim.found:
+            lines.append(prompt("doubt_contradicted.md", words=words, found=claim.found))
+        else:
+            lines.append(prompt("doubt_not_found.md", words=words))
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Measures of runs and searches against the gold of their questions."""

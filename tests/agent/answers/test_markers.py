@@ -1,0 +1,160 @@
+"""Markers of models are taken out of answers; brackets that belong to the answer stay."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.agent.answers.markers import MAX_MARKER_NUMBERS, take_markers
+
+SHOWN = "1", "2", "3", "Image 1", "Image 2", "Text 1", "Picture 2"
+
+
+def read(answer: str, *known: str) -> tuple[str, list[tuple[int, tuple[str, ...]]]]:
+    names = {*SHOWN, *known}
+    taken = take_markers(answer, lambda name: f"<{name}>" if name in names else None)
+    return taken.text, [(marker.at, marker.references) for marker in taken.markers]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "markers"),
+    [
+        ("84,210 [2]", "84,210", [(6, ("2",))]),
+        ("It rose [1].", "It rose.", [(7, ("1",))]),
+        ("It rose.[1] It fell [2][3].", "It rose. It fell.", [(8, ("1",)), (16, ("2", "3"))]),
+        ("It rose [1, 3] to 9.", "It rose to 9.", [(7, ("1", "3"))]),
+        ("It rose [1–3].", "It rose.", [(7, ("1", "2", "3"))]),
+        ("It rose [Image 2], it fell [Text 1].", "It rose, it fell.", [(7, ("Image 2",)), (16, ("Text 1",))]),
+        ("It rose (images 1 and 2).", "It rose.", [(7, ("Image 1", "Image 2"))]),
+        ("It rose (see image 2).", "It rose.", [(7, ("Image 2",))]),
+        ("It rose [[1]].", "It rose.", [(7, ("1",))]),
+        ("It rose ［1］.", "It rose.", [(7, ("1",))]),
+        ("It rose [Text 1, Image 2].", "It rose.", [(7, ("Text 1", "Image 2"))]),
+        ("It rose [1: page 3].", "It rose.", [(7, ("1",))]),
+        ("It rose [1]–[3] at once.", "It rose at once.", [(7, ("1", "2", "3"))]),
+        ("It rose [1], [2].", "It rose.", [(7, ("1", "2"))]),
+        ("**84,210** [1]", "**84,210**", [(10, ("1",))]),
+        ("It rose [9].", "It rose.", [(7, ("9",))]),
+        ("It rose [^2].", "It rose.", [(7, ("2",))]),
+        ("It rose 【2†source】.", "It rose.", [(7, ("2",))]),
+        ("It rose [1](http://example.org/1).", "It rose.", [(7, ("1",))]),
+        ("It rose [2](#2).", "It rose.", [(7, ("2",))]),
+        ("涨了【1】。然后跌了[2]。", "涨了。然后跌了。", [(2, ("1",)), (7, ("2",))]),
+        ("- x [1]\n- y [2]", "- x\n- y", [(3, ("1",)), (7, ("2",))]),
+    ],
+)
+def test_markers_in_all_forms_are_read(
+    answer: str, text: str, markers: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    assert read(answer) == (text, markers)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[1, 2]",
+        "[3]",
+        "The range is [0, 5].",
+        "The range is [1, 5].",
+        "Pages: [2, 3]",
+        "['a', 'b']",
+        "`a[1]` is the second",
+        "```\na [1]\n```",
+        "$$x [1]$$",
+        "Tables [see below] say so",
+        "In [2020] it rose",
+        "a [link](http://example.org/1)",
+        "The 95% CI [12, 15] was found.",
+        "The values [4, 12] are the fares.",
+        "x = a[1] + b[2]",
+        "It costs $x[1]$.",
+    ],
+)
+def test_a_bracket_that_belongs_to_the_answer_stays(answer: str) -> None:
+    assert read(answer) == (answer, [])
+
+
+def test_names_are_markers_where_they_can_be_cited() -> None:
+    assert read("It rose [fares; winter] and [sic] fell.", "fares", "winter") == (
+        "It rose and [sic] fell.",
+        [(7, ("fares", "winter"))],
+    )
+    assert read("It rose [fares, Picture 1].", "fares", "Picture 1", "fares, Picture 1")[1] == [
+        (7, ("fares, Picture 1",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "markers"),
+    [
+        ("According to [2], it rose.", "According to <2>, it rose.", [(16, ("2",))]),
+        ("[2] says so. [1] says no.", "<2> says so. <1> says no.", [(3, ("2",)), (16, ("1",))]),
+        ("See [1] and [2] too.", "See <1> and <2> too.", [(7, ("1",)), (15, ("2",))]),
+        ("The total is [2].", "The total is 2.", []),
+    ],
+)
+def test_a_marker_that_is_a_word_becomes_the_name_of_what_it_cites(
+    answer: str, text: str, markers: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    assert read(answer) == (text, markers)
+
+
+def test_a_marker_before_its_sentence_leads() -> None:
+    taken = take_markers("- [1] It rose.\n- [2] It fell.", lambda name: name)
+    assert taken.text == "- It rose.\n- It fell."
+    assert [(marker.at, marker.leads) for marker in taken.markers] == [(2, True), (13, True)]
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        "\n\nSources:\n[1] prices.pdf, page 1\n[2] winter.pdf, page 1",
+        "\n\n[^1]: prices.pdf\n",
+        "\n参考：\n- [1] a",
+    ],
+)
+def test_a_list_of_references_at_the_end_is_dropped(references: str) -> None:
+    assert read(f"It rose [1].{references}") == ("It rose.", [(7, ("1",))])
+
+
+def test_nodes_are_named_in_several_ways() -> None:
+    assert read("It rose [node fares] there [fares: Picture 2].", "fares", "fares, Picture 2") == (
+        "It rose there.",
+        [(7, ("fares",)), (13, ("fares, Picture 2",))],
+    )
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["[ ", " ", "x [1] ", "[", "((", "[1", "$ a ", "`a", "\\[", "【", "\n", "[^1]: x\n", "[ ^"],
+)
+def test_long_answers_that_repeat_a_piece_are_read(piece: str) -> None:
+    """The time is linear: with a quadratic expression, this test does not end."""
+    taken = take_markers("x" + piece * 40_000 + "y", lambda name: name if name == "1" else None)
+    assert taken.text.startswith("x")
+
+
+def test_a_marker_refers_to_a_bounded_number_of_things() -> None:
+    _, [(_, references)] = read("It rose [1–999].")
+    assert len(references) <= MAX_MARKER_NUMBERS
+
+
+MESSY = st.text(st.sampled_from("ab 12,.[]()【】^†`$\n图-–;&"), max_size=60)
+
+
+@given(MESSY)
+def test_any_text_is_read_and_only_brackets_are_taken_out(answer: str) -> None:
+    taken = take_markers(answer, lambda _: None)
+    assert all(0 <= marker.at <= len(taken.text) for marker in taken.markers)
+    assert [marker.at for marker in taken.markers] == sorted(marker.at for marker in taken.markers)
+    rest = iter(answer)
+    assert all(character in rest for character in taken.text)  # nothing was added or moved
+    if taken.markers:
+        assert any(character.isalnum() for character in taken.text)
+
+
+@given(MESSY)
+def test_no_number_of_the_model_that_was_shown_remains_by_itself(answer: str) -> None:
+    taken = take_markers(f"It rose [1] {answer}", lambda name: "it" if name == "1" else None)
+    assert "[1]" not in taken.text or "`" in answer or "$" in answer or "[" in answer
