@@ -1,1 +1,1 @@
-"""What becomes of an answer before it is given: its citations and the verdicts on its claims."""
+"""The answer of a run: its markers, its citations, and the verdicts on its claims."""

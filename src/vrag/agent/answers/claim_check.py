@@ -6,8 +6,8 @@ the evidence: where another piece says all of it, the citation moves there, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.answers.support import SupportedAnswer
@@ -65,10 +65,19 @@ class _CitationCheck:
     question: str
     answer: str
     sources: Sequence[ClaimSource]
+    known: dict[tuple[int, ...], list[CheckedClaim]] = field(
+        default_factory=dict[tuple[int, ...], list[CheckedClaim]]
+    )
+    """The claims beside evidence that was compared with them before, by its numbers."""
 
-    def claims(self, numbers: Collection[int]) -> list[CheckedClaim]:
+    def claims(self, numbers: Iterable[int]) -> list[CheckedClaim]:
         """Return all claims of the answer beside some evidence."""
-        known = [number for number in numbers if number <= len(self.sources)]
+        chosen = tuple(number for number in numbers if number <= len(self.sources))
+        if chosen not in self.known:
+            self.known[chosen] = self._compare(chosen)
+        return self.known[chosen]
+
+    def _compare(self, known: tuple[int, ...]) -> list[CheckedClaim]:
         checks = check_claims(self.question, self.answer, [self.sources[number - 1] for number in known])
         return [
             CheckedClaim(

@@ -50,7 +50,7 @@ class ClaimsToJudge:
 
     @property
     def shown(self) -> dict[int, Evidence]:
-        """What a judge can be shown, by its numbers: evidence with a picture or words."""
+        """The evidence that a judge can be shown, by its numbers: that with a picture or words."""
         numbered = enumerate(self.evidence[:MAX_JUDGED_PIECES], 1)
         return {number: one for number, one in numbered if one.crop_sha256 in self.jpegs or one.quote}
 

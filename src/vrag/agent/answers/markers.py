@@ -86,7 +86,7 @@ class UnmarkedAnswer:
 
 
 class _Use(Enum):
-    """How a bracket is used in its sentence."""
+    """The use of a bracket in its sentence."""
 
     MARKER = auto()
     LEADING = auto()

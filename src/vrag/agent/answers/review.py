@@ -41,7 +41,7 @@ class AnswerReview:
 
 @dataclass(frozen=True, slots=True)
 class _CitedMarkers:
-    """What the markers of an answer refer to."""
+    """The evidence that the markers of an answer refer to."""
 
     candidates: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
     by_marker: list[list[tuple[Evidence, ...]]] = field(default_factory=list[list[tuple[Evidence, ...]]])

@@ -36,9 +36,9 @@ TEXT_WORDS = 5
 REACH = 0.02
 """Distance, in widths of the page, up to which drawn parts belong together."""
 MIN_WIDTH, MIN_HEIGHT, MIN_AREA = 0.08, 0.04, 0.012
-"""What is smaller is an ornament, a line or an icon; shares of the page."""
+"""Share of the page below which a drawing is an ornament, a line or an icon."""
 MAX_AREA = 0.9
-"""What is larger is the background of the page."""
+"""Share of the page above which a drawing is the background."""
 MIN_DRAWN = 0.25
 """Share of what is drawn that is not text."""
 CAPTION_GAP = 0.06

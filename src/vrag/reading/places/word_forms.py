@@ -33,7 +33,7 @@ _FOOTNOTE_IN_GROUPS = re.compile(r"(\d{1,3}(?:,\d{3})*,\d{3})\d")
 _DECIMAL_COMMA = re.compile(r"(\d+),(\d{1,2}|\d{4,})")
 _FOOTNOTE_BEHIND_WORD = re.compile(r"([^\W\d_]{3,})\d{1,2}")
 _POWERS = tuple("⁰²³⁴⁵⁶⁷⁸⁹")
-"""What is raised behind a number of two digits may be the power of ten rather than a footnote."""
+"""Raised digits that behind a number of two digits may be a power of ten rather than a footnote."""
 _LONG_NUMBER = 3
 """Characters of a number that is known by itself, whatever unit is written behind it."""
 _MINUS = "-−–﹣－"
@@ -43,7 +43,7 @@ class WordForm(NamedTuple):
     """A word, number or ideograph of a text: `text[start:end]`."""
 
     key: str
-    """What equal words have in common. Empty for none."""
+    """The form that equal words share; empty for none."""
     others: tuple[str, ...]
     """Further keys: the word without what may be a footnote's digit, a number by other separators."""
     start: int

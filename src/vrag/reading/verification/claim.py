@@ -20,7 +20,7 @@ class ClaimKind(StrEnum):
 
 
 class ClaimVerdict(StrEnum):
-    """What the evidence says about a claim."""
+    """The verdict of the evidence on a claim."""
 
     SUPPORTED = "supported"
     """The evidence says it."""

@@ -52,7 +52,7 @@ class ClaimCheck:
     outside: bool = False
     """True if the words stand outside of the rectangles of the evidence, on the same page."""
     reason: str = ""
-    """How it was found out, for people: a computation, or what is missing."""
+    """The reason for the verdict, for people: a computation, or what is missing."""
     judge: str = ""
     """Name of the model that judged it; empty for a verdict by rules."""
 

@@ -38,7 +38,7 @@ _LETTER = rf"[^\W_{_CJK}]"
 _WORD = rf"(?:[A-Z]\.){{2,}}|{_UPPER}(?:{_LETTER}|['’.&-](?={_LETTER}))*"
 _LINK = r"""[ \u00a0] | \s?&\s?
     | [ ](?:of|de|la|le|du|del|der|den|van|von|the|al|bin|y)[ ](?:(?:the|la|der)[ ])?"""
-"""What stands between the words of a name."""
+"""The text between the words of a name."""
 _NAME = re.compile(rf"(?<![\w])(?:{_WORD})(?:(?:{_LINK})(?:{_WORD}))*", re.VERBOSE)
 _QUOTED = re.compile(
     r"[“\"]([^\s“”\",.;，。；]{1,40}(?:\s[^\s“”\",.;，。；]{1,40}){0,5})[”\"]|[《「『]([^《》「」『』\n，。]{1,16})[》」』]"

@@ -16,7 +16,7 @@ _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
 class Agreement(IntEnum):
-    """How a value of a page compares with a stated one; the lower, the better."""
+    """The agreement of a value of a page with a stated one; the lower, the better."""
 
     SAME = 0
     LOOSE = 1
@@ -31,7 +31,7 @@ class Agreement(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueContext:
-    """What the text around a value says about it."""
+    """The information that the text around a value gives about it."""
 
     units: frozenset[Unit] = frozenset()
     """Units that its heads or its caption name."""
@@ -50,7 +50,7 @@ class ValueContext:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How freely a stated number may differ from the exact one."""
+    """The freedom of a stated number to differ from the exact one."""
 
     about: bool = False
     """"About", "nearly": the zeros at its end count as rounded."""

@@ -63,7 +63,7 @@ class Operand:
     statement: tuple[int, int]
     """Page and number of its statement."""
     context: ValueContext
-    """What its heads say about it."""
+    """The words of its heads."""
 
     @property
     def amount(self) -> float:
@@ -76,7 +76,7 @@ class _Computed(NamedTuple):
 
     amount: float
     text: str
-    """How it comes about."""
+    """The computation, for people."""
     operand: Operand
     """One of the numbers."""
     units: tuple[Unit, ...]

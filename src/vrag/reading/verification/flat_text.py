@@ -16,7 +16,7 @@ _HYPHEN = re.compile(r"(?:[^\W\d_A-Z]{2}[-‐]|\u00ad)$")
 _WIDE_END = re.compile(rf"[{CJK}、。，：；！？（）「」『』《》]$")
 _WIDE_START = re.compile(rf"[{CJK}、。，：；！？（）「」『』《》]")
 SEPARATOR = "\n\n"
-"""What stands between two ranges of the text that do not belong together."""
+"""The text between two ranges that do not belong together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Statement:
     terms: Mapping[str, float]
     """The words that belong to it, with weights from 0 to 1."""
     context: ValueContext
-    """What its heads say about the values in it."""
+    """The information that its heads give about the values in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _find_rows(rects: Sequence[Rect | None]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
-    """What stands around a cell or a labelled value."""
+    """The context of a cell or a labelled value."""
 
     text: str
     caption: str = ""

@@ -26,7 +26,7 @@ class TextValue:
     amount: float | None = None
     """The number as written, with its sign and its scale; None for dates and times."""
     step: float = 1.0
-    """What one unit of its last written digit is worth."""
+    """The worth of one unit of its last written digit."""
     units: tuple[Unit, ...] = ()
     """The units that its text may mean; empty if none is written."""
     other_scale: float = 1.0

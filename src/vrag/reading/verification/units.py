@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Unit(NamedTuple):
-    """What a unit measures, and its size in the base unit of that."""
+    """The quantity that a unit measures, and its size in the base unit of that quantity."""
 
     dimension: str
     """The quantity that it measures; each currency is a quantity of its own."""

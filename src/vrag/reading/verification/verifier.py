@@ -59,7 +59,7 @@ _DRAWN = re.compile(
 MIN_PRESENT = 0.5
 """Share of the words around a claim that count even if the evidence lacks them."""
 MARGIN = 0.15
-"""How much more of them another statement must have to contradict what stands elsewhere."""
+"""The further share of them that another statement must have to contradict what stands elsewhere."""
 LONG_MARGIN, LONG_DIGITS = 0.3, 3
 """The same for a day of a month and a number with so many digits, which seldom stand somewhere by chance."""
 NAME_MARGIN, SHORT_NAME_MARGIN = 0.4, 0.45
