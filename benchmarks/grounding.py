@@ -210,7 +210,7 @@ def _outcome(
 
 def tell(case: Case, workbench: Session) -> tuple[Outcome, Outcome] | None:
     """The evidence when a model says the gold answer on the gold pages: looked for, and as shown."""
-    from vrag.agent.answer_reading import locate_answer
+    from vrag.agent.answers.answer_place import locate_answer
     from vrag.agent.evidence import picture_evidence
     from vrag.agent.question import Question
     from vrag.types import item_id

@@ -6,7 +6,7 @@ import pytest
 from agent_scripts import PROFILE, VRAG, Watching, answers, memorizes, note, searches
 
 from vrag.agent.agent import Agent
-from vrag.agent.answer_reading import LARGE
+from vrag.agent.answers.answer_place import LARGE
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven

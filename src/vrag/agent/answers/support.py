@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vrag.agent.answer_reading import (
+from vrag.agent.answers.answer_place import (
     LARGE,
     MAX_ANSWER_CHARS,
     MAX_PAGES,

@@ -8,7 +8,7 @@ import pytest
 from agent_scripts import PROFILE, VRAG, Watching, searches
 
 from vrag.agent.agent import Agent
-from vrag.agent.answer_reading import LARGE, AnswerPlace, locate_answer
+from vrag.agent.answers.answer_place import LARGE, AnswerPlace, locate_answer
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven
 from vrag.agent.evidence import passage_evidence, picture_evidence
