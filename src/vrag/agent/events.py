@@ -369,7 +369,7 @@ class AnswerGiven(EventBase):
     withdrawn: str | None = None
     """The answer that was withdrawn because its evidence does not support it; then `text` is None."""
     unsupported: tuple[str, ...] = ()
-    """The reason pieces of evidence were left out: each no longer agrees with the collection."""
+    """The reason evidence was left out: it no longer agrees with the collection, or was never shown."""
     stop_reason: StopReason
 
 

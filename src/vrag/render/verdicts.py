@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.answers.verification import narrowest
 from vrag.agent.runs.run_result import RunResult
-from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.text_format import count
 
 VERDICT_NAMES: Mapping[ClaimVerdict, str] = {
@@ -37,15 +38,7 @@ def summarize_claims(claims: Sequence[CheckedClaim]) -> str:
 
 def notable_claims(claims: Iterable[CheckedClaim]) -> list[CheckedClaim]:
     """Return the claims that are not supported, in order; of those that overlap the narrowest."""
-    unsupported = [claim for claim in claims if claim.verdict is not ClaimVerdict.SUPPORTED]
-    narrow = [claim for claim in unsupported if claim.kind is not ClaimKind.SENTENCE]
-    whole = (
-        claim
-        for claim in unsupported
-        if claim.kind is ClaimKind.SENTENCE
-        and not any(claim.start < part.end and part.start < claim.end for part in narrow)
-    )
-    return sorted([*narrow, *whole], key=lambda claim: (claim.start, claim.end))
+    return narrowest([claim for claim in claims if claim.verdict is not ClaimVerdict.SUPPORTED])
 
 
 def describe_claim(answer: str, claim: CheckedClaim, label: str = "") -> str:

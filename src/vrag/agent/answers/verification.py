@@ -39,18 +39,22 @@ def doubted(claims: Iterable[CheckedClaim]) -> tuple[CheckedClaim, ...]:
     )
 
 
-def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:
-    """Return the claims in doubt as lines for the model; the narrowest claim where several cover a place."""
+def narrowest(claims: Sequence[CheckedClaim]) -> list[CheckedClaim]:
+    """Return claims in order, without sentences that have another of them inside."""
     narrow = [claim for claim in claims if claim.kind is not ClaimKind.SENTENCE]
-    spans = [(claim.start, claim.end) for claim in narrow]
-    sentences = (
+    whole = (
         claim
         for claim in claims
         if claim.kind is ClaimKind.SENTENCE
-        and not any(claim.start <= start and end <= claim.end for start, end in spans)
+        and not any(claim.start < part.end and part.start < claim.end for part in narrow)
     )
+    return sorted([*narrow, *whole], key=lambda claim: (claim.start, claim.end))
+
+
+def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:
+    """Return the claims in doubt as lines for the model."""
     lines: list[str] = []
-    for claim in sorted([*narrow, *sentences], key=lambda claim: claim.start)[:MAX_REPORTED_CLAIMS]:
+    for claim in narrowest(claims)[:MAX_REPORTED_CLAIMS]:
         words = answer[claim.start : claim.end]
         if claim.verdict is ClaimVerdict.CONTRADICTED and claim.found:
             lines.append(prompt("doubt_contradicted.md", words=words, found=claim.found))

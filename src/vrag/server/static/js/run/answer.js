@@ -132,7 +132,7 @@ export class AnswerView {
     return [
       main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one) => citation(one, () => openCitation(this.#context, state, one.number))), MOST)),
       state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
-      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out, since it no longer agrees with the collection" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
+      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out of the evidence" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
     ];
   }
 
