@@ -127,7 +127,7 @@ def test_boxes_beyond_their_page_are_cut_and_on_other_pages_left_out(tmp_path: P
     ("changes", "message"),
     [
         ({"evidences": [evidence(page=0)]}, "A page is a number from 1, not 0"),
-        ({"evidences": [evidence(bbox=(1, 2, 3))]}, "An evidence has no box"),
+        ({"evidences": [evidence(bbox=(1, 2, 3))]}, "A piece of evidence has no box"),
         ({"answer": "97"}, "'answer' is not an object"),
         ({"pdf": {"doc_id_str": "../up"}}, "not a file name"),
     ],

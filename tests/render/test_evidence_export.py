@@ -138,7 +138,7 @@ def test_documents_that_are_no_pdf_files_become_their_cited_pages(desk: Desk) ->
 def test_a_protected_file_is_drawn_from_its_stored_pages(desk: Desk) -> None:
     export = desk.export(desk.run(desk.evidence("locked.pdf")))
     assert [file.name for file in export.files] == ["locked-cited-pages.pdf"]
-    assert "Its owner does not allow notes in it." in export.notes[0]
+    assert "The owner of the file does not allow annotations in it." in export.notes[0]
 
 
 def test_a_signature_that_does_not_hold_in_the_copy_is_told(desk: Desk) -> None:

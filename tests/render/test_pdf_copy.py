@@ -128,7 +128,7 @@ def test_a_file_encrypted_by_its_owner_stays_so(
         (pikepdf.Encryption(owner="o", user="u"), "protected by a password"),
         (
             pikepdf.Encryption(owner="o", user="", allow=pikepdf.Permissions(modify_annotation=False)),
-            "does not allow notes",
+            "does not allow annotations",
         ),
     ],
 )

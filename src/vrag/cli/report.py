@@ -173,7 +173,7 @@ def _export_evidence(
     if not formats:
         return None
     if not cited_places(runs):
-        warn("No answer has evidence, so that none is written next to the report.")
+        warn("No answer has evidence, so none was written next to the report.")
         return None
     sources = evidence_sources(settings, runs)
     folder = _evidence_folder(out)

@@ -184,7 +184,9 @@ def export(
     settings = opt.load_flags(locals()).settings
     if formats := opt.evidence_formats(pdf=pdf, annotations=annotations, pictures=pictures):
         if html or format is not None or inline:
-            raise typer.BadParameter("Evidence is written apart: leave out --html, --format and --inline.")
+            raise typer.BadParameter(
+                "Evidence options exclude --html, --format and --inline: leave out the latter."
+            )
         _export_evidence(settings, run, out, formats, overwrite=overwrite, as_json=as_json)
         return
     chosen = _choose_format(format, out, html=html)

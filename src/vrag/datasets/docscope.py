@@ -147,7 +147,7 @@ def _with_boxes(
         page, sides = _page(evidence), any_list(evidence.get("bbox"))
         if len(sides) != 4 or not all(isinstance(side, int | float) and abs(side) < 1e9 for side in sides):
             raise CaseError(
-                f"{where}: An evidence has no box: {value!r:.120}.", "Take the file as published."
+                f"{where}: A piece of evidence has no box: {value!r:.120}.", "Take the file as published."
             )
         if page > len(sizes):
             remarks.count("questions have gold boxes on pages that their document lacks", case.uid)

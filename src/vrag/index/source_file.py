@@ -48,7 +48,7 @@ class SourceFault(StrEnum):
 
     ABSENT = "The document has no file of its own here."
     GONE = "Its file is no longer where it was indexed."
-    NOT_A_FILE = "Where its file was is a link, a folder or a device."
+    NOT_A_FILE = "Its path is now a link, a folder or a device."
     CHANGED = "Its file has changed since it was indexed."
     TOO_LARGE = "Its file is too large to be read again."
     UNREADABLE = "Its file cannot be read."
@@ -56,7 +56,7 @@ class SourceFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What the system knows of a file that changes with its bytes. Equal stamps do not prove equal bytes."""
+    """The file status that changes with the bytes of a file. Equal stamps do not prove equal bytes."""
 
     device: int
     inode: int

@@ -130,7 +130,7 @@ _NOTES = {
     "page covers centres by chance: read them together.",
     "Chains of evidence": "Of questions with gold pages and an answer, whatever became of the run. A stage "
     "without gold is passed over; n says for how many questions each was measured.",
-    "Verifier": "What the evidence says about the claims of answers, beside the judge's verdict on them.",
+    "Verifier": "Verdicts of the verifier on claims, beside the judge's verdict on answers.",
     "Abstention": "Recall is of questions that cannot be answered, precision of answers that were declined.",
 }
 FILTERS = frozenset({"benchmark", "source_type", "query_type", "document_type"})

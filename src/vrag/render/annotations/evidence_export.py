@@ -127,7 +127,7 @@ def export_evidence(
     """
     places = cited_places(runs)
     if not places:
-        raise RunError("There is no answer with evidence, so that there is nothing to export.")
+        raise RunError("No answer has evidence, so there is nothing to export.")
     export = _EvidenceWriter(sources, folder, progress or (lambda _: None), max_bytes)
     documents: dict[str, list[CitedPlace]] = {}
     for place in places:

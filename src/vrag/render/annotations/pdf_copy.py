@@ -99,7 +99,7 @@ def annotate_pdf(
         by_page.setdefault(place.evidence.page, []).append(place)
     with _damage_reported(), open_pdf(data) as pdf:
         if pdf.is_encrypted and not pdf.owner_password_matched and not pdf.allow.modify_annotation:
-            raise EncryptedFileError("Its owner does not allow notes in it.")
+            raise EncryptedFileError("The owner of the file does not allow annotations in it.")
         for number, on_page in by_page.items():
             page = _page(pdf, number)
             _annotate_page(pdf, page, page_frame(page), on_page)
