@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from vrag import __version__
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
-from vrag.corpus.convert import CONVERTERS
+from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
@@ -65,11 +65,24 @@ class Agents:
                 top_k=settings.hits or None,
                 thinking=settings.thinking,
             ),
-            limits=schema.CapabilityLimits(
-                upload_bytes=self.upload_bytes, upload_types=tuple(sorted(CONVERTERS))
-            ),
+            limits=self._limits,
             examples=self.examples,
             version=__version__,
+        )
+
+    @property
+    def _limits(self) -> schema.CapabilityLimits:
+        missing = find_missing_software()
+        unreadable = {suffix for software in missing for suffix in software.suffixes}
+        return schema.CapabilityLimits(
+            upload_bytes=self.upload_bytes,
+            upload_types=tuple(sorted(CONVERTERS.keys() - unreadable)),
+            unreadable=tuple(
+                schema.UnreadableTypes(
+                    types=tuple(sorted(software.suffixes)), needs=software.name, install=software.install
+                )
+                for software in missing
+            ),
         )
 
     @property
