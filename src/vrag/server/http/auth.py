@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.http.limits import ClientRegistry, Kind, Peer, RequestBodies, client_name, kind_of, peer_of
+from vrag.server.http.users import EVERYBODY, NOBODY, SERVER_ADMIN, User
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
 
@@ -139,9 +140,10 @@ class SiteMiddleware:
 class AuthMiddleware:
     """Checks token or session, limits the pace of each client, and reads no more of a body than allowed.
 
-    Routes find in `scope["state"]`: `client`, the name of the client; `known`, whether a token or session
-    came with the request if one is needed; `question`, to be called for a question to an agent that the path
-    does not show, which raises a `Refusal` (429) when there were too many.
+    Routes find in `scope["state"]`: `client`, the name of the client; `user`, the `User` who sent the
+    request; `session`, the digest of the browser's session, None without one; `known`, whether a token or
+    session came with the request if one is needed; `question`, to be called for a question to an agent that
+    the path does not show, which raises a `Refusal` (429) when there were too many.
     """
 
     def __init__(
@@ -197,7 +199,8 @@ class AuthMiddleware:
             raise Refusal(401, "A token is needed.", hint, reason="token")
         client = client_name(peer, session=session, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
-        state.update(client=client, known=known, question=question)
+        user = (SERVER_ADMIN if known else NOBODY) if needed else EVERYBODY
+        state.update(client=client, user=user, session=session, known=known, question=question)
         if path != "/healthz":
             self._clients.request(kind, client, peer)
         return client
@@ -252,6 +255,8 @@ class SessionInfo(BaseModel):
 
     needed: bool = Field(description="Whether this server requires a token.")
     signed_in: bool = Field(description="Whether this request would be accepted by the other routes.")
+    user: str = Field(description="Name of the user; empty without tokens, and if not signed in.")
+    admin: bool = Field(description="Whether the user sees everybody's runs and may change the set-up.")
 
 
 class SignIn(BaseModel):
@@ -320,7 +325,9 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
     @router.get("/session", summary="Whether a token is needed", responses=refused)
     async def session(request: Request) -> SessionInfo:
         """Return whether this server requires a token, and whether this request has one or a session."""
-        return SessionInfo(needed=sessions.needed, signed_in=bool(request.state.known))
+        user: User = request.state.user
+        signed_in = bool(request.state.known)
+        return SessionInfo(needed=sessions.needed, signed_in=signed_in, user=user.name, admin=user.is_admin)
 
     @router.post(
         "/session",
