@@ -21,7 +21,8 @@ from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.render.exports import Format, export_of, report_document
-from vrag.render.markup import POLICY, inline, paragraph, quoted, table
+from vrag.render.markdown_text import inline, paragraph, quoted, table
+from vrag.render.markup import POLICY
 from vrag.render.report import Report, report_of
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import extent
@@ -357,12 +358,32 @@ def attacked() -> Report:
     return made(*runs, title=MARKDOWN_ATTACK + payload(), unfinished=[MARKDOWN_ATTACK + payload()])
 
 
+PROSE = {
+    "br",
+    "hr",
+    "em",
+    "strong",
+    "s",
+    "code",
+    "pre",
+    "ul",
+    "blockquote",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+}
+"""Elements of answers."""
+
+
 class TestHostileText:
     def test_the_page_has_no_element_that_a_harmless_one_has_not(
         self, attacked: Report, whole: Report
     ) -> None:
         tags = {tag for tag, _ in Read(attacked.html).tags}
-        assert tags <= {tag for tag, _ in Read(whole.html).tags}
+        assert tags <= {tag for tag, _ in Read(whole.html).tags} | PROSE
         assert all(href.startswith(("#", "data:image/")) for href in Read(attacked.html).values("href"))
 
     @pytest.mark.parametrize("parser", PARSERS)
@@ -370,7 +391,11 @@ class TestHostileText:
         self, attacked: Report, parser: str, whole: Report
     ) -> None:
         tokens = PARSERS[parser].parse(attacked.markdown("x").text)
-        allowed = kinds(PARSERS[parser].parse(whole.markdown("x").text)) | {"hardbreak"}
+        prose = {
+            f"{kind}_{end}" for kind in ("blockquote", "s", "em", "ordered_list") for end in ("open", "close")
+        }
+        allowed = kinds(PARSERS[parser].parse(whole.markdown("x").text)) | prose
+        allowed |= {"hardbreak", "hr", "fence", "code_inline"}
         assert kinds(tokens) <= allowed
         inner = [token for line in tokens for token in line.children or []]
         targets = [str(token.attrGet("href")) for token in inner if token.type == "link_open"]

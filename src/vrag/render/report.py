@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import is_whole
 from vrag.agent.runs.run_store import StoredRun
+from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
-from vrag.render.markup import cited_paragraph, image, inline, render_page
+from vrag.render.markdown_text import image, inline
+from vrag.render.markup import render_page
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import ATTACHED, count, extent, where
 from vrag.types import ItemKind
@@ -218,9 +222,13 @@ class Report:
             heading = "evidence-of-question" if self.parts[question - 1].has_text else "question"
             return f"[\\[{self.label(question)}{number}\\]](#{heading}-{question})"
 
-        def cited_answer(part: ReportPart) -> str:
-            marked = part.run_view.result.marked_answer
-            return cited_paragraph(marked, lambda number: cite(part.number, number))
+        answers: list[str] = []
+
+        def cited_answer(part: ReportPart) -> Markup:
+            """Return a place for an answer, whose empty lines remain: no other text has null characters."""
+            answer = sign_answer(part.run_view.result, is_quote=part.run_view.is_offline)
+            answers.append(write_markdown(answer, lambda number: cite(part.number, number)))
+            return Markup(f"\0{len(answers) - 1}\0")  # noqa: S704 - a number
 
         text = render_page(
             "report.md.jinja",
@@ -235,6 +243,7 @@ class Report:
             embedded=embedded,
         )
         blocks = re.sub(r"\n{3,}", "\n\n", text).strip()
+        blocks = re.sub(r"\0(\d+)\0", lambda place: answers[int(place[1])], blocks)
         return MarkdownReport(f"{blocks}\n", files, len(files) + len(embedded))
 
     @property

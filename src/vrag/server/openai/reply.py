@@ -24,7 +24,7 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.agent.runs.run_result import RunResult
-from vrag.render.markup import inline
+from vrag.render.markdown_text import inline
 from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, summarize_claims
 from vrag.server.http.errors import FrozenModel, Refusal
