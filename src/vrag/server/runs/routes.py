@@ -121,8 +121,8 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         )
         | responses(404, 409, 413, 503, 504),
     )
-    async def export(id: RunPath, format: schema.ExportFormat = "html") -> Response:
-        """Export a run as a self-contained HTML page, as Markdown or as JSON.
+    async def export(request: Request, id: RunPath, format: schema.ExportFormat = "html") -> Response:
+        """Export a run as a self-contained HTML page, as Markdown or as JSON; links open its places here.
 
         Or its evidence alone: `pdf`, a ZIP archive of the source PDF files with highlights and numbered
         notes; `annotations`, a W3C Web Annotation collection; `pictures`, a ZIP archive of PNG files.
@@ -131,7 +131,9 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
             stored = await runs.stored(id)
             if format in schema.EVIDENCE_FORMATS:
                 return _attachment(await runs.evidence([stored], format))
-            return _attachment(await runs.in_thread(lambda: export_of(stored, format)))
+            return _attachment(
+                await runs.in_thread(lambda: export_of(stored, format, server=str(request.base_url)))
+            )
 
     @router.post(
         "/reports",
@@ -140,16 +142,18 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         responses=_document("The document.", "text/html", "text/markdown", *_EVIDENCE_TYPES)
         | responses(404, 409, 413, 503, 504),
     )
-    async def report(request: schema.ReportRequest) -> Response:
+    async def report(request: Request, wanted: schema.ReportRequest) -> Response:
         """Export a report as a self-contained HTML page, or as Markdown with embedded pictures.
 
+        Links open its places here.
         Or the evidence of all runs, as of one; citation 2.1 is the first one of the second run.
         """
         async with exporting:
-            stored = [await runs.stored(run) for run in request.runs]
-            if request.format in schema.EVIDENCE_FORMATS:
-                return _attachment(await runs.evidence(stored, request.format, request.title))
-            work = runs.in_thread(lambda: report_document(stored, request.title, request.format))
+            stored = [await runs.stored(run) for run in wanted.runs]
+            if wanted.format in schema.EVIDENCE_FORMATS:
+                return _attachment(await runs.evidence(stored, wanted.format, wanted.title))
+            server = str(request.base_url)
+            work = runs.in_thread(lambda: report_document(stored, wanted.title, wanted.format, server=server))
             return _attachment(await work)
 
     return router
