@@ -42,6 +42,7 @@ from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import AgentProvider
 from vrag.server.search import Batcher, Corpora, search_body, search_routes
+from vrag.server.viewer.routes import document_file_routes, item_text_routes
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
 """Something that begins and ends with the server."""
@@ -102,6 +103,7 @@ def create_app(
     errors.register(app)
     app.include_router(search_routes(batcher, options, corpora))
     app.include_router(item_routes(searcher, files, item_threads))
+    app.include_router(item_text_routes(searcher, item_threads))
     app.include_router(status_routes(searcher, corpora, item_threads, metrics))
     app.include_router(session_routes(sessions, options))
     if service is not None:
@@ -129,6 +131,7 @@ def _add_service(
     app.state.stopping = partial(runs.finish, options.draining_seconds)
     app.include_router(run_routes(runs, metrics))
     app.include_router(collection_routes(collections, item_threads, options))
+    app.include_router(document_file_routes(service.collections, item_threads))
     app.include_router(openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
