@@ -37,14 +37,14 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     exporting = asyncio.Semaphore(2)  # each keeps a processor busy, and a thread that others need
 
     @router.get("/options", summary="What can be requested", responses=responses(503, 504))
-    async def options() -> schema.Capabilities:
+    async def options(request: Request) -> schema.Capabilities:
         """List the agents, models and collections, and the limits of a run."""
-        return await runs.capabilities()
+        return await runs.capabilities(request.state.session)
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:
         """Start a run. It continues even if no client follows it."""
-        summary = await runs.start(question, client=getattr(request.state, "client", ""))
+        summary = await runs.start(question, client=request.state.client, browser=request.state.session)
         response.headers["Location"] = f"/runs/{summary.id}"
         return summary
 

@@ -29,6 +29,7 @@ from vrag.server.options import ServerOptions
 from vrag.server.runs import schema
 from vrag.server.runs.history import RunHistory, unanswered
 from vrag.server.runs.schema import RunSummary
+from vrag.server.setup.choices import ModelChoices
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
@@ -110,12 +111,14 @@ class RunManager:
         provider: schema.AgentProvider,
         options: ServerOptions | None = None,
         observers: Sequence[Callable[[Event], None]] = (),
+        choices: ModelChoices | None = None,
     ) -> None:
         self._history = RunHistory(provider.store)
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
         self._provider = provider
+        self._choices = choices
         self._live: dict[str, LiveRun] = {}
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}
         self._busy: Counter[str] = Counter()
@@ -129,16 +132,29 @@ class RunManager:
         """The number of runs in progress."""
         return self._busy.total()
 
-    async def capabilities(self) -> schema.Capabilities:
-        """Return the agents, models and collections that can be requested at the moment."""
-        return await self.in_thread(lambda: self._provider.offer)
+    async def capabilities(self, browser: bytes | None = None) -> schema.Capabilities:
+        """Return the agents, models and collections that can be requested at the moment.
+
+        `browser` is the digest of the browser's session, whose model is the default there.
+        """
+        capabilities = await self.in_thread(lambda: self._provider.offer)
+        if self._choices is None:
+            return capabilities
+        chosen = (self._choices.of_session(browser), self._choices.for_all)
+        return capabilities.with_models([each.model for each in chosen if each])
 
     async def start(
-        self, request: schema.RunRequest, *, client: str = "", history: Sequence[PreviousTurn] | None = None
+        self,
+        request: schema.RunRequest,
+        *,
+        client: str = "",
+        history: Sequence[PreviousTurn] | None = None,
+        browser: bytes | None = None,
     ) -> RunSummary:
         """Start a run; it is on disk when this returns.
 
-        Without `history`, the conversation so far is that of the request's session.
+        Without `history`, the conversation so far is that of the request's session. `browser` is the digest
+        of the browser's session, whose model answers a question that names none.
 
         Raises `Refusal` if the server is full or shutting down (503), the client has enough runs (429), or
         the request cannot be fulfilled (422, 404, 409), and `VragError` if the agent cannot be opened or the
@@ -156,7 +172,11 @@ class RunManager:
         try:
             if request.session and history is None:
                 live.session = await self._join_session(request.session)
-            agent, question = await self.in_thread(lambda: self._prepare(request, live.session, history))
+            chosen = self._choices.find(request.model, browser) if self._choices else None
+            selection = schema.AgentSelection.of(request, chosen)
+            agent, question = await self.in_thread(
+                lambda: self._prepare(request, selection, live.session, history)
+            )
             self._check_open()  # it may have been closed meanwhile
         except BaseException:
             self._release(live)
@@ -245,6 +265,11 @@ class RunManager:
             lambda: self._history.summaries(live, limit=limit, before=before, session=session)
         )
 
+    def active(self) -> list[RunSummary]:
+        """List the runs in progress, the newest first."""
+        runs = [(live.id, live.outline) for live in self._live.values() if live.outline is not None]
+        return [RunSummary.of(id, outline, RunState.RUNNING) for id, outline in reversed(runs)]
+
     async def stored(self, run: str) -> StoredRun:
         """Read a run from disk. Raises `Refusal` if there is no such run (404)."""
         return await self.in_thread(lambda: self._history.read(run))
@@ -320,7 +345,11 @@ class RunManager:
             del self._busy[live.client]
 
     def _prepare(
-        self, request: schema.RunRequest, session: str, history: Sequence[PreviousTurn] | None
+        self,
+        request: schema.RunRequest,
+        selection: schema.AgentSelection,
+        session: str,
+        history: Sequence[PreviousTurn] | None,
     ) -> tuple[Agent, Question]:
         """Build the agent and the question of a request, in a thread."""
         images: list[QuestionImage] = []
@@ -334,7 +363,7 @@ class RunManager:
             history = self._history.history(session) if session else ()
         question = Question(request.question, tuple(history), tuple(images), session)
         try:
-            return self._provider.agent(schema.AgentSelection.of(request)), question
+            return self._provider.agent(selection), question
         except SettingsError as error:
             raise Refusal(422, error.message, error.hint) from error
 
