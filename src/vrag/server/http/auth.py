@@ -198,7 +198,8 @@ class AuthMiddleware:
         if not known and not public:
             hint = "Send it as Authorization: Bearer …, or sign in at the page."
             raise Refusal(401, "A token is needed.", hint, reason="token")
-        client = client_name(peer, session=session, token=token)
+        # Without tokens anybody can have any number of sessions: they are no clients of their own.
+        client = client_name(peer, session=session if needed else None, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
         user = (SERVER_ADMIN if known else NOBODY) if needed else EVERYBODY
         own_page = own_page and not state.get("named_origin")
@@ -280,6 +281,8 @@ class BrowserSessions:
         self._ends: LRUCache[bytes, float] = LRUCache(max(1, options.sessions))
         """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
+        self.on_close: list[Callable[[bytes], object]] = []
+        """Called with the digest of a session that its browser ends."""
 
     @property
     def needed(self) -> bool:
@@ -313,11 +316,29 @@ class BrowserSessions:
     def close(self, digest: bytes) -> None:
         """End a session."""
         self._ends.pop(digest, None)
+        for forget in self.on_close:
+            forget(digest)
 
 
 def digest_of(secret: bytes) -> bytes:
     """Hash a secret to one length, so that a comparison takes the same time for every input."""
     return hashlib.sha256(secret).digest()
+
+
+def open_session(
+    sessions: BrowserSessions, options: ServerOptions, scope: Scope, response: Response
+) -> bytes:
+    """Begin a session for the browser that sent a request, by a cookie of its response; return its digest."""
+    id = sessions.open()
+    response.set_cookie(
+        _cookie_name(scope),
+        id,
+        path="/",
+        secure=options.secure_cookie or peer_of(scope, options.proxies).scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return digest_of(id.encode())
 
 
 def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRouter:
@@ -358,14 +379,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
-        response.set_cookie(
-            _cookie_name(request.scope),
-            sessions.open(),
-            path="/",
-            secure=options.secure_cookie or peer.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
+        open_session(sessions, options, request.scope, response)
         return response
 
     @router.delete(

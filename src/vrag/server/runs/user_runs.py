@@ -30,7 +30,7 @@ from vrag.server.runs.schema import RunChanges, RunDetail, RunList, RunQuery, Ru
 def requester_of(request: Request, via: Via) -> Requester:
     """Return who sent a request, as `AuthMiddleware` noted it."""
     state = request.state
-    return Requester(state.user, state.client, via)
+    return Requester(state.user, state.client, via, state.session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,15 @@ class UserRuns:
             detail = RunDetail.of(run, await live.begun(), RunState.RUNNING)
             return await self.manager.in_thread(lambda: history.label(detail))
         return await self.manager.in_thread(lambda: history.detail(run))
+
+    def active(self) -> list[RunSummary]:
+        """List the user's runs in progress, the newest first."""
+        runs = [live for live in self.manager.live.values() if is_owner(self.user, live.meta)]
+        return [
+            RunSummary.of(live.id, live.outline, RunState.RUNNING)
+            for live in reversed(runs)
+            if live.outline is not None
+        ]
 
     async def stored(self, run: str) -> StoredRun:
         """Read a run from disk. Raises `Refusal` if there is no such run (404)."""
