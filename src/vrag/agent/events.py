@@ -132,6 +132,8 @@ class AnswerDelta(EventBase):
 
     type: Literal["answer_delta"] = "answer_delta"
     text: str
+    follows_marker: bool = False
+    """True if the model cites something right before it, in a marker that was left out."""
 
 
 class AnswerCited(EventBase):
