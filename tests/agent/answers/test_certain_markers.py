@@ -11,15 +11,32 @@ from vrag.agent.answers.markers import take_markers
 
 _PIECES = (
     *("[1]", "[2]", "[1, 3]", "[1–3]", "[[1]]", "【2†source】", "[^2]", "(see image 2)", "[Text 1]", "［1］"),
-    *("[9]", "[node_a]", "[0, 5]", "[1](http://a.b/c)", "[note](x)", "[x[1]", "(a [1])", "([2])", "[", "]", "("),
-    *(")", "^", "`", "```", "$", "$$", "\\(", "\\[", "\\)", "$5", "`a[1]`", "$x[1]$", "x[1]", "![", "`\n"),
+    *("[9]", "[node_a]", "[0, 5]", "[1](http://a.b/c)", "[note](x)", "[x[1]", "(a [1])", "([2])", "[", "]"),
+    *(
+        "(",
+        ")",
+        "^",
+        "`",
+        "```",
+        "$",
+        "$$",
+        "\\(",
+        "\\[",
+        "\\)",
+        "$5",
+        "`a[1]`",
+        "$x[1]$",
+        "x[1]",
+        "![",
+        "`\n",
+    ),
     *("It rose", " fell", "word", "According to", " and ", ", ", " – ", "; ", " says", "says", " indicates"),
     *(". ", ".", "\n", "\n\n", " ", "   ", "- ", "1. ", ": ", "|", "| a | b |\n", "is ", "range ", "7", "%"),
     *("Sources:", "Sources", "**References**", "来源：", "So", "[1] first", "[^1]: note", "- [2] second"),
     " " * 41,
 )
 _TEXTS = st.lists(st.sampled_from(_PIECES), max_size=14).map("".join)
-_KNOWN = {"1": "a.pdf, page 1", "2": "b.pdf, page 2", "3": "c.pdf, page 3", "Text 1": "d.txt", "node_a": "node_a"}
+_KNOWN = {"1": "a.pdf, page 1", "2": "b.pdf, page 2", "3": "c", "Text 1": "d.txt", "node_a": "node_a"}
 
 
 def describe(reference: str) -> str | None:

@@ -108,7 +108,7 @@ def _open_protection(text: str) -> int:
 
 
 def _references_start(text: str) -> int:
-    """Return where a list of references begins that may end the answer; the length of the text if none does."""
+    """Return where a list of references begins that may end the answer; its length if none does."""
     lines = text.split("\n")
     starts = [0]
     for line in lines[:-1]:

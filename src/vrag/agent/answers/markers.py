@@ -30,8 +30,8 @@ PROTECTED = re.compile(
     r"|\$(?![\s$])(?:[^$\n.!?]|[.!?](?!\s)){1,200}(?<!\s)\$(?!\d)",
     re.DOTALL,
 )
-"""Code and formulas, in which a bracket is no marker. A formula between single dollars ends with its sentence:
-dollars may be amounts of money."""
+"""Code and formulas, in which a bracket is no marker. A formula between single dollars lies in one sentence:
+other dollars are amounts of money."""
 REFERENCE_LINE = re.compile(
     r"\s{0,8}(?:[-*•]\s{1,3})?[\[［【]\^?(\d{1,3})[\]］】]:?\s{1,8}\S.*|\s{0,8}\[\^\d{1,3}\]:.*"
 )
