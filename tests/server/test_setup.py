@@ -217,7 +217,11 @@ class TestForAll:
 
 class TestKey:
     def test_it_is_in_no_answer_no_log_no_export_and_no_file_but_one(
-        self, place: Path, own_settings: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+        self,
+        place: Path,
+        own_settings: Path,
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
     ) -> None:
         said: list[str] = []
 
@@ -243,7 +247,15 @@ class TestKey:
                             note(browser.get(f"/runs/{run['id']}/export", params={"format": kind}))
                         note(browser.post("/reports", json={"runs": [run["id"]], "format": "markdown"}))
                     note(browser.post("/setup/test", json={"model": MODEL, "server": model.url}))
-                for path in ("/setup", "/options", "/v1/models", "/runs", "/metrics", "/session", "/openapi.json"):
+                for path in (
+                    "/setup",
+                    "/options",
+                    "/v1/models",
+                    "/runs",
+                    "/metrics",
+                    "/session",
+                    "/openapi.json",
+                ):
                     note(browser.get(path))
                 note(browser.post("/setup/models", json={"server": model.url, "key": KEY}))
                 note(setup.choose("nowhere", key=KEY))
@@ -333,7 +345,14 @@ class TestWhoMayChoose:
             given: dict[str, Any] = {"model": MODEL, "base_url": own.url, "model_key": KEY}
             with setup_server(place, GUARDED, **given) as setup:
                 sign_in(setup)
-                addresses = (inside.url, own.url, "http://169.254.169.254/latest", "ollama", "vllm", "lmstudio")
+                addresses = (
+                    inside.url,
+                    own.url,
+                    "http://169.254.169.254/latest",
+                    "ollama",
+                    "vllm",
+                    "lmstudio",
+                )
                 for server in addresses:
                     refused = (
                         setup.choose(server),
@@ -391,7 +410,8 @@ class TestWhoMayChoose:
                 assert setup.choose(server, model).status_code == 422
 
     @pytest.mark.parametrize(
-        "server", ["", "nowhere", "file:///etc/passwd", "ftp://x/v1", "http://user:pw@x/v1", "http://", "x" * 501]
+        "server",
+        ["", "nowhere", "file:///etc/passwd", "ftp://x/v1", "http://user:pw@x/v1", "http://", "x" * 501],
     )
     def test_what_is_no_address_is_refused_with_an_example(self, place: Path, server: str) -> None:
         with setup_server(place) as setup:
@@ -414,7 +434,9 @@ def test_the_state_tells_what_runs_now(place: Path) -> None:
         run = setup.browser.post("/runs", json={"question": "What sings?"}).json()["id"]
         busy = setup.state()["activity"]
         assert (busy["model"], busy["source"]) == (MODEL, "session")
-        assert [(one["id"], one["question"], one["steps"]) for one in busy["runs"]] == [(run, "What sings?", 0)]
+        assert [(one["id"], one["question"], one["steps"]) for one in busy["runs"]] == [
+            (run, "What sings?", 0)
+        ]
         assert [(one["name"], one["documents"]) for one in busy["collections"]] == [("first", 1)]
         go.set()
         setup.browser.get(f"/runs/{run}/events")
