@@ -212,6 +212,24 @@ class TestTold:
         browse(visit)
         browse(visit_open, token=None)
 
+    def test_who_is_signed_in(self) -> None:
+        async def user(client: httpx.AsyncClient, **headers: str) -> tuple[str, bool]:
+            content = (await client.get("/session", headers=headers)).json()
+            return content["user"], content["admin"]
+
+        async def visit(client: httpx.AsyncClient) -> None:
+            assert await user(client) == ("", False)
+            assert await user(client, authorization="Bearer guess") == ("", False)
+            assert await user(client, authorization=f"Bearer {TOKEN}") == ("admin", True)
+            await sign_in(client)
+            assert await user(client) == ("admin", True)
+
+        async def visit_open(client: httpx.AsyncClient) -> None:
+            assert await user(client) == ("", True)
+
+        browse(visit)
+        browse(visit_open, token=None)
+
 
 class TestSignOut:
     def test_ends_the_session_for_whoever_kept_the_cookie(self) -> None:
