@@ -54,7 +54,7 @@ PLACES = (
 """Paths of LibreOffice, by its installers."""
 INSTALL_HINT = (
     "Install it (Debian and Ubuntu: apt install libreoffice; macOS: brew install --cask libreoffice; "
-    "others: libreoffice.org), then add the file again with --retry-failed."
+    "others: libreoffice.org), then try the file again."
 )
 
 SECURITY = "/org.openoffice.Office.Common/Security/Scripting"
