@@ -132,7 +132,7 @@ def _add_service(
     app.include_router(openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
-    app.include_router(page_routes(PageFiles()))
+    app.include_router(page_routes(PageFiles(with_token=options.token is not None)))
 
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:

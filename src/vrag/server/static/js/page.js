@@ -81,8 +81,9 @@ export class Page {
     document.title = "vrag";
     showToolbar(this.#toolbar);
     this.#box = composer({ offer: this.offer, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
+    const typing = document.activeElement?.id === "first-box"; // see first.js
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
-    if (window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
+    if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
 
   /** @param {string | null} name */
