@@ -38,7 +38,7 @@ _STYLES = re.compile(r'(?: *<link rel="stylesheet" href="/static/css/[\w-]+\.css
 _SCRIPTS = re.compile(r'(?: *<script src="/static/js/[\w-]+\.js"></script>\n)+')
 _ENTRY = re.compile(r' *<script type="module" src="/static/js/[\w-]+\.js"></script>\n')
 _VERSION = "{version}"
-_TOKEN_NEEDED = ' data-token="needed"'
+_NEEDED = ' data-token="needed"'
 _PATH = re.compile(r'"/static/([^"]+)"')
 
 Stamp = tuple[tuple[str, int, int], ...]
@@ -52,6 +52,8 @@ class PageFile:
     content: bytes
     media_type: str
     cache_control: str
+    policy: str = SHELL_POLICY
+    """The content security policy."""
     packed: bytes = field(init=False)
     """The content compressed by gzip."""
     etag: str = field(init=False)
@@ -67,7 +69,7 @@ class PageFile:
             "ETag": self.etag,
             "Cache-Control": self.cache_control,
             "Vary": "Accept-Encoding",
-            "Content-Security-Policy": SHELL_POLICY,
+            "Content-Security-Policy": self.policy,
         }
         known = ",".join(request.headers.getlist("if-none-match"))
         if known.strip() == "*" or self.etag in {tag.strip() for tag in known.split(",")}:
@@ -123,14 +125,14 @@ class PageFiles:
 
 
 @lru_cache(2)
-def build_page(folder: Path, stamp: Stamp, with_token: bool) -> PageBuild:  # noqa: ARG001, FBT001 - see below
+def build_page(folder: Path, stamp: Stamp, with_token: bool) -> PageBuild:  # noqa: ARG001 - see below
     """Join the files of the page; `stamp` tells builds apart. The shell says whether a token is needed.
 
     Raises `PageModuleError` if the files do not fit together.
     """
     shell = (folder / "index.html").read_text("utf-8")
     if not with_token:
-        shell = shell.replace(_TOKEN_NEEDED, "")
+        shell = shell.replace(_NEEDED, "")
     shell, scripts = _name_joined(shell, _SCRIPTS, "start.js")
     shell, styles = _name_joined(shell, _STYLES, "page.css")
     shell, modules = _name_joined(shell, _ENTRY, "app.js")
