@@ -47,6 +47,7 @@ _OTHER_VARIABLES = frozenset(
         "VRAG_CONFIG",
         "VRAG_API_KEY",
         "VRAG_COLPALI_PYTHON",
+        "VRAG_FIXED_MODELS",
         "VRAG_LLAMAFACTORY_PYTHON",
         "VRAG_VERL_PYTHON",
         "VRAG_VLLM_PYTHON",

@@ -23,6 +23,7 @@ from vrag.errors import RunError
 from vrag.render.exports import Format, export_of, report_document
 from vrag.render.markdown_text import inline, paragraph, quoted, table
 from vrag.render.markup import POLICY
+from vrag.render.place_links import PlaceLinks
 from vrag.render.report import Report, report_of
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import extent
@@ -324,6 +325,24 @@ class TestTheForms:
         ]
         assert links
         assert {link.removeprefix("#") for link in links} <= names
+
+    def test_places_open_at_the_server_and_in_files_that_are_known(self) -> None:
+        links = PlaceLinks("http://[::1]:8000/a (b)", {"1.1": "./a%20b.pdf#page=3"})
+        told, shown = made(vrag_run(), vimrag_run(), links=links), made(vrag_run(), vimrag_run())
+        run = told.runs[0].started.run_id
+        server = f"http://[::1]:8000/a%20%28b%29/#/runs/{run}?cite="
+        outer = [href for href in Read(told.html).values("href") if not href.startswith(("#", "data:"))]
+        assert outer[:3] == [f"{server}1", "./a%20b.pdf#page=3", f"{server}3"]
+        assert len(outer) == 1 + sum(len(part.evidence) for part in told.parts)
+        tokens = [
+            inner
+            for token in PARSERS["commonmark"].parse(told.markdown("x").text)
+            for inner in token.children or []
+        ]
+        targets = [str(token.attrGet("href")) for token in tokens if token.type == "link_open"]
+        assert [target for target in targets if not target.startswith("#")][:2] == outer[:2]
+        for text in (shown.html, shown.markdown("x").text):
+            assert "Open the" not in text, "no dead links"
 
     def test_a_picture_that_is_gone_is_told(self) -> None:
         done = Report.of([RunView.of(vrag_run().events)], lambda _: None, created=MADE)

@@ -24,6 +24,7 @@ from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
 from vrag.render.markdown_text import image, inline
 from vrag.render.markup import render_page
+from vrag.render.place_links import NO_LINKS, PlaceLink, PlaceLinks
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import ATTACHED, count, extent, where
 from vrag.types import ItemKind
@@ -144,6 +145,8 @@ class Report:
     sources: SourceList
     image_store: ImageStore
     """The images of all evidence."""
+    links: PlaceLinks = NO_LINKS
+    """The addresses at which its places open."""
 
     @classmethod
     def of(
@@ -154,6 +157,7 @@ class Report:
         title: str = "",
         unfinished: Sequence[str] = (),
         created: float | None = None,
+        links: PlaceLinks = NO_LINKS,
     ) -> Report:
         """Make the report of runs.
 
@@ -163,6 +167,7 @@ class Report:
             title: Title; by default the question, or the number of questions.
             unfinished: Questions that belong to the report and were not asked to the end.
             created: Date in seconds since 1970; now by default.
+            links: The addresses at which its places open.
 
         Raises:
             ValueError: If there are no runs.
@@ -180,6 +185,7 @@ class Report:
             unfinished=tuple(unfinished),
             sources=SourceList.of([part.evidence for part in parts]),
             image_store=ImageStore.of(hashes, read),
+            links=links,
         )
 
     @cached_property
@@ -266,6 +272,10 @@ class Report:
         outcomes = [f"{number} {name}" for name, number in counts.items() if number]
         return ", ".join([count(len(self.parts), "question"), f"{answered} answered", *outcomes])
 
+    def links_of(self, part: ReportPart, number: int) -> list[PlaceLink]:
+        """Return the links of a piece of evidence to its place."""
+        return self.links.of(part.run_view.started.run_id, number, self.label(part.number))
+
     def label(self, question: int) -> str:
         """Return what stands before the numbers of the evidence of a question."""
         return f"{question}." if len(self.parts) > 1 else ""
@@ -277,6 +287,7 @@ def report_of(
     title: str = "",
     unfinished: Sequence[str] = (),
     created: float | None = None,
+    links: PlaceLinks = NO_LINKS,
 ) -> Report:
     """Return the report of stored runs, with their images; see `Report.of`.
 
@@ -285,13 +296,15 @@ def report_of(
         title: Title; by default the question, or the number of questions.
         unfinished: Questions that belong to the report and were not asked to the end.
         created: Date in seconds since 1970; now by default.
+        links: The addresses at which its places open.
 
     Raises:
         ValueError: If there are no runs.
         RunError: If the events of one do not begin with the start of a run.
     """
     views = [RunView.of_run(run) for run in runs]
-    return Report.of(views, image_reader(runs), title=title, unfinished=unfinished, created=created)
+    read = image_reader(runs)
+    return Report.of(views, read, title=title, unfinished=unfinished, created=created, links=links)
 
 
 def _is_bare_page(evidence: Evidence) -> bool:

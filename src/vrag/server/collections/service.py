@@ -86,6 +86,11 @@ class CollectionService:
             reason=self._collections.absent or None,
         )
 
+    def active_jobs(self) -> list[UploadJobInfo]:
+        """List the uploads of all collections that are not over."""
+        workers = list(self._workers.values())
+        return [job.info() for worker in workers for job in worker.journal.all() if not job.over]
+
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> registry.Documents:
         """List the files of a collection by name, with those that wait to be indexed. Blocks."""
         open_collection, worker = self._find_collection(name), self._workers.get(name)

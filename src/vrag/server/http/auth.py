@@ -73,7 +73,7 @@ def add_access_checks(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=sorted(options.origins),
-            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
+            allow_methods=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=_CORS_REQUEST_HEADERS,
             expose_headers=_CORS_RESPONSE_HEADERS,
         )
@@ -141,9 +141,10 @@ class AuthMiddleware:
     """Checks token or session, limits the pace of each client, and reads no more of a body than allowed.
 
     Routes find in `scope["state"]`: `client`, the name of the client; `user`, the `User` who sent the
-    request; `session`, the digest of the browser's session, None without one; `known`, whether a token or
-    session came with the request if one is needed; `question`, to be called for a question to an agent that
-    the path does not show, which raises a `Refusal` (429) when there were too many.
+    request; `session`, the digest of the browser's session, None without one; `own_page`, whether the page of
+    the server sent it; `known`, whether a token or session came with it if one is needed; `question`, to be
+    called for a question to an agent that the path does not show, which raises a `Refusal` (429) when there
+    were too many.
     """
 
     def __init__(
@@ -197,10 +198,13 @@ class AuthMiddleware:
         if not known and not public:
             hint = "Send it as Authorization: Bearer …, or sign in at the page."
             raise Refusal(401, "A token is needed.", hint, reason="token")
-        client = client_name(peer, session=session, token=token)
+        # Without tokens anybody can have any number of sessions: they are no clients of their own.
+        client = client_name(peer, session=session if needed else None, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
         user = (SERVER_ADMIN if known else NOBODY) if needed else EVERYBODY
-        state.update(client=client, user=user, session=session, known=known, question=question)
+        own_page = own_page and not state.get("named_origin")
+        state.update(client=client, user=user, session=session, own_page=own_page)
+        state.update(known=known, question=question)
         if path != "/healthz":
             self._clients.request(kind, client, peer)
         return client
@@ -277,6 +281,8 @@ class BrowserSessions:
         self._ends: LRUCache[bytes, float] = LRUCache(max(1, options.sessions))
         """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
+        self.on_close: list[Callable[[bytes], object]] = []
+        """Called with the digest of a session that its browser ends."""
 
     @property
     def needed(self) -> bool:
@@ -310,11 +316,29 @@ class BrowserSessions:
     def close(self, digest: bytes) -> None:
         """End a session."""
         self._ends.pop(digest, None)
+        for forget in self.on_close:
+            forget(digest)
 
 
 def digest_of(secret: bytes) -> bytes:
     """Hash a secret to one length, so that a comparison takes the same time for every input."""
     return hashlib.sha256(secret).digest()
+
+
+def open_session(
+    sessions: BrowserSessions, options: ServerOptions, scope: Scope, response: Response
+) -> bytes:
+    """Begin a session for the browser that sent a request, by a cookie of its response; return its digest."""
+    id = sessions.open()
+    response.set_cookie(
+        _cookie_name(scope),
+        id,
+        path="/",
+        secure=options.secure_cookie or peer_of(scope, options.proxies).scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return digest_of(id.encode())
 
 
 def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRouter:
@@ -355,14 +379,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
-        response.set_cookie(
-            _cookie_name(request.scope),
-            sessions.open(),
-            path="/",
-            secure=options.secure_cookie or peer.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
+        open_session(sessions, options, request.scope, response)
         return response
 
     @router.delete(
