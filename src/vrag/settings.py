@@ -48,6 +48,7 @@ _OTHER_VARIABLES = frozenset(
         "VRAG_API_KEY",
         "VRAG_COLPALI_PYTHON",
         "VRAG_LLAMAFACTORY_PYTHON",
+        "VRAG_TOKENS",
         "VRAG_VERL_PYTHON",
         "VRAG_VLLM_PYTHON",
     }

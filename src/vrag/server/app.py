@@ -115,7 +115,7 @@ def create_app(
     app.include_router(session_routes(sessions, options))
     if service is not None:
         lifespans += _add_service(app, service, searcher, item_threads, options, metrics)
-    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=options.token is not None)
+    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
     add_access_checks(app, options, metrics, sessions)
     app.add_middleware(RequestMiddleware, metrics=metrics)
     app.add_middleware(ErrorShape)  # the last added stands first
