@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 import zipfile
 from typing import TYPE_CHECKING, Any
@@ -350,7 +351,9 @@ def test_the_page_and_all_that_it_loads_are_there(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    for path in ("/static/js/app.js", "/static/css/base.css", "/favicon.ico"):
+    named = re.findall(r'"(/static/[^"]+)"', page.text)
+    assert len(named) == 4
+    for path in (*named, "/favicon.ico"):
         assert client.get(path).status_code == 200
     assert client.get("/static/../app.py").status_code == 404
     assert client.get("/static/%2e%2e/app.py").status_code == 404

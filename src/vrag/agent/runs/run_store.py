@@ -27,7 +27,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from vrag.agent.events import SCHEMA_VERSION, AnswerGiven, Event, RunFailed, RunStarted, event_from_json
+from vrag.agent.events import (
+    OLDEST_SCHEMA_VERSION,
+    SCHEMA_VERSION,
+    AnswerGiven,
+    Event,
+    RunFailed,
+    RunStarted,
+    event_from_json,
+)
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
 from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
 from vrag.agent.runs.run_result import OUTLINED, RunResult
@@ -403,12 +411,12 @@ def _read_lines(directory: Path) -> list[bytes]:
 
 
 def _check_version(line: bytes, directory: Path) -> None:
-    """Refuse a run of another layout of events; what is no event at all is left to the reader."""
+    """Refuse a run of a layout of events that is not read; what is no event at all is left to the reader."""
     try:
         version = json.loads(line).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
         return
-    if version == SCHEMA_VERSION:
+    if isinstance(version, int) and OLDEST_SCHEMA_VERSION <= version <= SCHEMA_VERSION:
         return
     newer = isinstance(version, int) and version > SCHEMA_VERSION
     raise RunError(

@@ -146,7 +146,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         | responses(404, 409, 413, 503, 504),
     )
     async def export(request: Request, id: RunPath, format: schema.ExportFormat = "html") -> Response:
-        """Export a run as a self-contained HTML page, as Markdown or as JSON.
+        """Export a run as a self-contained HTML page, as Markdown or as JSON; links open its places here.
 
         Or its evidence alone: `pdf`, a ZIP archive of the source PDF files with highlights and numbered
         notes; `annotations`, a W3C Web Annotation collection; `pictures`, a ZIP archive of PNG files.
@@ -155,7 +155,9 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
             stored = await runs_of(request).stored(id)
             if format in schema.EVIDENCE_FORMATS:
                 return _attachment(await runs.evidence([stored], format))
-            return _attachment(await runs.in_thread(lambda: export_of(stored, format)))
+            return _attachment(
+                await runs.in_thread(lambda: export_of(stored, format, server=str(request.base_url)))
+            )
 
     @router.post(
         "/reports",
@@ -167,6 +169,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     async def report(request: Request, wanted: schema.ReportRequest) -> Response:
         """Export a report as a self-contained HTML page, or as Markdown with embedded pictures.
 
+        Links open its places here.
         Or the evidence of all runs, as of one; citation 2.1 is the first one of the second run.
         """
         async with exporting:
@@ -174,7 +177,8 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
             stored = [await readable.stored(run) for run in wanted.runs]
             if wanted.format in schema.EVIDENCE_FORMATS:
                 return _attachment(await runs.evidence(stored, wanted.format, wanted.title))
-            work = runs.in_thread(lambda: report_document(stored, wanted.title, wanted.format))
+            server = str(request.base_url)
+            work = runs.in_thread(lambda: report_document(stored, wanted.title, wanted.format, server=server))
             return _attachment(await work)
 
     return router
