@@ -213,6 +213,28 @@ def test_what_the_offline_policy_cannot_say_a_model_could(
     assert ("not pictures" in out, "--model" in out) == (told_of_models, told_of_models)
 
 
+def test_an_answer_of_several_lines_is_drawn_on_a_terminal_and_told_in_a_line_elsewhere(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "It **rose**:\n\n| Year | Crowns |\n|---|---|\n| 2023 | 12 |\n\n- <b>one</b>\u202e\n- [x](http://a.b)"
+    )
+    end = AnswerGiven(**BASE, text=text, evidence=(), stop_reason=StopReason.ANSWERED)
+    assert "It **rose**: | Year | Crowns |" in said(capsys, tmp_path / "line", started("chat:m"), end)
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=60, soft_wrap=True)
+    for name in ("vrag.cli.run_printer.out", "vrag.cli.terminal.console.out"):
+        monkeypatch.setattr(name, screen)
+    said(capsys, tmp_path / "screen", started("chat:m"), end)
+    assert isinstance(screen.file, io.StringIO)
+    drawn = screen.file.getvalue()
+    assert "It rose:" in drawn
+    assert "2023  12" in " ".join(drawn.split("\n"))
+    assert "• <b>one</b>" in drawn
+    assert "• x (http://a.b)" in drawn
+    assert "|" not in drawn
+    assert "\u202e" not in drawn
+
+
 def test_the_line_that_waits_is_gone_while_others_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,8 +228,8 @@ class CollectionRegistry:
             reason = reason or "Another collection has the same name: rename one of them."
         if reason:
             return OpenCollection(name, collection, None, reason, removable=False)
-        # One core less than there are, for searches.
-        workers = self.settings.workers or max(1, collection.header.options.processes - 1)
+        # One core less than there are, for searches; two, since a file may take long to open.
+        workers = self.settings.workers or max(2, collection.header.options.processes - 1)
         producer = _producer_of(self._open_embedder(collection), self.settings.batch, workers)
         return OpenCollection(name, collection, producer, "", removable)
 
@@ -368,7 +368,7 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
 
 def _producer_of(embedder: Embedder | None, batch: int, workers: int) -> Producer:
     """Return a producer of items that uses some processes and opens the embedder before the first file."""
-    make = local(embedder, batch)
+    make = local(embedder, batch, live=True)
 
     def produce(
         sources: Iterator[SourceFile],

@@ -73,7 +73,7 @@ def add_access_checks(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=sorted(options.origins),
-            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
+            allow_methods=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=_CORS_REQUEST_HEADERS,
             expose_headers=_CORS_RESPONSE_HEADERS,
         )
@@ -141,9 +141,10 @@ class AuthMiddleware:
     """Checks token or session, limits the pace of each client, and reads no more of a body than allowed.
 
     Routes find in `scope["state"]`: `client`, the name of the client; `user`, the `User` who sent the
-    request; `session`, the digest of the browser's session, None without one; `known`, whether a token or
-    session came with the request if one is needed; `question`, to be called for a question to an agent that
-    the path does not show, which raises a `Refusal` (429) when there were too many.
+    request; `session`, the digest of the browser's session, None without one; `own_page`, whether the page of
+    the server sent it; `known`, whether a token or session came with it if one is needed; `question`, to be
+    called for a question to an agent that the path does not show, which raises a `Refusal` (429) when there
+    were too many.
     """
 
     def __init__(
@@ -201,7 +202,9 @@ class AuthMiddleware:
         client = client_name(peer, session=session if needed else None, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
         user = (SERVER_ADMIN if known else NOBODY) if needed else EVERYBODY
-        state.update(client=client, user=user, session=session, known=known, question=question)
+        own_page = own_page and not state.get("named_origin")
+        state.update(client=client, user=user, session=session, own_page=own_page)
+        state.update(known=known, question=question)
         if path != "/healthz":
             self._clients.request(kind, client, peer)
         return client

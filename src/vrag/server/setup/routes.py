@@ -21,7 +21,8 @@ from vrag.server.http.background import Threads, wait_for_client
 from vrag.server.http.errors import Refusal, Responses, log_error, responses
 from vrag.server.http.users import User
 from vrag.server.options import ServerOptions
-from vrag.server.runs.run_manager import RunManager
+from vrag.server.runs.run_manager import Requester, RunManager
+from vrag.server.runs.user_runs import UserRuns
 from vrag.server.setup import schema
 from vrag.server.setup.choices import ChosenModel, ModelChoices
 from vrag.server.setup.servers import OWN_SERVER, ModelServers, closed_reason
@@ -86,7 +87,7 @@ class SetupService:
                 if not closed
             ),
             families=tuple(PROFILES),
-            activity=await self._activity(session),
+            activity=await self._activity(user, session),
         )
 
     def check_open(self) -> None:
@@ -172,7 +173,7 @@ class SetupService:
             profile=chosen.profile,
         )
 
-    async def _activity(self, session: bytes | None) -> schema.Activity:
+    async def _activity(self, user: User, session: bytes | None) -> schema.Activity:
         capabilities = await self.runs.capabilities(session)
         named = {model.name: model.title for model in capabilities.models}
         model = capabilities.defaults.model
@@ -185,7 +186,7 @@ class SetupService:
         return schema.Activity(
             model=named.get(model, model),
             source=source,
-            runs=tuple(self.runs.active()),
+            runs=tuple(UserRuns(self.runs, Requester(user)).active()),
             uploads=tuple(self.collections.active_jobs()),
             collections=capabilities.collections,
         )
