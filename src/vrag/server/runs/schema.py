@@ -383,16 +383,17 @@ class Capabilities(FrozenModel):
     defaults: Defaults
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
+    setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
     version: str
 
-    def with_models(self, chosen: Sequence[str]) -> Capabilities:
-        """Add models that were chosen on the page; the first of them is the default then."""
+    def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
+        """Add models that were chosen on the page, of which the first is the default, and `setup`."""
         if not chosen:
-            return self
+            return self.model_copy(update={"setup": setup})
         known = [model for model in self.models if model.name not in chosen]
         added = [ModelChoice(name=name, title=name) for name in dict.fromkeys(chosen)]
         defaults = self.defaults.model_copy(update={"model": chosen[0]})
-        return self.model_copy(update={"models": (*known, *added), "defaults": defaults})
+        return self.model_copy(update={"models": (*known, *added), "defaults": defaults, "setup": setup})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,9 @@ class UserRuns:
         """List the user's runs in progress, the newest first."""
         runs = [live for live in self.manager.live.values() if is_owner(self.user, live.meta)]
         return [
-            RunSummary.of(live.id, live.outline, RunState.RUNNING)
+            RunSummary.of(live.id, live.outline, RunState.RUNNING).model_copy(
+                update={"owner": live.meta.owner}
+            )
             for live in reversed(runs)
             if live.outline is not None
         ]
