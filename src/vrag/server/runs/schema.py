@@ -362,6 +362,14 @@ class Defaults(FrozenModel):
     verify: Verify = "tell"
 
 
+class UnreadableTypes(FrozenModel):
+    """Types of files that need software which is not installed."""
+
+    types: tuple[str, ...] = Field(description="Their suffixes.")
+    needs: str = Field(description="The software.")
+    install: str = Field(description="How to install it, for whoever runs the server.")
+
+
 class CapabilityLimits(FrozenModel):
     """Limits of a request."""
 
@@ -369,7 +377,10 @@ class CapabilityLimits(FrozenModel):
     images: int = MAX_IMAGES
     image_bytes: int = MAX_IMAGE_BYTES
     upload_bytes: int
-    upload_types: tuple[str, ...]
+    upload_types: tuple[str, ...] = Field(description="Suffixes of files that can be uploaded.")
+    unreadable: tuple[UnreadableTypes, ...] = Field(
+        default=(), description="Types of files that could be, if more software was installed."
+    )
     steps: int = MAX_STEPS
     top_k: int = MAX_HITS
 
