@@ -37,6 +37,7 @@ from vrag.cli.run_printer import RunPrinter, graph_tree, print_end
 from vrag.cli.terminal import progress
 from vrag.cli.terminal.progress import model_status
 from vrag.factory.agents import open_agent
+from vrag.index.manifest import IndexProgress
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
@@ -257,6 +258,20 @@ def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFi
     with model_status("qwen", quiet=False) as waiting, waiting.hidden():
         waiting.follow(used())
     assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_indexing_says_how_far_it_is_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = IndexProgress(
+        files_done=4, files=6, items_done=24, items=25, failed=0, rate=2.0, remaining_seconds=8.0, current="a"
+    )
+    with progress.index_progress() as report:
+        report(done)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(progress, "LOG_SECONDS", -1.0)
+        report(done)
+    assert capsys.readouterr().err.startswith("Indexing: 4/6 files · 24 items")
 
 
 def test_a_step_without_a_thought_has_its_number_and_only_its_first_line_has(

@@ -256,6 +256,9 @@ def mcp(
         "args": ["mcp", "--collection", "/path/to/collection"]
       }}}
 
+    With --collection or VRAG_COLLECTION only the collections that are named are searched; without, the
+    default one and those that were created on the web page.
+
     `vrag serve` serves the same tools over HTTP at /mcp. Standard output carries
     only the protocol; the log goes to standard error. Requires the extra mcp:
 
@@ -265,16 +268,17 @@ def mcp(
 
       vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
     """
-    settings = opt.load_flags(locals()).settings
+    report = opt.load_flags(locals())
+    is_default = {report.origins["collection"], report.origins["collections"]} == {"default"}
     configure_logs("text", "warning")
-    asyncio.run(_serve_mcp(settings))
+    asyncio.run(_serve_mcp(report.settings, managed=is_default))
 
 
-async def _serve_mcp(settings: Settings) -> None:
+async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
     from vrag.server.mcp import McpTools, serve_stdio
 
     with redirect_stdout(sys.stderr):
-        registry = CollectionRegistry.open(settings)
+        registry = CollectionRegistry.open(settings, managed=managed)
     agents, options = Agents(settings, registry), ServerOptions()
     telemetry = observer_from_environment()
     runs = RunManager(agents, observers=(telemetry,) if telemetry else ())
