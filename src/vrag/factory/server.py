@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from vrag import __version__
+from vrag.agent.events import DraftMode
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
 from vrag.corpus.convert import CONVERTERS
@@ -112,7 +113,8 @@ class Agents:
                 if not changes["model"]:
                     changes["base_url"] = ""
             settings = self.settings.model_copy(update=changes)
-            return open_agent(settings, self.registry, choice.documents, collection)
+            agent = open_agent(settings, self.registry, choice.documents, collection)
+            return replace(agent, draft=DraftMode.CITED)
 
         return open_
 
