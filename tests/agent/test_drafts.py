@@ -35,6 +35,7 @@ from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Message, Reply, Retry
 from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
@@ -178,6 +179,18 @@ def test_a_piece_says_that_the_model_cites_something_before_it() -> None:
             places.append(len(text))
         text += event.text
     assert [text[:place] for place in places] == ["It rose", "It rose and fell"]
+
+
+def test_the_result_of_a_run_holds_the_draft_until_it_is_given_or_does_not_count() -> None:
+    replies = (VRAG.search("ferry"), "<answer>84 <search>x</search></answer>", VRAG.answer(ANSWER))
+    result, drafts = RunResult(), list[str]()
+    for event in agent_of(VRAG.method, *replies).stream(QUESTION):
+        result = result.plus(event)
+        drafts.append(result.draft)
+        assert not isinstance(event, InvalidAction) or result.draft == ""
+    assert "84" in drafts
+    assert result.answer in drafts
+    assert result.draft == ""
 
 
 class TestOfCitations:

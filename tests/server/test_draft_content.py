@@ -32,7 +32,7 @@ CORPUS = MemorySearcher(
     )
 )
 SEARCH = "<think>a</think><search>ferry</search>"
-ANSWER = "The ferry carried 48,200 passengers in 2023 [1]. The tram carried 91,000 passengers [2]. It stopped."
+ANSWER = "The ferry carried 48,200 passengers in 2023 [1]. The tram carried 91,000 passengers [2]. It left."
 
 
 def run(*answers: str, piece: int = 3, verify: VerifyMode = VerifyMode.TELL) -> list[Event]:

@@ -143,7 +143,7 @@ async def _complete_response(runs: RunManager, answer: StartedAnswer, request: R
     """Build the response when the run has ended; the run is stopped if the client leaves."""
     reasoning, parts = Reasoning(), list[str]()
 
-    async def collect(event: Event) -> None:
+    async def collect(event: Event, _: RunResult) -> None:
         parts.append(reasoning.add(event))
 
     following = asyncio.ensure_future(runs.follow_to_end(answer.run, collect))
