@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,6 +15,7 @@ from platformdirs import user_config_path
 from pydantic import SecretStr
 
 from vrag import __version__
+from vrag.agent.events import DraftMode
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
 from vrag.chat.http_clients import base_of, is_loopback
@@ -142,7 +143,8 @@ class Agents:
                 if not changes["model"]:
                     changes["base_url"] = ""
             settings = settings.model_copy(update=changes)
-            return open_agent(settings, self.registry, choice.documents, collection)
+            agent = open_agent(settings, self.registry, choice.documents, collection)
+            return replace(agent, draft=DraftMode.CITED)
 
         return open_
 
