@@ -12,6 +12,7 @@ from rich.console import Console
 from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.budget import Limits
 from vrag.agent.events import (
+    AnswerDelta,
     AnswerGiven,
     GraphChanged,
     InvalidAction,
@@ -252,6 +253,21 @@ def test_the_line_that_waits_is_gone_while_others_are_printed(
         waiting.follow(used())
         assert waiting.__rich__().plain.startswith("waiting for qwen")
     assert "ferry" not in capsys.readouterr().err
+
+
+def test_the_answer_stands_on_the_last_lines_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "err", Console(stderr=True, force_terminal=True, width=44, height=6))
+    with model_status("qwen", quiet=False) as status:
+        assert status.is_shown
+        for text in ("The ferry carried", " 48,200 passengers", " in 2023."):
+            status.follow(AnswerDelta(**BASE, text=text))
+        assert status.__rich__().plain == "Answer: The ferry carried 48,200 \npassengers in 2023."
+        status.follow(used())  # it is checked before it is given
+        assert status.__rich__().plain.startswith("Answer: ")
+        status.follow(AnswerDelta(**BASE, text=" word" * 100))
+        assert status.__rich__().plain.count("\n") == 2
+        status.follow(InvalidAction(**BASE, reason="It is none."))
+        assert status.__rich__().plain.startswith("waiting for qwen")
 
 
 def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,10 @@ def print_add_report(
         to.print(add_location(f"  … and {more} more: `vrag index add --json` lists all.", settings))
     if report.problems:
         to.print(
-            add_location("  To try files again that failed: vrag index add PATHS --retry-failed", settings)
+            add_location(
+                "  To read them again unchanged: `vrag index add --retry-failed` with the same paths.",
+                settings,
+            )
         )
 
 
