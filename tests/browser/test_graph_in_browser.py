@@ -44,10 +44,10 @@ BESIDE = f"() => {{ {BOXES} return new Set(cards.map((one) => one.left)).size > 
 """Whether nodes stand beside each other."""
 
 
-def graph_run(desk: Desk, edges: dict[str, tuple[str, ...]] | None = None) -> str:
+def graph_run(desk: Desk) -> str:
     """A stored run of VimRAG with this graph; its id."""
     nodes = [Node(id="root", kind=NodeKind.ROOT, query=KAYAK, summary="", order=0)]
-    for name, parents in (edges or EDGES).items():
+    for name, parents in EDGES.items():
         kind = NodeKind(name.split("_")[0])
         query = "4.20" if kind is NodeKind.ANSWER else f"What does the board say of {name}?"
         nodes.append(
@@ -58,8 +58,8 @@ def graph_run(desk: Desk, edges: dict[str, tuple[str, ...]] | None = None) -> st
         settings = RunSettings(agent="vimrag", policy="chat:qwen", profile="qwen2.5-vl")
         log.write(RunStarted(**head, seq=0, step=0, question=KAYAK, settings=settings, collection=""))
         log.write(GraphChanged(**head, seq=1, step=1, graph=Graph(tuple(nodes))))
-        end = {"text": "4.20", "evidence": (), "stop_reason": StopReason.ANSWERED}
-        log.write(AnswerGiven(**head, seq=2, step=1, **end))
+        answered = StopReason.ANSWERED
+        log.write(AnswerGiven(**head, seq=2, step=1, text="4.20", evidence=(), stop_reason=answered))
     return log.id
 
 
@@ -185,7 +185,7 @@ def test_fingers_move_it_and_change_its_size(desk: Desk, visit: Opener) -> None:
     page.wait_for_function(INSIDE)
     scale = "document.querySelector('.graph-drawing > g').transform.baseVal.consolidate().matrix.a"
     before = page.evaluate(scale)
-    touch = page.context.new_cdp_session(page)
+    touch: Any = page.context.new_cdp_session(page)
     for kind, points in (
         ("touchStart", [(180, 400), (210, 400)]),
         ("touchMove", [(120, 400), (270, 400)]),
