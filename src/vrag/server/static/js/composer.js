@@ -14,6 +14,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @property {(text: string) => void} fill
  * @property {(reason: string) => void} hold Why nothing can be asked now; empty when it can.
  * @property {() => string | null} collection What is chosen; null for all.
+ * @property {() => void} choose Opens the options, at the model.
  * @property {(files: File[]) => void} attach
  */
 
@@ -115,6 +116,7 @@ export function composer({ offer, after, placeholder = "Ask a question about you
     fill: (text) => { box.value = text; update(); box.focus(); },
     hold: (reason) => { held = reason; update(); },
     collection: () => choices.collection,
+    choose: () => { opened(true); /** @type {HTMLElement | null} */ (row.querySelector("#choice-model"))?.focus(); },
     attach: (files) => pictures.add(files),
   };
 }

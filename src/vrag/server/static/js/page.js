@@ -11,7 +11,7 @@ import { showNotice } from "./overlays.js";
 import { PastRuns } from "./past-runs.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
-import { mount } from "./run/view.js";
+import { Thread } from "./run/thread.js";
 import { showSetup } from "./setup/setup.js";
 import { Uploads } from "./uploads.js";
 
@@ -22,8 +22,10 @@ export class Page {
   #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
-  /** @type {{destroy: () => void, show?: (step: number | null, cite: number | null) => void} | null} */
-  #run = null;
+  /** @type {Thread | null} */
+  #thread = null;
+  /** @type {string | null} The conversation that is open. */
+  #session = null;
   /** @type {ReturnType<typeof showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
@@ -60,10 +62,7 @@ export class Page {
 
   /** @param {Route} route */
   #show(route) {
-    if (route.name === "run" && route.id === this.#current) {
-      this.#run?.show?.(route.step, route.cite);
-      return;
-    }
+    if (route.name === "run" && this.#thread?.has(route.id)) return this.#showTurn(route);
     this.#leave();
     this.sidebar.mark(route.name);
     if (route.name === "run") this.#showRun(route);
@@ -77,10 +76,10 @@ export class Page {
 
   #leave() {
     this.#visit++;
-    this.#run?.destroy();
+    this.#thread?.destroy();
     this.#setup?.close();
     this.#setup = null;
-    this.#run = this.#documents = this.#ask = this.#box = this.#current = null;
+    this.#thread = this.#session = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
   #showAsk() {
@@ -123,8 +122,9 @@ export class Page {
     try {
       const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
       if (visit !== this.#visit) return;
-      this.#mount(run, step, cite);
       this.runs.put(run);
+      this.#mount(run);
+      this.#showTurn({ id, step, cite });
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -132,16 +132,21 @@ export class Page {
     }
   }
 
-  /** @param {import("./history.js").Run} run @param {number | null} step @param {number | null} cite */
-  #mount(run, step, cite) {
-    document.title = `${run.question.slice(0, 80)} · vrag`;
+  /** Shows the conversation of a run. @param {import("./history.js").Run} run */
+  #mount(run) {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    const root = h("div", { id: "view", class: "view-run" });
-    replace(this.#main, root);
-    this.#run = mount(root, { id: run.id, step, cite, options: this.offer, onFollowUp: (_, question) => (question ? box.fill(question) : box.focus()), footer: box.element });
-    if (!box.element.isConnected) this.#main.append(h("div", { class: "dock" }, box.element));
+    this.#session = run.session;
+    this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
+  }
+
+  /** Goes to a run in the conversation that is open. @param {{id: string, step: number | null, cite: number | null}} route */
+  #showTurn({ id, step, cite }) {
+    this.#current = id;
+    this.#runsChanged();
+    document.title = `${this.runs.find(id)?.question.slice(0, 80) ?? "Run"} · vrag`;
+    this.#thread?.show(id, step, cite);
   }
 
   /** @param {Problem} problem */
@@ -162,8 +167,9 @@ export class Page {
   #runsChanged() {
     this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
     const run = this.#current && this.runs.find(this.#current);
-    if (!run) return;
+    if (!run || !this.#thread) return;
     const turns = this.runs.turns(run.session);
+    this.#thread.update(turns);
     showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
