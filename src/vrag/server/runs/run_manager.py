@@ -133,6 +133,7 @@ class RunManager:
         observers: Sequence[Callable[[Event], None]] = (),
     ) -> None:
         self.history = RunHistory(provider.store)
+        self.history.store.sweep()
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
