@@ -132,6 +132,8 @@ class AnswerDelta(EventBase):
 
     type: Literal["answer_delta"] = "answer_delta"
     text: str
+    follows_marker: bool = False
+    """True if the model cites something right before it, in a marker that was left out."""
 
 
 class AnswerCited(EventBase):
@@ -184,6 +186,16 @@ class ModelRetried(EventBase):
     """Lengths of the pieces it came in."""
 
 
+class ModelFailed(EventBase):
+    """A call failed when a part of its reply had arrived, and is not made again."""
+
+    type: Literal["model_failed"] = "model_failed"
+    partial: str
+    """The part of the reply that had arrived."""
+    chunks: tuple[int, ...]
+    """Lengths of the pieces it came in."""
+
+
 class ContextShortened(EventBase):
     """The context was too long for the model; pictures were removed and the call is repeated."""
 
@@ -192,6 +204,10 @@ class ContextShortened(EventBase):
     """The message of the server or the model."""
     dropped: tuple[str, ...]
     """The pictures that were removed, by the names under which the model knew them."""
+    partial: str = ""
+    """The part of a reply that had arrived, in a run with drafts."""
+    chunks: tuple[int, ...] = ()
+    """Lengths of the pieces it came in."""
 
 
 class SearchRequested(EventBase):
@@ -430,6 +446,7 @@ Event = Annotated[
     | AnswerCited
     | ModelCalled
     | ModelRetried
+    | ModelFailed
     | ContextShortened
     | SearchRequested
     | SearchReturned

@@ -21,9 +21,10 @@ from fastapi import FastAPI
 from vrag.agent.events import Event
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, warn
+from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
-from vrag.factory.server import Agents
+from vrag.factory.server import Agents, choice_file, model_servers
 from vrag.index.location import CollectionHeader
 from vrag.server.app import Service, create_app
 from vrag.server.http.background import ItemThreadPool
@@ -34,6 +35,7 @@ from vrag.server.logs import configure_logs
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
 from vrag.server.runs.run_manager import RunManager
+from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
 from vrag.telemetry import observer_from_environment
 from vrag.types import Query
@@ -89,6 +91,12 @@ def serve(
     upload_mb: int = typer.Option(
         512, "--upload-mb", min=1, max=100_000, help="Maximum size of an upload, in MB."
     ),
+    fixed_models: bool = typer.Option(
+        False,
+        "--fixed-models",
+        envvar="VRAG_FIXED_MODELS",
+        help="Do not let anybody choose a model, server or key on the page.",
+    ),
     drain: int = typer.Option(30, min=0, max=3600, help="Seconds to finish running questions on Ctrl-C."),
     logs: LogFormat = typer.Option(
         LogFormat.AUTO, help="Format of the log. json: one object per line; auto: text on a terminal."
@@ -128,6 +136,7 @@ def serve(
         client_runs=client_runs,
         upload_bytes=upload_mb * 1024 * 1024,
         drain_seconds=drain,
+        fixed_models=fixed_models,
     )
     report = opt.load_flags(flags)
     settings = report.settings
@@ -197,7 +206,10 @@ class WebServer:
         service = None
         if self.only is None:
             agents = Agents(self.settings, registry, self.examples, self.options.upload_bytes)
-            service = Service(agents, registry, observers)
+            setup = ModelSetup(
+                model_servers(self.settings), DoctorInspector(self.settings), choice_file(self.settings)
+            )
+            service = Service(agents, registry, observers, setup)
         return create_app(
             registry,
             self.options,
@@ -244,6 +256,9 @@ def mcp(
         "args": ["mcp", "--collection", "/path/to/collection"]
       }}}
 
+    With --collection or VRAG_COLLECTION only the collections that are named are searched; without, the
+    default one and those that were created on the web page.
+
     `vrag serve` serves the same tools over HTTP at /mcp. Standard output carries
     only the protocol; the log goes to standard error. Requires the extra mcp:
 
@@ -253,16 +268,17 @@ def mcp(
 
       vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
     """
-    settings = opt.load_flags(locals()).settings
+    report = opt.load_flags(locals())
+    is_default = {report.origins["collection"], report.origins["collections"]} == {"default"}
     configure_logs("text", "warning")
-    asyncio.run(_serve_mcp(settings))
+    asyncio.run(_serve_mcp(report.settings, managed=is_default))
 
 
-async def _serve_mcp(settings: Settings) -> None:
+async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
     from vrag.server.mcp import McpTools, serve_stdio
 
     with redirect_stdout(sys.stderr):
-        registry = CollectionRegistry.open(settings)
+        registry = CollectionRegistry.open(settings, managed=managed)
     agents, options = Agents(settings, registry), ServerOptions()
     telemetry = observer_from_environment()
     runs = RunManager(agents, observers=(telemetry,) if telemetry else ())

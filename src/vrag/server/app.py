@@ -21,12 +21,13 @@ from vrag import __version__
 from vrag.agent.events import Event
 from vrag.search.schema import ServerInfo
 from vrag.search.searcher import Searcher
+from vrag.server.api_reference import reference_routes
 from vrag.server.collections.registry import CollectionSet
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
-from vrag.server.http.background import ItemThreadPool
+from vrag.server.http.background import ItemThreadPool, Threads
 from vrag.server.http.compression import JsonCompression
 from vrag.server.http.errors import Responses, responses
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
@@ -42,6 +43,8 @@ from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import AgentProvider
 from vrag.server.search import Batcher, Corpora, search_body, search_routes
+from vrag.server.setup.choices import ModelChoices
+from vrag.server.setup.routes import ModelSetup, SetupService, setup_routes
 from vrag.server.viewer.routes import document_file_routes, item_text_routes
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
@@ -57,6 +60,8 @@ class Service:
     collections: CollectionSet
     observers: tuple[Callable[[Event], None], ...] = ()
     """Each receives every event of every run."""
+    setup: ModelSetup | None = None
+    """How models are chosen on the page; None if they are not."""
 
 
 def create_app(
@@ -95,7 +100,7 @@ def create_app(
         title="vrag",
         summary="Answers questions about documents by looking at them, searches them, and shows them.",
         version=__version__,
-        docs_url=None,  # its pages load scripts from elsewhere
+        docs_url=None,  # these load scripts from elsewhere; see `api_reference`
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -107,8 +112,9 @@ def create_app(
     app.include_router(status_routes(searcher, corpora, item_threads, metrics))
     app.include_router(session_routes(sessions, options))
     if service is not None:
-        lifespans += _add_service(app, service, searcher, item_threads, options, metrics)
+        lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions)
     app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
+    app.include_router(reference_routes(app.openapi))
     app.add_middleware(JsonCompression)
     add_access_checks(app, options, metrics, sessions)
     app.add_middleware(RequestMiddleware, metrics=metrics)
@@ -123,11 +129,18 @@ def _add_service(
     item_threads: ItemThreadPool,
     options: ServerOptions,
     metrics: ServerMetrics,
+    sessions: BrowserSessions,
 ) -> list[Lifespan]:
     """Add runs, collections, the OpenAI and MCP interfaces and the page; return their lifespans."""
     observers = (RunCounter(metrics), RunLines(), *service.observers)
-    runs = RunManager(service.answering, options, observers)
+    choices = ModelChoices(service.setup.path, sessions, options) if service.setup else None
+    runs = RunManager(service.answering, options, observers, choices)
     collections = CollectionService(service.collections, options, metrics=metrics)
+    parts: list[CollectionService | RunManager | Threads] = [collections, runs]
+    if service.setup and choices:
+        setup = SetupService(service.setup, choices, sessions, options, runs, collections)
+        app.include_router(setup_routes(setup))
+        parts.append(setup.threads)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
     app.include_router(run_routes(runs, metrics))
     app.include_router(collection_routes(collections, item_threads, options))
@@ -135,7 +148,7 @@ def _add_service(
     app.include_router(openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
-    app.include_router(page_routes(PageFiles()))
+    app.include_router(page_routes(PageFiles(with_token=sessions.needed)))
 
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:
@@ -143,8 +156,7 @@ def _add_service(
         try:
             yield
         finally:
-            closing = (part.close(options.closing_seconds) for part in (collections, runs))
-            await asyncio.gather(*closing)
+            await asyncio.gather(*(part.close(options.closing_seconds) for part in parts))
 
     return [lifespan, mcp.open]
 

@@ -94,6 +94,11 @@ class ServerOptions:
     waiting_items: int = 64
     """Requests for items that may wait for these threads."""
 
+    fixed_models: bool = False
+    """True if nobody can choose a model on the page."""
+    test_seconds: float = 300.0
+    """Time for the test of a model."""
+
     connections: int = 2048
     """Connections at one time. Each stream of events holds one."""
     peer_connections: int = 128

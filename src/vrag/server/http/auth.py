@@ -201,7 +201,8 @@ class AuthMiddleware:
         if not known and not public:
             hint = "Send it as Authorization: Bearer …, or sign in at the page."
             raise Refusal(401, "A token is needed.", hint, reason="token")
-        client = client_name(peer, session=session, token=token)
+        # Without tokens anybody can have any number of sessions: they are no clients of their own.
+        client = client_name(peer, session=session if needed else None, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
         user = (user or NOBODY) if needed else EVERYBODY
         own_page = own_page and not state.get("named_origin")
@@ -279,8 +280,8 @@ class SignIn(BaseModel):
 class _Session:
     """A browser that is signed in."""
 
-    token: bytes
-    """Digest of its token."""
+    token: bytes | None
+    """Digest of its token; None on a server without tokens."""
     end: float
     """When it ends unless it is used, in seconds of the clock."""
 
@@ -295,6 +296,8 @@ class BrowserSessions:
         self._sessions: LRUCache[bytes, _Session] = LRUCache(max(1, options.sessions))
         """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
+        self.on_close: list[Callable[[bytes], object]] = []
+        """Called with the digest of a session that its browser ends."""
 
     @property
     def needed(self) -> bool:
@@ -310,10 +313,15 @@ class BrowserSessions:
     def user_of_session(self, digest: bytes) -> User | None:
         """Return the user of a session; None if its token is not valid any more."""
         session = self._sessions.get(digest)
-        return None if session is None else self.user_of_token(session.token)
+        return None if session is None else self._user_of(session)
 
-    def open(self, token: bytes) -> str:
-        """Begin a session, with the digest of a token; return its id of 256 random bits."""
+    def _user_of(self, session: _Session) -> User | None:
+        if session.token is None:
+            return None if self.needed else EVERYBODY
+        return self.user_of_token(session.token)
+
+    def open(self, token: bytes | None) -> str:
+        """Begin a session, with the digest of a token if one is needed; return its id of 256 random bits."""
         id = secrets.token_urlsafe(32)
         end = self._now() + self._options.session_seconds
         self._sessions[digest_of(id.encode())] = _Session(token, end)
@@ -328,7 +336,7 @@ class BrowserSessions:
         for id in ids[:4]:  # other paths and hosts may have set one of its name too
             digest = digest_of(id.encode())
             session = self._sessions.pop(digest, None)
-            if session is not None and session.end > now and self.user_of_token(session.token):
+            if session is not None and session.end > now and self._user_of(session):
                 self._sessions[digest] = _Session(session.token, now + self._options.session_seconds)
                 return digest
         return None
@@ -336,6 +344,31 @@ class BrowserSessions:
     def close(self, digest: bytes) -> None:
         """End a session."""
         self._sessions.pop(digest, None)
+        for forget in self.on_close:
+            forget(digest)
+
+
+def open_session(
+    sessions: BrowserSessions,
+    options: ServerOptions,
+    scope: Scope,
+    response: Response,
+    token: bytes | None = None,
+) -> bytes:
+    """Begin a session for the browser that sent a request, by a cookie of its response; return its digest.
+
+    `token` is the digest of the token that was exchanged for it; None on a server without tokens.
+    """
+    id = sessions.open(token)
+    response.set_cookie(
+        _cookie_name(scope),
+        id,
+        path="/",
+        secure=options.secure_cookie or peer_of(scope, options.proxies).scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return digest_of(id.encode())
 
 
 def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRouter:
@@ -383,14 +416,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
-        response.set_cookie(
-            _cookie_name(request.scope),
-            sessions.open(token),
-            path="/",
-            secure=options.secure_cookie or peer.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
+        open_session(sessions, options, request.scope, response, token)
         return response
 
     @router.delete(

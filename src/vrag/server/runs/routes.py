@@ -43,9 +43,9 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         return UserRuns(runs, requester_of(request, via))
 
     @router.get("/options", summary="What can be requested", responses=responses(503, 504))
-    async def options() -> schema.Capabilities:
+    async def options(request: Request) -> schema.Capabilities:
         """List the agents, models and collections, and the limits of a run."""
-        return await runs.capabilities()
+        return await runs.capabilities(request.state.session)
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:

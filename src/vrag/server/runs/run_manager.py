@@ -30,6 +30,7 @@ from vrag.server.options import ServerOptions
 from vrag.server.runs import schema
 from vrag.server.runs.history import RunHistory, no_conversation, unanswered
 from vrag.server.runs.schema import RunSummary
+from vrag.server.setup.choices import ModelChoices
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
@@ -51,6 +52,8 @@ class Requester:
     client: str = ""
     """The name by which the runs in progress of a client are counted."""
     via: Via = Via.API
+    session: bytes | None = None
+    """The digest of the browser's session, whose model answers a question that names none."""
 
 
 @dataclass(slots=True)
@@ -131,6 +134,7 @@ class RunManager:
         provider: schema.AgentProvider,
         options: ServerOptions | None = None,
         observers: Sequence[Callable[[Event], None]] = (),
+        choices: ModelChoices | None = None,
     ) -> None:
         self.history = RunHistory(provider.store)
         self.history.store.sweep()
@@ -138,6 +142,7 @@ class RunManager:
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
         self._provider = provider
+        self._choices = choices
         self.live: dict[str, LiveRun] = {}
         """Runs in progress, by their ids."""
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}
@@ -152,9 +157,17 @@ class RunManager:
         """The number of runs in progress."""
         return self._busy.total()
 
-    async def capabilities(self) -> schema.Capabilities:
-        """Return the agents, models and collections that can be requested at the moment."""
-        return await self.in_thread(lambda: self._provider.offer)
+    async def capabilities(self, browser: bytes | None = None) -> schema.Capabilities:
+        """Return the agents, models and collections that can be requested at the moment.
+
+        `browser` is the digest of the browser's session, whose model is the default there.
+        """
+        capabilities = await self.in_thread(lambda: self._provider.offer)
+        if self._choices is None:
+            return capabilities
+        chosen = (self._choices.of_session(browser), self._choices.for_all)
+        names = [each.model for each in chosen if each]
+        return capabilities.with_models(names, setup=not self._choices.closed)
 
     async def start(
         self,
@@ -185,7 +198,11 @@ class RunManager:
             if request.session and history is None:
                 live.session = await self._join_session(request.session, requester.user)
                 live.meta = live.meta.model_copy(update={"owner": await self._owner_of(request.session)})
-            agent, question = await self.in_thread(lambda: self._prepare(request, live.session, history))
+            chosen = self._choices.find(request.model, requester.session) if self._choices else None
+            selection = schema.AgentSelection.of(request, chosen)
+            agent, question = await self.in_thread(
+                lambda: self._prepare(request, selection, live.session, history)
+            )
             self._check_open()  # it may have been closed meanwhile
         except BaseException:
             self._release(live)
@@ -299,7 +316,11 @@ class RunManager:
             del self._busy[live.client]
 
     def _prepare(
-        self, request: schema.RunRequest, session: str, history: Sequence[PreviousTurn] | None
+        self,
+        request: schema.RunRequest,
+        selection: schema.AgentSelection,
+        session: str,
+        history: Sequence[PreviousTurn] | None,
     ) -> tuple[Agent, Question]:
         """Build the agent and the question of a request, in a thread."""
         images: list[QuestionImage] = []
@@ -313,7 +334,7 @@ class RunManager:
             history = self.history.history(session) if session else ()
         question = Question(request.question, tuple(history), tuple(images), session)
         try:
-            return self._provider.agent(schema.AgentSelection.of(request)), question
+            return self._provider.agent(selection), question
         except SettingsError as error:
             raise Refusal(422, error.message, error.hint) from error
 

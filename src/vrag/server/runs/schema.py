@@ -27,6 +27,7 @@ from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
+from vrag.server.setup.choices import ChosenModel
 from vrag.settings import AgentName
 
 MAX_QUESTION_CHARS = 8000
@@ -40,6 +41,7 @@ _OPTIONAL_RUN_ID = f"{RUN_ID}|^$"
 RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
 DocumentId = Annotated[str, StringConstraints(max_length=100)]
 Thinking = Literal["auto", "on", "off"]
+Verify = Literal["off", "tell", "repair", "withdraw"]
 EVIDENCE_FORMATS = frozenset({"pdf", "annotations", "pictures"})
 """The formats of exports and reports that are the evidence alone."""
 ReportFormat = Literal["html", "markdown", "pdf", "annotations", "pictures"]
@@ -107,6 +109,14 @@ class RunOptions(_RequestModel):
     )
     top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits per search.")
     thinking: Thinking | None = Field(default=None, description="Whether the model thinks before its reply.")
+    crop_nodes: bool | None = Field(
+        default=None, description="Whether vimrag may zoom into pictures from memory."
+    )
+    verify: Verify | None = Field(
+        default=None,
+        description="What is done about claims that the evidence does not support: nothing is checked (off), "
+        "it is shown (tell), the model looks again (repair), or the answer is withdrawn.",
+    )
 
 
 class RunRequest(RunOptions):
@@ -348,6 +358,16 @@ class Defaults(FrozenModel):
     max_steps: int | None = None
     top_k: int | None = None
     thinking: Thinking = "auto"
+    crop_nodes: bool = True
+    verify: Verify = "tell"
+
+
+class UnreadableTypes(FrozenModel):
+    """Types of files that need software which is not installed."""
+
+    types: tuple[str, ...] = Field(description="Their suffixes.")
+    needs: str = Field(description="The software.")
+    install: str = Field(description="How to install it, for whoever runs the server.")
 
 
 class CapabilityLimits(FrozenModel):
@@ -357,7 +377,10 @@ class CapabilityLimits(FrozenModel):
     images: int = MAX_IMAGES
     image_bytes: int = MAX_IMAGE_BYTES
     upload_bytes: int
-    upload_types: tuple[str, ...]
+    upload_types: tuple[str, ...] = Field(description="Suffixes of files that can be uploaded.")
+    unreadable: tuple[UnreadableTypes, ...] = Field(
+        default=(), description="Types of files that could be, if more software was installed."
+    )
     steps: int = MAX_STEPS
     top_k: int = MAX_HITS
 
@@ -371,7 +394,17 @@ class Capabilities(FrozenModel):
     defaults: Defaults
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
+    setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
     version: str
+
+    def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
+        """Add models that were chosen on the page, of which the first is the default, and `setup`."""
+        if not chosen:
+            return self.model_copy(update={"setup": setup})
+        known = [model for model in self.models if model.name not in chosen]
+        added = [ModelChoice(name=name, title=name) for name in dict.fromkeys(chosen)]
+        defaults = self.defaults.model_copy(update={"model": chosen[0]})
+        return self.model_copy(update={"models": (*known, *added), "defaults": defaults, "setup": setup})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,10 +419,14 @@ class AgentSelection:
     max_steps: int | None = None
     top_k: int | None = None
     thinking: Thinking | None = None
+    crop_nodes: bool | None = None
+    verify: Verify | None = None
+    chosen: ChosenModel | None = None
+    """The model that was chosen on the page, in place of `model`."""
 
     @classmethod
-    def of(cls, request: RunRequest) -> AgentSelection:
-        """Read the selection of a request."""
+    def of(cls, request: RunRequest, chosen: ChosenModel | None = None) -> AgentSelection:
+        """Read the selection of a request; `chosen` is the chosen model that it names or has by default."""
         return cls(
             agent=request.agent,
             model=request.model,
@@ -398,6 +435,9 @@ class AgentSelection:
             max_steps=request.max_steps,
             top_k=request.top_k,
             thinking=request.thinking,
+            crop_nodes=request.crop_nodes,
+            verify=request.verify,
+            chosen=chosen,
         )
 
 
