@@ -21,7 +21,6 @@ from vrag.server.options import ServerOptions
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 TOKEN = {"Authorization": "Bearer correct-horse"}
@@ -86,14 +85,17 @@ class TestForOneBrowser:
             assert go.wait(30)
             return Say("<think>So.</think><answer>the first</answer>")
 
-        with ChatServer(say, models=(MODEL,)) as slow, answering("two") as second:
-            with setup_server(place) as setup:
-                setup.choose(slow.url)
-                run = setup.browser.post("/runs", json={"question": "What sings?"}).json()["id"]
-                setup.choose(second.url)
-                assert setup.ask()["answer"] == "two"
-                go.set()
-                assert "the first" in setup.browser.get(f"/runs/{run}/events").text
+        with (
+            ChatServer(say, models=(MODEL,)) as slow,
+            answering("two") as second,
+            setup_server(place) as setup,
+        ):
+            setup.choose(slow.url)
+            run = setup.browser.post("/runs", json={"question": "What sings?"}).json()["id"]
+            setup.choose(second.url)
+            assert setup.ask()["answer"] == "two"
+            go.set()
+            assert "the first" in setup.browser.get(f"/runs/{run}/events").text
 
     def test_who_signs_out_leaves_no_key_behind(self, place: Path) -> None:
         with answering("x", KEY) as model, setup_server(place, GUARDED) as setup:
@@ -187,8 +189,15 @@ class TestForAll:
 
     @pytest.mark.parametrize(
         "content",
-        [b"", b"{", b"\xff", b"[1]", b'{"version": 2}', b'{"model": "x", "base_url": "file:///etc/passwd"}']
-        + [b'{"model": "local:/etc", "base_url": "http://localhost:1/v1"}'],
+        [
+            b"",
+            b"{",
+            b"\xff",
+            b"[1]",
+            b'{"version": 2}',
+            b'{"model": "x", "base_url": "file:///etc/passwd"}',
+            b'{"model": "local:/etc", "base_url": "http://localhost:1/v1"}',
+        ],
     )
     def test_a_damaged_file_is_kept_aside_and_said_to_the_administrator(
         self, place: Path, content: bytes, caplog: pytest.LogCaptureFixture
@@ -217,7 +226,11 @@ class TestForAll:
 
 class TestKey:
     def test_it_is_in_no_answer_no_log_no_export_and_no_file_but_one(
-        self, place: Path, own_settings: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+        self,
+        place: Path,
+        own_settings: Path,
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
     ) -> None:
         said: list[str] = []
 
@@ -230,31 +243,42 @@ class TestKey:
                 return Refuse(400, f"what is this: {asked.headers['authorization']}?")
             return Say("<think>So.</think><answer>a whale</answer>")
 
-        with ChatServer(echo, models=(MODEL,), key=KEY) as model, caplog.at_level(logging.DEBUG):
-            with setup_server(place) as setup:
-                browser = setup.browser
-                for scope in ("session", "all"):
-                    note(setup.choose(model.url, key=KEY, scope=scope))
-                    for _ in range(2):
-                        run = setup.ask()
-                        said.append(json.dumps(run))
-                        note(browser.get(f"/runs/{run['id']}/events"))
-                        for kind in ("html", "markdown", "json"):
-                            note(browser.get(f"/runs/{run['id']}/export", params={"format": kind}))
-                        note(browser.post("/reports", json={"runs": [run["id"]], "format": "markdown"}))
-                    note(browser.post("/setup/test", json={"model": MODEL, "server": model.url}))
-                for path in ("/setup", "/options", "/v1/models", "/runs", "/metrics", "/session", "/openapi.json"):
-                    note(browser.get(path))
-                note(browser.post("/setup/models", json={"server": model.url, "key": KEY}))
-                note(setup.choose("nowhere", key=KEY))
-                note(browser.put("/setup", json={"model": MODEL, "server": model.url, "key": [KEY]}))
-                note(browser.put("/setup", content=f'{{"model": "x", "key": "{KEY}"'))
-                note(browser.put("/setup", json={"model": MODEL, "server": model.url, "key": KEY + " ü"}))
-                note(browser.put("/setup", json={"model": "x", "key": KEY, "more": KEY}))
-                assert any(KEY[-4:] in text for text in said)  # the owner knows it by its end
-                assert not [text for text in said if KEY in text or KEY[:-4] in text]
-                assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in model.requests)
-                assert any("Bearer …" in text for text in said)  # what the server repeated
+        with (
+            ChatServer(echo, models=(MODEL,), key=KEY) as model,
+            caplog.at_level(logging.DEBUG),
+            setup_server(place) as setup,
+        ):
+            browser = setup.browser
+            for scope in ("session", "all"):
+                note(setup.choose(model.url, key=KEY, scope=scope))
+                for _ in range(2):
+                    run = setup.ask()
+                    said.append(json.dumps(run))
+                    note(browser.get(f"/runs/{run['id']}/events"))
+                    for kind in ("html", "markdown", "json"):
+                        note(browser.get(f"/runs/{run['id']}/export", params={"format": kind}))
+                    note(browser.post("/reports", json={"runs": [run["id"]], "format": "markdown"}))
+                note(browser.post("/setup/test", json={"model": MODEL, "server": model.url}))
+            for path in (
+                "/setup",
+                "/options",
+                "/v1/models",
+                "/runs",
+                "/metrics",
+                "/session",
+                "/openapi.json",
+            ):
+                note(browser.get(path))
+            note(browser.post("/setup/models", json={"server": model.url, "key": KEY}))
+            note(setup.choose("nowhere", key=KEY))
+            note(browser.put("/setup", json={"model": MODEL, "server": model.url, "key": [KEY]}))
+            note(browser.put("/setup", content=f'{{"model": "x", "key": "{KEY}"'))
+            note(browser.put("/setup", json={"model": MODEL, "server": model.url, "key": KEY + " ü"}))
+            note(browser.put("/setup", json={"model": "x", "key": KEY, "more": KEY}))
+            assert any(KEY[-4:] in text for text in said)  # the owner knows it by its end
+            assert not [text for text in said if KEY in text or KEY[:-4] in text]
+            assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in model.requests)
+            assert any("Bearer …" in text for text in said)  # what the server repeated
         assert KEY[:12] not in caplog.text
         assert KEY[:12] not in "".join(capfd.readouterr())
         assert files_with(place.parent.parent, KEY[:12]) == []
@@ -267,18 +291,21 @@ class TestKey:
             assert "wxyz" not in chosen.text
 
     def test_it_is_kept_for_its_own_address_and_never_sent_to_another(self, place: Path) -> None:
-        with answering("x", KEY) as model, answering("y", model="other") as elsewhere:
-            with setup_server(place) as setup:
-                setup.choose(model.url, key=KEY)
-                assert setup.choose(model.url).json()["session"]["has_key"] is True
-                assert setup.ask()["answer"] == "x"
-                assert setup.choose(elsewhere.url, "other").json()["session"]["has_key"] is False
-                setup.browser.post("/setup/test", json={"model": "other", "server": elsewhere.url})
-                setup.browser.post("/setup/models", json={"server": elsewhere.url})
-                setup.ask()
-                assert elsewhere.requests
-                assert not [one for one in elsewhere.requests if "authorization" in one.headers]
-                assert setup.choose(model.url, key="").json()["session"]["has_key"] is False
+        with (
+            answering("x", KEY) as model,
+            answering("y", model="other") as elsewhere,
+            setup_server(place) as setup,
+        ):
+            setup.choose(model.url, key=KEY)
+            assert setup.choose(model.url).json()["session"]["has_key"] is True
+            assert setup.ask()["answer"] == "x"
+            assert setup.choose(elsewhere.url, "other").json()["session"]["has_key"] is False
+            setup.browser.post("/setup/test", json={"model": "other", "server": elsewhere.url})
+            setup.browser.post("/setup/models", json={"server": elsewhere.url})
+            setup.ask()
+            assert elsewhere.requests
+            assert not [one for one in elsewhere.requests if "authorization" in one.headers]
+            assert setup.choose(model.url, key="").json()["session"]["has_key"] is False
 
     @pytest.mark.parametrize("key", ["a b", "a\nb", "ключ", "x" * 501])
     def test_one_that_cannot_be_sent_is_refused_without_being_repeated(self, place: Path, key: str) -> None:
@@ -333,7 +360,14 @@ class TestWhoMayChoose:
             given: dict[str, Any] = {"model": MODEL, "base_url": own.url, "model_key": KEY}
             with setup_server(place, GUARDED, **given) as setup:
                 sign_in(setup)
-                addresses = (inside.url, own.url, "http://169.254.169.254/latest", "ollama", "vllm", "lmstudio")
+                addresses = (
+                    inside.url,
+                    own.url,
+                    "http://169.254.169.254/latest",
+                    "ollama",
+                    "vllm",
+                    "lmstudio",
+                )
                 for server in addresses:
                     refused = (
                         setup.choose(server),
@@ -391,7 +425,8 @@ class TestWhoMayChoose:
                 assert setup.choose(server, model).status_code == 422
 
     @pytest.mark.parametrize(
-        "server", ["", "nowhere", "file:///etc/passwd", "ftp://x/v1", "http://user:pw@x/v1", "http://", "x" * 501]
+        "server",
+        ["", "nowhere", "file:///etc/passwd", "ftp://x/v1", "http://user:pw@x/v1", "http://", "x" * 501],
     )
     def test_what_is_no_address_is_refused_with_an_example(self, place: Path, server: str) -> None:
         with setup_server(place) as setup:
@@ -414,17 +449,10 @@ def test_the_state_tells_what_runs_now(place: Path) -> None:
         run = setup.browser.post("/runs", json={"question": "What sings?"}).json()["id"]
         busy = setup.state()["activity"]
         assert (busy["model"], busy["source"]) == (MODEL, "session")
-        assert [(one["id"], one["question"], one["steps"]) for one in busy["runs"]] == [(run, "What sings?", 0)]
+        assert [(one["id"], one["question"], one["steps"]) for one in busy["runs"]] == [
+            (run, "What sings?", 0)
+        ]
         assert [(one["name"], one["documents"]) for one in busy["collections"]] == [("first", 1)]
         go.set()
         setup.browser.get(f"/runs/{run}/events")
         assert setup.state()["activity"]["runs"] == []
-
-
-def test_options_of_a_question_reach_the_agent(place: Path) -> None:
-    with setup_server(place) as setup:
-        defaults = setup.browser.get("/options").json()["defaults"]
-        assert (defaults["crop_nodes"], defaults["verify"]) == (True, "tell")
-        run = setup.ask(agent="vimrag", crop_nodes=False, verify="off")
-        recorded = setup.browser.get(f"/runs/{run['id']}/export", params={"format": "json"}).json()
-        assert '"crop_nodes": false' in json.dumps(recorded) or "crop_nodes" in json.dumps(recorded)

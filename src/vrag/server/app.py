@@ -113,7 +113,7 @@ def create_app(
     app.include_router(session_routes(sessions, options))
     if service is not None:
         lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions)
-    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=options.token is not None)
+    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
     app.include_router(reference_routes(app.openapi))
     app.add_middleware(JsonCompression)
     add_access_checks(app, options, metrics, sessions)
@@ -148,7 +148,7 @@ def _add_service(
     app.include_router(openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
-    app.include_router(page_routes(PageFiles(with_token=options.token is not None)))
+    app.include_router(page_routes(PageFiles(with_token=sessions.needed)))
 
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TypeVar
 
+from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.table import literal
 from vrag.server.collections import registry
@@ -178,6 +179,10 @@ class CollectionService:
         if suffix not in SUFFIXES:
             kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
             raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
+        for software in find_missing_software():
+            if suffix in software.suffixes:
+                message = f"This server cannot read {suffix} files: {software.name} is not installed on it."
+                raise Refusal(415, message, f"Whoever runs the server can install it: {software.install}")
         if length is not None and length > max_bytes:
             raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
         worker = self._start_worker(open_collection)

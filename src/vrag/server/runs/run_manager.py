@@ -165,7 +165,8 @@ class RunManager:
         if self._choices is None:
             return capabilities
         chosen = (self._choices.of_session(browser), self._choices.for_all)
-        return capabilities.with_models([each.model for each in chosen if each])
+        names = [each.model for each in chosen if each]
+        return capabilities.with_models(names, setup=not self._choices.closed)
 
     async def start(
         self,

@@ -362,6 +362,14 @@ class Defaults(FrozenModel):
     verify: Verify = "tell"
 
 
+class UnreadableTypes(FrozenModel):
+    """Types of files that need software which is not installed."""
+
+    types: tuple[str, ...] = Field(description="Their suffixes.")
+    needs: str = Field(description="The software.")
+    install: str = Field(description="How to install it, for whoever runs the server.")
+
+
 class CapabilityLimits(FrozenModel):
     """Limits of a request."""
 
@@ -369,7 +377,10 @@ class CapabilityLimits(FrozenModel):
     images: int = MAX_IMAGES
     image_bytes: int = MAX_IMAGE_BYTES
     upload_bytes: int
-    upload_types: tuple[str, ...]
+    upload_types: tuple[str, ...] = Field(description="Suffixes of files that can be uploaded.")
+    unreadable: tuple[UnreadableTypes, ...] = Field(
+        default=(), description="Types of files that could be, if more software was installed."
+    )
     steps: int = MAX_STEPS
     top_k: int = MAX_HITS
 
@@ -383,16 +394,17 @@ class Capabilities(FrozenModel):
     defaults: Defaults
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
+    setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
     version: str
 
-    def with_models(self, chosen: Sequence[str]) -> Capabilities:
-        """Add models that were chosen on the page; the first of them is the default then."""
+    def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
+        """Add models that were chosen on the page, of which the first is the default, and `setup`."""
         if not chosen:
-            return self
+            return self.model_copy(update={"setup": setup})
         known = [model for model in self.models if model.name not in chosen]
         added = [ModelChoice(name=name, title=name) for name in dict.fromkeys(chosen)]
         defaults = self.defaults.model_copy(update={"model": chosen[0]})
-        return self.model_copy(update={"models": (*known, *added), "defaults": defaults})
+        return self.model_copy(update={"models": (*known, *added), "defaults": defaults, "setup": setup})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,8 @@ class ModelChoices:
 
     def __init__(self, path: Path | None, sessions: BrowserSessions, options: ServerOptions) -> None:
         self._path = None if options.fixed_models else path
+        self.closed = closed_reason(options, sessions)
+        """The reason why nobody may choose a model on the page; empty if they may."""
         self._lock = threading.Lock()
         self._by_session: TTLCache[bytes, ChosenModel] = TTLCache(
             max(1, options.sessions), options.session_seconds
@@ -183,3 +185,17 @@ class ModelChoices:
             path.replace(kept)
             return f" It is kept as {kept.name}."
         return ""
+
+
+def closed_reason(options: ServerOptions, sessions: BrowserSessions) -> str:
+    """Return why nobody may choose a model on the page; empty if they may.
+
+    Without tokens everybody is an administrator. That is right on the machine itself, and wrong as soon as
+    others reach the server.
+    """
+    if options.fixed_models:
+        return "The model of this server is set by whoever runs it."
+    reachable = not options.local or bool(options.hosts or options.proxies or options.origins)
+    if reachable and not sessions.needed:
+        return "Others can reach this server without a token. Models can be chosen here once it has one."
+    return ""

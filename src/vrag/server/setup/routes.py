@@ -25,7 +25,7 @@ from vrag.server.runs.run_manager import Requester, RunManager
 from vrag.server.runs.user_runs import UserRuns
 from vrag.server.setup import schema
 from vrag.server.setup.choices import ChosenModel, ModelChoices
-from vrag.server.setup.servers import OWN_SERVER, ModelServers, closed_reason
+from vrag.server.setup.servers import OWN_SERVER, ModelServers
 
 LIST_SECONDS = 15.0
 """Time limit of finding servers, and of the list of models of one."""
@@ -58,15 +58,10 @@ class SetupService:
     testing: set[str] = field(default_factory=set[str])
     """Clients whose tests run."""
 
-    @property
-    def closed(self) -> str:
-        """The reason why nobody may choose a model; empty if they may."""
-        return closed_reason(self.options, self.sessions)
-
     async def state(self, user: User, session: bytes | None) -> schema.SetupState:
         """Describe what is chosen, what may be chosen, and what runs now."""
         servers = self.setup.servers
-        closed = self.closed
+        closed = self.choices.closed
         return schema.SetupState(
             changeable=not closed,
             reason=closed,
@@ -92,7 +87,7 @@ class SetupService:
 
     def check_open(self) -> None:
         """Raise `Refusal` if models cannot be chosen here (403)."""
-        if reason := self.closed:
+        if reason := self.choices.closed:
             raise Refusal(403, "Models cannot be chosen on this server's page.", reason)
 
     def resolve(self, request: schema.ModelRequest, user: User, session: bytes | None) -> ChosenModel:

@@ -34,12 +34,19 @@ export function showAsk(root, { offer, box, uploads }) {
       h("h1", { text: "Ask your documents" }),
       h("p", { class: "ask-lead", text: "Searches the pages, zooms in on details, and answers with the places that support the answer." }),
       box.element,
+      modelLine(offer),
       !empty && examples(offer.examples, box),
       holds,
     ),
   );
   update();
   return { update };
+}
+
+/** @param {any} offer Says that there is no model yet, and the way to one. */
+function modelLine(offer) {
+  if (!offer.setup || offer.models.some((/** @type {any} */ one) => one.name)) return null;
+  return h("p", { class: "no-model", id: "no-model" }, "Answers are found by the offline reader. ", h("a", { href: "#/setup", text: "Choose a model" }), " for full answers.");
 }
 
 /** @param {string[]} questions @param {import("./composer.js").Composer} box */

@@ -41,7 +41,7 @@ export function composer({ offer, after, placeholder = "Ask a question about you
   const send = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", id: "ask-button", class: "primary square", "aria-label": "Ask", title: "Ask (Enter)" }, icon("send")));
   const summary = h("span", { class: "clip" });
   const row = optionFields(offer, choices, () => {
-    if (!after) storeOptions(choices); // what one conversation is asked with is not what the next one is to begin with
+    if (!after) storeOptions(offer, choices); // what one conversation is asked with is not what the next one is to begin with
     update();
     changed?.();
   });

@@ -12,6 +12,7 @@ import { PastRuns } from "./past-runs.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { mount } from "./run/view.js";
+import { showSetup } from "./setup/setup.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
@@ -27,6 +28,8 @@ export class Page {
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
   #ask = null;
+  /** @type {ReturnType<typeof showSetup> | null} */
+  #setup = null;
   /** @type {string | null} Id of the run that is open. */
   #current = null;
   /** Counts what was shown: what was asked for one view never fills a later one. */
@@ -65,6 +68,7 @@ export class Page {
     this.sidebar.mark(route.name);
     if (route.name === "run") this.#showRun(route);
     else if (route.name === "documents") this.#showDocuments(route.collection);
+    else if (route.name === "setup") this.#showSetup();
     else this.#showAsk();
     this.#runsChanged();
     if (this.#began && route.name !== "ask") this.#main.focus({ preventScroll: true });
@@ -74,6 +78,8 @@ export class Page {
   #leave() {
     this.#visit++;
     this.#run?.destroy();
+    this.#setup?.close();
+    this.#setup = null;
     this.#run = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
@@ -84,6 +90,12 @@ export class Page {
     const typing = document.activeElement?.id === "first-box"; // see first.js
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
+  }
+
+  #showSetup() {
+    document.title = "Settings · vrag";
+    showToolbar(this.#toolbar);
+    this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
   }
 
   /** @param {string | null} name */

@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null, cite: number | null}
- *   | {name: "documents", collection: string | null}} Route
+ *   | {name: "documents", collection: string | null} | {name: "setup"}} Route
  */
 
 /**
@@ -18,6 +18,7 @@ export function routeOf(hash) {
     return { name: "run", id: parts[1], step: number(given.get("step"), 0), cite: number(given.get("cite"), 1) };
   }
   if (parts[0] === "documents") return { name: "documents", collection: given.get("collection") };
+  if (parts[0] === "setup") return { name: "setup" };
   return { name: "ask" };
 }
 
