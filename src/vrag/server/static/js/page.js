@@ -3,19 +3,24 @@
 import { get, Problem } from "./api.js";
 import { showAsk } from "./ask.js";
 import { showToolbar } from "./toolbar.js";
+import { ChosenDocuments } from "./chosen.js";
 import { composer } from "./composer.js";
-import { showDocuments } from "./documents.js";
+import { showDocuments } from "./documents/view.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
 import { PastRuns } from "./past-runs.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
+import { counted } from "./run-options.js";
 import { Thread } from "./run/thread.js";
 import { showSetup } from "./setup/setup.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
+
+/** Time in which uploads that end together are loaded together, in milliseconds. */
+const SETTLE = 300;
 
 export class Page {
   #main = element("main");
@@ -37,6 +42,8 @@ export class Page {
   /** Counts what was shown: what was asked for one view never fills a later one. */
   #visit = 0;
   #began = false;
+  #isReloading = false;
+  #chosen = new ChosenDocuments();
 
   /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
   constructor(offer, secured) {
@@ -63,10 +70,11 @@ export class Page {
   /** @param {Route} route */
   #show(route) {
     if (route.name === "run" && this.#thread?.has(route.id)) return this.#showTurn(route);
+    if (route.name === "documents" && this.#documents?.follow(route.collection, route.params)) return;
     this.#leave();
     this.sidebar.mark(route.name);
     if (route.name === "run") this.#showRun(route);
-    else if (route.name === "documents") this.#showDocuments(route.collection);
+    else if (route.name === "documents") this.#showDocuments(route);
     else if (route.name === "setup") this.#showSetup();
     else this.#showAsk();
     this.#runsChanged();
@@ -85,8 +93,8 @@ export class Page {
   #showAsk() {
     document.title = "vrag";
     showToolbar(this.#toolbar);
-    this.#box = composer({ offer: this.offer, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     const typing = document.activeElement?.id === "first-box"; // see first.js
+    this.#box = composer({ offer: this.offer, chosen: this.#chosen, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
@@ -97,19 +105,19 @@ export class Page {
     this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
   }
 
-  /** @param {string | null} name */
-  async #showDocuments(name) {
+  /** @param {{collection: string | null, params: URLSearchParams}} route */
+  async #showDocuments(route) {
     document.title = "Documents · vrag";
     showToolbar(this.#toolbar);
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
       const listing = await get("/collections");
-      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name, listing, uploads: this.uploads, reload: () => this.#reload() });
+      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name: route.collection, params: route.params, listing, uploads: this.uploads, chosen: this.#chosen, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;
-      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(name) } });
+      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
       showNotice(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
   }
@@ -183,8 +191,13 @@ export class Page {
   /** @param {import("./uploads.js").Upload} upload */
   async #uploaded(upload) {
     const failed = upload.state === "failed";
-    if (!this.#documents) toast(failed ? `${upload.file} could not be added.` : `${upload.file} is ready.`, { kind: failed ? "danger" : "ok", hint: failed ? upload.message : "" });
-    else announce(`${upload.file}: ${failed ? upload.message : "ready"}`);
+    if (this.#documents) announce(`${upload.file}: ${failed ? upload.message : "ready to ask"}`);
+    else if (failed) toast(`${upload.file} could not be added.`, { kind: "danger", hint: upload.message });
+    else toast(`${upload.file} is ready to ask.`, { kind: "ok" });
+    if (this.#isReloading) return; // what ends meanwhile is in the list then
+    this.#isReloading = true;
+    await new Promise((resolve) => setTimeout(resolve, SETTLE));
+    this.#isReloading = false;
     await this.#reload();
   }
 
@@ -202,7 +215,7 @@ export class Page {
     this.offer = await get("/options");
     const renamed = before.collections.map(nameOf).join("\n") !== this.offer.collections.map(nameOf).join("\n");
     const route = here();
-    if (route.name === "documents" && renamed) this.#showDocuments(route.collection);
+    if (route.name === "documents" && renamed) this.#showDocuments(route);
     else if (route.name === "ask" && before.collections.every(isEmpty)) this.#showAsk();
     else await this.#documents?.refresh(await get("/collections"));
   }
@@ -215,13 +228,14 @@ export class Page {
     return chosen && writable.includes(chosen) ? chosen : (writable[0] ?? null);
   }
 
-  /** @param {File[]} files @param {string | null} collection */
+  /** @param {import("./dropped-files.js").PlacedFile[]} files @param {string | null} collection */
   #take(files, collection) {
     if (!collection) {
       toast("This server does not accept uploads.", { kind: "danger", hint: "None of its collections is writable." });
       return;
     }
-    this.uploads.add(files, collection);
+    const left = this.uploads.add(files, collection);
+    if (left > 0) toast(`${counted(left, "file")} of types that cannot be read ${left === 1 ? "was" : "were"} left out.`);
     if (!this.#documents) navigate(`#/documents?${new URLSearchParams({ collection })}`);
   }
 
