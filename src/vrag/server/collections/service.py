@@ -129,11 +129,11 @@ class CollectionService:
             raise Refusal(409, message, open_collection.reason or _NAMED)
         await self._change(partial(self._drop, open_collection))
 
-    def jobs(self, name: str) -> Jobs:
+    def jobs(self, name: str, *, only_open: bool = False) -> Jobs:
         """List the uploads of a collection, the newest first."""
         self._find_collection(name)
         worker = self._workers.get(name)
-        return Jobs(jobs=worker.describe_jobs() if worker else [])
+        return Jobs(jobs=worker.describe_jobs(only_open=only_open) if worker else [])
 
     def job(self, id: str) -> UploadJobInfo:
         """Return an upload. Raises `Refusal` if there is none of this id, or it was forgotten (404)."""

@@ -137,6 +137,7 @@ class RunManager:
         choices: ModelChoices | None = None,
     ) -> None:
         self.history = RunHistory(provider.store)
+        self.history.store.sweep()
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents

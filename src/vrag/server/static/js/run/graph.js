@@ -51,7 +51,7 @@ export class GraphView {
     this.legend = h("p", { class: "graph-legend", hidden: true });
     this.body = h("div", { class: "graph-body" }, h("div", { class: "graph-head" }, this.legend, this.canvas.controls), this.canvas.element);
     this.screen = /** @type {HTMLDialogElement} */ (h("dialog", { class: "graph-screen", "aria-label": "Memory graph", on: { close: () => this.#reduce(), keydown: keepEscape } }));
-    this.element = h("div", { class: "graph", id: "graph" }, this.body, this.empty, this.screen);
+    this.element = h("div", { class: "graph" }, this.body, this.empty, this.screen);
     this.cards.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
   }
 
