@@ -170,6 +170,13 @@ class TestWhatIsKept:
         assert page(SignedAnswer(quote.text, is_quote=True)).text == "- 5 %* 12 *a*# x"
         assert {tag for tag, _ in page(SignedAnswer(quote.text, is_quote=True)).tags} == {"p", "br"}
 
+    @pytest.mark.parametrize("formula", [r"\(a_1 * b_1 * c\)", r"\[x_i^*\]", "$$a_1 * b_2 * c$$"])
+    def test_formulas_stay_as_they_are_written(self, formula: str) -> None:
+        text = f"first\n\nIt is {formula}, *so*."
+        assert f"It is {formula}, so." in page(signed(text)).text
+        tokens = flat(PARSERS["all there is"].parse(markdown(signed(text))))
+        assert "".join(t.content for t in tokens if t.type == "text") == f"firstIt is {formula}, so."
+
     def test_rows_with_more_cells_than_the_table_lose_nothing(self) -> None:
         assert "| c | d | e |" in page(signed("| a | b |\n|---|---|\n| c | d | e |\n\ntext")).text
 
