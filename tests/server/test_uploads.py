@@ -128,7 +128,7 @@ class TestAnUpload:
     def test_waits_while_another_process_writes_and_says_so(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
             desk.added("a.md", "birds")
-            with desk.shelf.collection.lock():
+            with desk.locked():
                 job = desk.put("b.md", "whales")
                 told = until(
                     lambda: (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,8 @@ from vrag.corpus.formats.html import SUFFIXES as HTML
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.image import SUFFIXES as IMAGE
 from vrag.corpus.formats.image import ImageFile
+from vrag.corpus.formats.office import INSTALL, OfficeFile, find_soffice
 from vrag.corpus.formats.office import SUFFIXES as OFFICE
-from vrag.corpus.formats.office import OfficeFile
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.formats.text import SUFFIXES as TEXT
 from vrag.corpus.formats.text import TextFile
@@ -32,6 +33,7 @@ from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.corpus.formats.video import VideoFile
 from vrag.corpus.worker import FileOpened, Task, TaskRejected, WorkerFailed
 from vrag.corpus.worker_pool import WorkerDied, WorkerPool
+from vrag.errors import UnsupportedFormatError
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -53,6 +55,29 @@ CONVERTERS: Mapping[str, Converter] = {
     **dict.fromkeys(VIDEO, VideoFile),
 }
 """Suffix in lower case → converter."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSoftware:
+    """Software without which some files cannot be read."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    """Of these files, in lower case."""
+    install: str
+    """How to install it, for whoever runs this program."""
+
+
+def find_missing_software() -> tuple[MissingSoftware, ...]:
+    """Find what is not installed and some files need."""
+    missing: list[MissingSoftware] = []
+    try:
+        find_soffice()
+    except UnsupportedFormatError:
+        missing.append(MissingSoftware("LibreOffice", OFFICE, INSTALL))
+    if importlib.util.find_spec("av") is None:
+        missing.append(MissingSoftware("PyAV", VIDEO, "pip install 'vrag-agent[video]'"))
+    return tuple(missing)
 
 
 def convert_all(

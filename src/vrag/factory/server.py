@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,10 +15,11 @@ from platformdirs import user_config_path
 from pydantic import SecretStr
 
 from vrag import __version__
+from vrag.agent.events import DraftMode
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
 from vrag.chat.http_clients import base_of, is_loopback
-from vrag.corpus.convert import CONVERTERS
+from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
@@ -77,11 +78,24 @@ class Agents:
                 crop_nodes=settings.crop_nodes,
                 verify=settings.verify,
             ),
-            limits=schema.CapabilityLimits(
-                upload_bytes=self.upload_bytes, upload_types=tuple(sorted(CONVERTERS))
-            ),
+            limits=self._limits,
             examples=self.examples,
             version=__version__,
+        )
+
+    @property
+    def _limits(self) -> schema.CapabilityLimits:
+        missing = find_missing_software()
+        unreadable = {suffix for software in missing for suffix in software.suffixes}
+        return schema.CapabilityLimits(
+            upload_bytes=self.upload_bytes,
+            upload_types=tuple(sorted(CONVERTERS.keys() - unreadable)),
+            unreadable=tuple(
+                schema.UnreadableTypes(
+                    types=tuple(sorted(software.suffixes)), needs=software.name, install=software.install
+                )
+                for software in missing
+            ),
         )
 
     @property
@@ -129,7 +143,8 @@ class Agents:
                 if not changes["model"]:
                     changes["base_url"] = ""
             settings = settings.model_copy(update=changes)
-            return open_agent(settings, self.registry, choice.documents, collection)
+            agent = open_agent(settings, self.registry, choice.documents, collection)
+            return replace(agent, draft=DraftMode.CITED)
 
         return open_
 
@@ -148,7 +163,7 @@ class Agents:
         if self.registry.open_collections and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
-                "GET /collections/{name}/documents lists the documents.",
+                "Reload the list of documents.",
             )
 
 

@@ -347,6 +347,7 @@ class _Build:
         if self._committed is None or self._complete[content].document.status is not DocumentStatus.PARTIAL:
             return False
         del self._complete[content]
+        self._partial[content] = [path for path, row in self._manifest.items() if row.id == content]
         self._writer.flush()
         rows = self._collection.item_table.read(["ordinal"], f"document = {literal(content)}").data
         self._ordinals_by_document[content] = set(rows["ordinal"].to_pylist())
@@ -403,8 +404,9 @@ class _Build:
             if before.id == content and status.served:
                 now = self._complete[content]
                 after = replace(before, status=status, items=now.document.items, reason=now.document.reason)
-                self._manifest[path] = after
-                self._writer.document(after, now.rows)
+                if after != before:
+                    self._manifest[path] = after
+                    self._writer.document(after, now.rows)
 
     def _record(self, document: Document, rows: int) -> None:
         before = self._manifest.get(document.path)
@@ -417,8 +419,6 @@ class _Build:
         self._manifest[document.path] = document
         if document.status.served:
             self._complete[document.id] = Known(document, rows)
-        if document.status is DocumentStatus.PARTIAL:
-            self._partial.setdefault(document.id, []).append(document.path)
         self._writer.document(document, rows)
         self._meter.finished()
 

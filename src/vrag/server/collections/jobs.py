@@ -103,8 +103,9 @@ class UploadJob:
         return info.model_copy(update={"place": place if info.state is JobState.WAITING else None})
 
     def begin(self, present: int) -> None:
-        """Start it; so many of its items are there from before."""
-        self.state, self.message, self.done = JobState.RUNNING, "Reading the file.", present
+        """Start it, unless it was; so many of its items are there from before."""
+        if self.state is not JobState.RUNNING:
+            self.state, self.message, self.done = JobState.RUNNING, "Reading the file.", present
 
     def wait(self, message: str = _WAITING) -> None:
         """Put it back into the queue."""

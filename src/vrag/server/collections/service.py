@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TypeVar
 
+from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.table import literal
 from vrag.server.collections import registry
@@ -128,11 +129,11 @@ class CollectionService:
             raise Refusal(409, message, open_collection.reason or _NAMED)
         await self._change(partial(self._drop, open_collection))
 
-    def jobs(self, name: str) -> Jobs:
+    def jobs(self, name: str, *, only_open: bool = False) -> Jobs:
         """List the uploads of a collection, the newest first."""
         self._find_collection(name)
         worker = self._workers.get(name)
-        return Jobs(jobs=worker.describe_jobs() if worker else [])
+        return Jobs(jobs=worker.describe_jobs(only_open=only_open) if worker else [])
 
     def job(self, id: str) -> UploadJobInfo:
         """Return an upload. Raises `Refusal` if there is none of this id, or it was forgotten (404)."""
@@ -178,6 +179,10 @@ class CollectionService:
         if suffix not in SUFFIXES:
             kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
             raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
+        for software in find_missing_software():
+            if suffix in software.suffixes:
+                message = f"This server cannot read {suffix} files: {software.name} is not installed on it."
+                raise Refusal(415, message, f"Whoever runs the server can install it: {software.install}")
         if length is not None and length > max_bytes:
             raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
         worker = self._start_worker(open_collection)
@@ -239,7 +244,7 @@ class CollectionService:
         for open_collection in self._collections.open_collections:
             if open_collection.name == name:
                 return open_collection
-        raise Refusal(404, "There is no such collection.", "GET /collections lists the collections.")
+        raise Refusal(404, "There is no such collection.", "Reload the list of documents.")
 
     def _writable(self, name: str) -> OpenCollection:
         open_collection = self._find_collection(name)

@@ -134,9 +134,10 @@ def withdraw(path: Path, row: Document | None) -> None:
 
 
 def clear_replaced(folder: Path, done: set[str]) -> None:
-    """Delete the files that uploads replaced which are `done`, by name."""
+    """Delete the files that uploads replaced which are `done`, by name, or gone."""
     for path in folder.glob(f".*{_REPLACED_SUFFIX}"):
-        if path.name[1 : -len(_REPLACED_SUFFIX)] in done:
+        name = path.name[1 : -len(_REPLACED_SUFFIX)]
+        if name in done or not (folder / name).exists():
             path.unlink(missing_ok=True)
 
 
@@ -308,7 +309,7 @@ def _disk_errors() -> Generator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        hint = "GET /collections lists the collections."
+        hint = "Reload the list of documents."
         raise Refusal(404, "The collection no longer exists.", hint) from error
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:

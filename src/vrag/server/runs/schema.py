@@ -20,8 +20,9 @@ from pydantic import (
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.citation import CheckedClaim, Citation
-from vrag.agent.events import StopReason
+from vrag.agent.events import AnswerReading, StopReason
 from vrag.agent.evidence import Evidence
+from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
@@ -239,6 +240,16 @@ class RunDetail(RunSummary):
     )
     looked_at: tuple[NumberedEvidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
+    reading: AnswerReading | None = Field(
+        default=None, description="Where a short answer stands, and how it was found."
+    )
+    history: tuple[PreviousTurn, ...] = Field(
+        default=(), description="Earlier questions of the conversation, as the model was given them."
+    )
+    attached: tuple[str, ...] = Field(
+        default=(), description="SHA-256 of the pictures that came with the question."
+    )
+    notices: tuple[str, ...] = Field(default=(), description="What there is to know about the setup.")
     failure: str | None = None
 
     @classmethod
@@ -254,6 +265,10 @@ class RunDetail(RunSummary):
             evidence=evidence,
             looked_at=looked_at,
             unsupported=outline.unsupported,
+            reading=outline.reading,
+            history=outline.started.history,
+            attached=outline.started.attached,
+            notices=outline.started.notices,
             failure=outline.failure,
         )
 
@@ -362,6 +377,14 @@ class Defaults(FrozenModel):
     verify: Verify = "tell"
 
 
+class UnreadableTypes(FrozenModel):
+    """Types of files that need software which is not installed."""
+
+    types: tuple[str, ...] = Field(description="Their suffixes.")
+    needs: str = Field(description="The software.")
+    install: str = Field(description="How to install it, for whoever runs the server.")
+
+
 class CapabilityLimits(FrozenModel):
     """Limits of a request."""
 
@@ -369,7 +392,10 @@ class CapabilityLimits(FrozenModel):
     images: int = MAX_IMAGES
     image_bytes: int = MAX_IMAGE_BYTES
     upload_bytes: int
-    upload_types: tuple[str, ...]
+    upload_types: tuple[str, ...] = Field(description="Suffixes of files that can be uploaded.")
+    unreadable: tuple[UnreadableTypes, ...] = Field(
+        default=(), description="Types of files that could be, if more software was installed."
+    )
     steps: int = MAX_STEPS
     top_k: int = MAX_HITS
 

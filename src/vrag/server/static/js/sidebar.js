@@ -110,7 +110,7 @@ async function signOut() {
   window.dispatchEvent(new CustomEvent("vrag:signed-out", { detail: { byHand: true } }));
 }
 
-/** Light, dark, or as the device is; theme.js applies the choice before the first paint. @returns {HTMLElement} */
+/** Light, dark, or as the device is; first.js applies the choice before the first paint. @returns {HTMLElement} */
 function themeToggle() {
   const kept = document.documentElement.dataset.theme ?? "device";
   const choose = (/** @type {string} */ name) => {
