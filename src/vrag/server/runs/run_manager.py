@@ -137,6 +137,7 @@ class RunManager:
         choices: ModelChoices | None = None,
     ) -> None:
         self.history = RunHistory(provider.store)
+        self.history.store.sweep()
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
@@ -245,7 +246,7 @@ class RunManager:
             try:
                 return evidence_document(runs, self._provider.evidence_sources(runs), format, title)
             except FileTooLargeError as error:
-                raise Refusal(413, error.message, "Export fewer runs, or use `vrag runs export`.") from error
+                raise Refusal(413, error.message, "Export fewer answers at once.") from error
             except RunError as error:
                 raise Refusal(409, error.message, error.hint) from error
 

@@ -45,6 +45,8 @@ export const SHAPES = {
   send: lines("M12 19V5.5", "M6 11l6-6l6 6"),
   sliders: lines("M4 8h8", "M17 8h3", "M4 16h3", "M12 16h8", "M14.5 5.8a2.2 2.2 0 1 1 0 4.4a2.2 2.2 0 0 1 0-4.4z", "M9.5 13.8a2.2 2.2 0 1 1 0 4.4a2.2 2.2 0 0 1 0-4.4z"),
   down: lines("M6 9.5l6 6l6-6"),
+  up: lines("M6 14.5l6-6l6 6"),
+  grid: lines("M4 4h6.5v6.5H4z", "M13.5 4H20v6.5h-6.5z", "M4 13.5h6.5V20H4z", "M13.5 13.5H20V20h-6.5z"),
   folder: lines("M3.5 6h6l2 2.5h9V19h-17z"),
   report: lines("M6 3.5h12v17H6z", "M9 8h6", "M9 12h6", "M9 16h3"),
   more: [

@@ -38,7 +38,7 @@ export class GraphView {
     this.cards = s("g", { class: "nodes" });
     this.canvas.layer.append(this.lines, this.cards);
     this.empty = h("p", { class: "graph-empty", text: "The graph begins with the first search." });
-    this.element = h("div", { class: "graph", id: "graph" }, this.canvas.element, this.empty);
+    this.element = h("div", { class: "graph" }, this.canvas.element, this.empty);
     this.cards.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
   }
 
