@@ -5,16 +5,14 @@ import { showAsk } from "./ask.js";
 import { showToolbar } from "./toolbar.js";
 import { ChosenDocuments } from "./chosen.js";
 import { composer } from "./composer.js";
-import { showDocuments } from "./documents/view.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
+import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { counted } from "./run-options.js";
-import { Thread } from "./run/thread.js";
-import { showSetup } from "./setup/setup.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
@@ -27,15 +25,15 @@ export class Page {
   #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
-  /** @type {Thread | null} */
+  /** @type {import("./run/thread.js").Thread | null} */
   #thread = null;
   /** @type {string | null} The conversation that is open. */
   #session = null;
-  /** @type {ReturnType<typeof showDocuments> | null} */
+  /** @type {ReturnType<typeof import("./documents/view.js").showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
   #ask = null;
-  /** @type {ReturnType<typeof showSetup> | null} */
+  /** @type {ReturnType<typeof import("./setup/setup.js").showSetup> | null} */
   #setup = null;
   /** @type {string | null} Id of the run that is open. */
   #current = null;
@@ -60,6 +58,7 @@ export class Page {
     this.#runsChanged();
     this.runs.refresh();
     onRoute((route) => this.#show(route));
+    loadAhead();
   }
 
   close() {
@@ -99,10 +98,18 @@ export class Page {
     if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
 
-  #showSetup() {
+  async #showSetup() {
     document.title = "Settings · vrag";
     showToolbar(this.#toolbar);
-    this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    const visit = this.#visit;
+    replace(this.#main, loading());
+    try {
+      const { showSetup } = await loadSetup();
+      if (visit === this.#visit) this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (visit === this.#visit) showNotice(this.#main, { id: "no-setup", level: "h1", title: error.detail, hint: error.hint, actions: [reloadButton()] });
+    }
   }
 
   /** @param {{collection: string | null, params: URLSearchParams}} route */
@@ -112,12 +119,12 @@ export class Page {
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
-      const listing = await get("/collections");
+      const [listing, { showDocuments }] = await Promise.all([get("/collections"), loadDocuments()]);
       if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name: route.collection, params: route.params, listing, uploads: this.uploads, chosen: this.#chosen, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;
-      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
+      const again = error instanceof PartMissing ? reloadButton() : h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
       showNotice(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
   }
@@ -128,10 +135,10 @@ export class Page {
     this.#current = id;
     replace(this.#main, loading());
     try {
-      const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
+      const [run, { Thread }] = await Promise.all([this.runs.find(id) ?? get(`/runs/${encodeURIComponent(id)}`), loadThread()]);
       if (visit !== this.#visit) return;
       this.runs.put(run);
-      this.#mount(run);
+      this.#mount(run, Thread);
       this.#showTurn({ id, step, cite });
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
@@ -140,8 +147,8 @@ export class Page {
     }
   }
 
-  /** Shows the conversation of a run. @param {import("./history.js").Run} run */
-  #mount(run) {
+  /** Shows the conversation of a run. @param {import("./history.js").Run} run @param {typeof import("./run/thread.js").Thread} Thread */
+  #mount(run, Thread) {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
@@ -163,7 +170,7 @@ export class Page {
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
     const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
-    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
+    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
   /** @param {import("./history.js").Run} run @param {boolean} here Whether the box that it was asked in is still shown. */
