@@ -4,7 +4,7 @@ import { post, Problem } from "../api.js";
 import { request } from "../composer.js";
 import { announce, h, icon, replace, toast } from "../dom.js";
 import { followUpOptions, selectOptions, storedOptions } from "../run-options.js";
-import { close as closeViewer, open as openViewer } from "../viewer/viewer.js";
+import { closeViewer, openViewer } from "../parts.js";
 import { hideTip } from "./chips.js";
 import { fileUrl } from "./figures.js";
 import { Follower } from "./follower.js";
