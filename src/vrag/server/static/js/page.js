@@ -9,6 +9,7 @@ import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
 import { PastRuns } from "./past-runs.js";
+import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { mount } from "./run/view.js";
@@ -36,12 +37,12 @@ export class Page {
   #visit = 0;
   #began = false;
 
-  /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
-  constructor(offer, secured) {
+  /** @param {any} offer @param {import("./past-runs.js").Session} session */
+  constructor(offer, session) {
     this.offer = offer;
-    this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
+    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.sidebar = buildSidebar(element("sidebar"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -160,11 +161,11 @@ export class Page {
   }
 
   #runsChanged() {
-    this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
+    this.sidebar.show(this.#current);
     const run = this.#current && this.runs.find(this.#current);
     if (!run) return;
     const turns = this.runs.turns(run.session);
-    showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
+    showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
   }
