@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.events import DraftMode
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Reply
+from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
 from vrag.render.annotations.evidence_sources import EvidenceSources
+from vrag.server.http.users import EVERYBODY
+from vrag.server.runs.run_manager import Requester
 from vrag.server.runs.schema import AgentChoice, Capabilities, CapabilityLimits, Defaults, ModelChoice
+from vrag.server.runs.user_runs import UserRuns
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import StoredRun
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import OpenCollection
+    from vrag.server.http.users import User
+    from vrag.server.runs.run_manager import RunManager
     from vrag.server.runs.schema import AgentSelection
 
 SEARCH = "<think>Where is it?</think><search>ferry passengers</search>"
@@ -45,6 +52,11 @@ OFFER = Capabilities(
 )
 
 
+def runs_of(manager: RunManager, client: str = "", user: User = EVERYBODY, via: Via = Via.PAGE) -> UserRuns:
+    """The runs of a host, as a client sees them."""
+    return UserRuns(manager, Requester(user, client, via))
+
+
 @dataclass
 class PacedPolicy:
     """Says its replies in order; before each it waits until the test lets it, from any thread."""
@@ -55,6 +67,8 @@ class PacedPolicy:
     told: list[Sequence[Message]] = field(default_factory=list["Sequence[Message]"])
     fault: Exception | None = None
     """What the first reply raises."""
+    piece: int = 1000
+    """Characters of a piece of a reply after its first twelve."""
 
     @property
     def sampling(self) -> dict[str, float | int | str | bool]:
@@ -68,7 +82,8 @@ class PacedPolicy:
             raise self.fault
         text = self.replies[turn - 1]
         yield Delta(text[:12])
-        yield Delta(text[12:])
+        for start in range(12, len(text), self.piece):
+            yield Delta(text[start : start + self.piece])
         yield Reply(text)
 
     async def aclose(self) -> None:
@@ -112,4 +127,5 @@ class Scripted:
             raise SettingsError(f"There is no model {choice.model!r} here.", "There is: scripted.")
         options = EnvironmentOptions(documents=choice.documents)
         environment = Environment(self.searcher, PROFILES["qwen2.5-vl"], options)
-        return Agent(self.policy, environment, Vimrag() if choice.agent == "vimrag" else VragMethod())
+        method = Vimrag() if choice.agent == "vimrag" else VragMethod()
+        return Agent(self.policy, environment, method, draft=DraftMode.CITED)

@@ -17,8 +17,10 @@ from PIL import Image
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.events import (
+    OLDEST_SCHEMA_VERSION,
     SCHEMA_VERSION,
     AnswerGiven,
+    DraftMode,
     ImageShown,
     InvalidAction,
     ModelCalled,
@@ -412,10 +414,23 @@ def test_a_run_from_before_there_were_conversations_is_still_read(tmp_path: Path
     (tmp_path / "a1").mkdir()
     (tmp_path / "a1" / "events.jsonl").write_text(json.dumps(OLD) + "\n")
     run = RunStore(tmp_path).read("a1")
-    assert OLD["schema_version"] == SCHEMA_VERSION
+    assert OLD["schema_version"] == OLDEST_SCHEMA_VERSION
+    assert run.started.settings.draft is DraftMode.OFF
     assert (run.started.history, run.started.attached, run.started.session) == ((), (), "")
     assert run.read_question() == Question("How many?")
     assert run.conversation == (PreviousTurn("How many?", None),)
+
+
+@pytest.mark.parametrize(("version", "reason"), [(1, "older version"), (SCHEMA_VERSION + 1, "newer version")])
+def test_a_run_of_another_layout_of_events_is_refused_and_not_called_damaged(
+    tmp_path: Path, version: int, reason: str
+) -> None:
+    (tmp_path / "a1").mkdir()
+    unknown = {"run_id": "a1", "seq": 1, "type": "of_another_version"}
+    lines = [json.dumps(OLD | {"schema_version": version}), json.dumps(unknown)]
+    (tmp_path / "a1" / "events.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(RunError, match=f"written by {'an' if version == 1 else 'a'} {reason}"):
+        RunStore(tmp_path).read("a1")
 
 
 def test_the_start_of_a_run_is_the_same_after_it_was_written() -> None:

@@ -18,13 +18,15 @@ from playwright.sync_api import expect
 from server_harness import serving
 
 from vrag.agent.agent import Agent
+from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import corpus_options
-from vrag.factory.server import Agents
+from vrag.factory.server import Agents, choice_file, model_servers
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
+from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.evidence import BoxSides
     from vrag.agent.policy import Delta, Message, Reply
+    from vrag.doctor.endpoint import LocalServer
     from vrag.server.runs.schema import AgentSelection
 
 KAYAK = "What is the single fare for a kayak?"
@@ -80,7 +83,7 @@ class Answers(Agents):
         return Steps()
 
     def agent(self, choice: AgentSelection) -> Agent:
-        if choice.model != "scripted":
+        if choice.model != "scripted" or choice.chosen is not None:
             return super().agent(choice)
         agent = super().agent(replace(choice, model=""))
         return Agent(self.policy, agent.environment, agent.method)
@@ -113,13 +116,24 @@ class Desk:
 
 
 @contextmanager
-def served(place: Path, options: ServerOptions | None = None, *, port: int = 0) -> Generator[Desk]:
-    """A server of one collection, and the policy whose pace the test decides."""
-    settings = Settings(collection=str(place), models=("scripted",))
+def served(
+    place: Path,
+    options: ServerOptions | None = None,
+    *,
+    port: int = 0,
+    found: tuple[LocalServer, ...] = (),
+    models: tuple[str, ...] = ("scripted",),
+) -> Generator[Desk]:
+    """A server of one collection, and the policy whose pace the test decides.
+
+    `found` is where its settings page looks for model servers.
+    """
+    settings = Settings(collection=str(place), models=models, model_retries=0)
     shelf = CollectionRegistry.open(settings)
     options = options or ServerOptions(drain_seconds=2)
     answers = Answers(settings, shelf, examples=(KAYAK,), upload_bytes=options.upload_bytes)
-    service = Service(answers, shelf)
+    setup = ModelSetup(model_servers(settings), DoctorInspector(settings, found, 20), choice_file(settings))
+    service = Service(answers, shelf, setup=setup)
     try:
         with serving(
             shelf, options, port=port, files=shelf, corpora=lambda: shelf.names, service=service

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from vrag.agent.answers.claim_judge import ClaimJudge
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment
-from vrag.agent.events import Event, RunSettings
+from vrag.agent.events import DraftMode, Event, RunSettings
 from vrag.agent.loop import Run
 from vrag.agent.method import Method
 from vrag.agent.policy import Policy
@@ -43,6 +43,8 @@ class Agent:
     """Sentences that people must know about the setup of the agent."""
     judge: ClaimJudge | None = None
     """The model that judges claims on the pictures of their evidence; None for rules alone."""
+    draft: DraftMode = DraftMode.OFF
+    """The events of an answer while the model writes it, for those who follow a run; they take some time."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -74,6 +76,7 @@ class Agent:
             reselect=self.method.reselect,
             repair=self.method.repair,
             verify=self.method.verify,
+            draft=self.draft,
             sampling=dict(self.policy.sampling),
         )
 

@@ -7,6 +7,7 @@ has an event of the same meaning its name is given.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -23,8 +24,22 @@ from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
 from vrag.types import Hit
 
-SCHEMA_VERSION = 2
-"""Raised when an old reader could misunderstand a new file, or a new one cannot read an old one."""
+SCHEMA_VERSION = 3
+"""Raised when an old reader could misunderstand a new file, or take it for damaged, or when a new one cannot
+read an old one. Version 3 added the drafts of answers."""
+OLDEST_SCHEMA_VERSION = 2
+"""The oldest version that is still read."""
+
+
+class DraftMode(StrEnum):
+    """The events of an answer while the model writes it."""
+
+    OFF = "off"
+    """None."""
+    TEXT = "text"
+    """Its text."""
+    CITED = "cited"
+    """Its text, and after each sentence what it rests on so far."""
 
 
 class _Frozen(BaseModel):
@@ -57,6 +72,8 @@ class RunSettings(_Frozen):
     verify: VerifyMode = VerifyMode.OFF
     """What is done about claims that the evidence does not support. Runs without this field were recorded
     when none were checked."""
+    draft: DraftMode = DraftMode.OFF
+    """The events of an answer while it is written. Runs without this field have none."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """Sampling parameters of the policy; a replay does not use them."""
 
@@ -106,6 +123,30 @@ class ThoughtGiven(EventBase):
     text: str
 
 
+class AnswerDelta(EventBase):
+    """A piece of an answer as it is written, without markers (AG-UI: TEXT_MESSAGE_CONTENT).
+
+    The pieces of a call are the beginning of the answer that it gives. They are a draft: the next model call,
+    `model_retried`, `invalid_action` and `answer_doubted` discard it, and `answer` replaces it.
+    """
+
+    type: Literal["answer_delta"] = "answer_delta"
+    text: str
+    follows_marker: bool = False
+    """True if the model cites something right before it, in a marker that was left out."""
+
+
+class AnswerCited(EventBase):
+    """What a draft of an answer rests on, as far as it is written; it replaces the one before."""
+
+    type: Literal["answer_cited"] = "answer_cited"
+    length: int = Field(ge=0)
+    """Characters of the draft that were looked at."""
+    citations: tuple[Citation, ...]
+    evidence: tuple[Evidence, ...]
+    """The evidence that is cited, by its numbers from 1. That of `answer` may be numbered otherwise."""
+
+
 class ModelCalled(EventBase):
     """A reply was received. Training rows and replays are made of this event alone."""
 
@@ -133,12 +174,22 @@ class ModelCalled(EventBase):
 
 
 class ModelRetried(EventBase):
-    """A call failed and is made again; thought deltas of this step so far do not count."""
+    """A call failed and is made again; thought and answer deltas of this step so far do not count."""
 
     type: Literal["model_retried"] = "model_retried"
     reason: str
     seconds: float
     """Pause before it."""
+    partial: str
+    """The part of the reply that had arrived."""
+    chunks: tuple[int, ...]
+    """Lengths of the pieces it came in."""
+
+
+class ModelFailed(EventBase):
+    """A call failed when a part of its reply had arrived, and is not made again."""
+
+    type: Literal["model_failed"] = "model_failed"
     partial: str
     """The part of the reply that had arrived."""
     chunks: tuple[int, ...]
@@ -153,6 +204,10 @@ class ContextShortened(EventBase):
     """The message of the server or the model."""
     dropped: tuple[str, ...]
     """The pictures that were removed, by the names under which the model knew them."""
+    partial: str = ""
+    """The part of a reply that had arrived, in a run with drafts."""
+    chunks: tuple[int, ...] = ()
+    """Lengths of the pieces it came in."""
 
 
 class SearchRequested(EventBase):
@@ -387,8 +442,11 @@ Event = Annotated[
     RunStarted
     | ThoughtDelta
     | ThoughtGiven
+    | AnswerDelta
+    | AnswerCited
     | ModelCalled
     | ModelRetried
+    | ModelFailed
     | ContextShortened
     | SearchRequested
     | SearchReturned

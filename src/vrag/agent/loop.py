@@ -17,16 +17,22 @@ from typing import Any, TypeVar
 
 from vrag.agent.actions import Answer, Invalid, Turn
 from vrag.agent.answers.claim_judge import ClaimJudge, judge_claims
+from vrag.agent.answers.draft import AnswerDraft
+from vrag.agent.answers.draft_citations import DraftCitations
 from vrag.agent.answers.review import AnswerReview, review_answer
 from vrag.agent.answers.verification import VerifyMode, describe_doubts, doubted
 from vrag.agent.budget import Spending
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    AnswerCited,
+    AnswerDelta,
     AnswerDoubted,
     AnswerGiven,
     ContextShortened,
+    DraftMode,
     Event,
     ModelCalled,
+    ModelFailed,
     ModelRetried,
     RunFailed,
     RunSettings,
@@ -82,6 +88,10 @@ class ModelCall:
     """The parts of the reply as the policy writes them; None before an attempt."""
     chunks: list[str] = field(default_factory=list[str])
     thinking: Thinking = field(default_factory=Thinking)
+    draft: AnswerDraft | None = None
+    """The answer in the reply so far; None where it is not followed."""
+    citing: DraftCitations | None = None
+    """The search for what it rests on; None before its first words, and where nobody asks."""
     reply: Reply | None = None
     """The whole reply; None until it has come."""
 
@@ -97,10 +107,18 @@ class ModelCall:
 
     def restart(self) -> None:
         """Forget the pieces: the call is made again."""
-        self.chunks, self.thinking = [], Thinking()
+        self.chunks, self.thinking, self.draft = [], Thinking(), None
+        self.cancel_citing()
+
+    def cancel_citing(self) -> None:
+        """Look no more for what the draft rests on."""
+        if self.citing is not None:
+            self.citing.cancel()
+            self.citing = None
 
     async def aclose(self) -> None:
         """Close the attempt, so that no connection is left open."""
+        self.cancel_citing()
         if self.parts is not None:
             await self.parts.aclose()
             self.parts = None
@@ -132,6 +150,11 @@ class Run:
     """True once the model was told that its answer is in doubt."""
     too_long: set[int] = field(default_factory=set[int])
     """Steps in which the context was too long."""
+
+    @property
+    def follows_draft(self) -> bool:
+        """True if there are events of an answer while it is written: none that may be withdrawn is shown."""
+        return self.settings.draft is not DraftMode.OFF and self.settings.verify is not VerifyMode.WITHDRAW
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events from the start to the end; failures are events too."""
@@ -300,15 +323,12 @@ class Run:
             return
         self.log.step += 1
 
-        try:
-            while call.reply is None:
-                for event in self.log.drain():
-                    yield event
-                await self._read_part(episode, call)
-        finally:
-            await call.aclose()
+        async with aclosing(self._receive(episode, call)) as events:
+            async for event in events:
+                yield event
         model_seconds = time.perf_counter() - call.began
         reply = call.reply
+        assert reply is not None
         was_cut = reply.finish is FinishReason.LENGTH
         turn = episode.parse(reply.text, last=not call.may_continue, cut=was_cut)
 
@@ -330,6 +350,20 @@ class Run:
             self.stop = StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action
         elif self.stop is None and not call.may_continue:
             self.stop = StopReason.OUT_OF_STEPS
+
+    async def _receive(self, episode: Episode, call: ModelCall) -> AsyncGenerator[Event, None]:
+        """Receive the reply of a call, and yield its events; raises `ModelError` if there is none."""
+        try:
+            while call.reply is None:
+                for event in self.log.drain():
+                    yield event
+                await self._read_part(episode, call)
+        except ModelError:
+            if call.chunks and self.settings.draft is not DraftMode.OFF:
+                self.log.add(ModelFailed, partial="".join(call.chunks), chunks=call.lengths)
+            raise
+        finally:
+            await call.aclose()
 
     async def _read_part(self, episode: Episode, call: ModelCall) -> None:
         """Read the next part of the reply; ask with fewer pictures where the context is too long.
@@ -357,8 +391,35 @@ class Run:
                 )
                 call.restart()
             case Delta(text):
-                if thought := call.add(encodable(text)):
-                    self.log.add(ThoughtDelta, text=thought)
+                await self._add_piece(episode, call, encodable(text))
+
+    async def _add_piece(self, episode: Episode, call: ModelCall, text: str) -> None:
+        """Add a piece of a reply, with what it adds to the thought or to the answer."""
+        if call.draft is None and not call.chunks and self.follows_draft:
+            call.draft = episode.begin_draft(last=not call.may_continue)
+        if thought := call.add(text):
+            self.log.add(ThoughtDelta, text=thought)
+        if call.draft is None:
+            return
+        pieces = call.draft.add(text)
+        for piece in pieces:
+            self.log.add(AnswerDelta, text=piece.text, follows_marker=piece.follows_marker)
+        if pieces and self.settings.draft is DraftMode.CITED:
+            await self._cite_draft(episode, call, call.draft)
+
+    async def _cite_draft(self, episode: Episode, call: ModelCall, draft: AnswerDraft) -> None:
+        """Look for what the draft rests on after each of its sentences, and add it when it is due."""
+        if call.citing is None:
+            verify = self.settings.verify is not VerifyMode.OFF
+            call.citing = DraftCitations.of(self.question, episode, verify=verify)
+        if (due := call.citing.take_due(draft)) is not None:
+            cited = await self._interruptible(due)
+            for picture in cited.pictures:
+                self.log.save_file(f"{picture.sha256}.jpg", picture.jpeg)
+            if cited.citations:
+                length = len(cited.text)
+                self.log.add(AnswerCited, length=length, citations=cited.citations, evidence=cited.evidence)
+        call.citing.follow(draft)
 
     def _shorten(self, episode: Episode, call: ModelCall, error: ContextTooLong) -> None:
         """Remove pictures from the context of a call, which is too long.
@@ -371,7 +432,14 @@ class Run:
         call.may_continue = call.may_continue and len(self.too_long) < _MAX_SHORTENED_STEPS
         dropped = episode.shorten(last=not call.may_continue)
         if dropped:
-            self.log.add(ContextShortened, reason=error.message, dropped=dropped)
+            chunks = call.chunks if self.settings.draft is not DraftMode.OFF else []
+            self.log.add(
+                ContextShortened,
+                reason=error.message,
+                dropped=dropped,
+                partial="".join(chunks),
+                chunks=tuple(map(len, chunks)),
+            )
             call.context = episode.context(last=not call.may_continue)
         elif _TOO_LONG_ALONE in error.message:  # as a recorded one says already
             raise error

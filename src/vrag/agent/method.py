@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from vrag.agent.actions import ActionRejected, Answer, Invalid, Select, Turn
+from vrag.agent.answers.draft import AnswerDraft
 from vrag.agent.answers.markers import ModelMarker, take_markers
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.environment import Environment
@@ -17,6 +18,7 @@ from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
 from vrag.agent.prompts import prompt, spoken
 from vrag.agent.question import Question
+from vrag.agent.replies.answer_reader import AnswerReader
 from vrag.agent.replies.tool_calls import AnswerNode
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CorpusError
@@ -104,6 +106,21 @@ class Episode(ABC):
         repaired. `cut` is true if the reply was cut off at its token limit: then what does not end is not
         completed.
         """
+
+    def begin_draft(self, *, last: bool) -> AnswerDraft | None:
+        """Return the draft of the answer in the next reply; None where a reply selects evidence.
+
+        `last` is true if the model must answer now.
+        """
+        return None if self.asking else AnswerDraft(self._answer_reader(last=last), self._describe)
+
+    @abstractmethod
+    def _answer_reader(self, *, last: bool) -> AnswerReader:
+        """Return a reader of the answer in a reply in this grammar."""
+
+    def draft_evidence(self, parents: Sequence[str]) -> Sequence[EvidenceCandidate]:  # noqa: ARG002 - for graphs
+        """Return what a draft may rest on; `parents` are the nodes that it names, as far as it is written."""
+        return self.evidence(None)
 
     @abstractmethod
     def announce(self, turn: Turn[Any], log: EventLog) -> None:

@@ -179,7 +179,7 @@ class _RunSpans:
             about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: event.step}
             self._chat = _CallSpan(self._span("chat", self._model, self._last, about, kind))
         if self._tool is not None and isinstance(
-            event, events.ThoughtDelta | events.ModelRetried | events.ModelCalled
+            event, events.ThoughtDelta | events.AnswerDelta | events.ModelRetried | events.ModelCalled
         ):
             self._tool.close(self._last, None)  # RAG searches before it asks
             self._tool = None

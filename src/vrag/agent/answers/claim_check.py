@@ -53,6 +53,27 @@ def check_citations(
     return _renumber(supported, citations, claims)
 
 
+def correct_citation(
+    question: Question,
+    answer: str,
+    citation: Citation,
+    evidence: Sequence[Evidence],
+    environment: Environment,
+) -> Evidence | None:
+    """Return the piece of evidence that says all of a part, where what the part cites does not; else None."""
+    try:
+        sources = [_open_source(entry, environment) for entry in evidence[:MAX_SOURCES]]
+    except (SearchError, CollectionError):
+        return None
+    whole = completed(question.text, [turn.question for turn in question.history])
+    part = " " * citation.start + answer[citation.start : citation.end]
+    check = _CitationCheck(whole, part, sources)
+    if not any(claim.verdict in _UNSAID for claim in check.claims_of(citation)):
+        return None
+    better = check.better_citation(citation)
+    return None if better is None else evidence[better.numbers[0] - 1]
+
+
 def _open_source(entry: Evidence, environment: Environment) -> ClaimSource:
     page = open_page(environment.searcher, environment.item(entry.item))
     return ClaimSource(page, None if entry.box is None else Box.unit(*entry.box))

@@ -17,24 +17,25 @@ from enum import Enum, auto
 
 MAX_MARKER_NUMBERS = 20
 """References of one marker; further ones are dropped."""
-_MAX_NAME_CHARS = 120
-_BEFORE_CHARS = 40
+MAX_NAME_CHARS = 120
+BEFORE_CHARS = 40
 """Characters before a bracket that tell what it is."""
-_NAME = rf"[^\[\]\n【】［］]{{1,{_MAX_NAME_CHARS}}}"
-_BRACKET = re.compile(
+_NAME = rf"[^\[\]\n【】［］]{{1,{MAX_NAME_CHARS}}}"
+BRACKET = re.compile(
     rf"(?P<square>\[{{1,2}}(?P<name>{_NAME})\]{{1,2}})(?P<link>\([^()\s]{{0,300}}\))?"
     rf"|［(?P<wide>{_NAME})］|【(?P<lens>{_NAME})】|[（(](?P<round>[^()（）\n]{{1,60}})[)）]"
 )
-_PROTECTED = re.compile(
+PROTECTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]{1,500}`|\$\$.*?(?:\$\$|\Z)|\\\(.*?(?:\\\)|\Z)|\\\[.*?(?:\\\]|\Z)"
-    r"|\$(?![\s$])[^$\n]{1,200}(?<!\s)\$(?!\d)",
+    r"|\$(?![\s$])(?:[^$\n.!?]|[.!?](?!\s)){1,200}(?<!\s)\$(?!\d)",
     re.DOTALL,
 )
-"""Code and formulas, in which a bracket is no marker."""
-_REFERENCE_LINE = re.compile(
+"""Code and formulas, in which a bracket is no marker. A formula between single dollars lies in one sentence:
+other dollars are amounts of money."""
+REFERENCE_LINE = re.compile(
     r"\s{0,8}(?:[-*•]\s{1,3})?[\[［【]\^?(\d{1,3})[\]］】]:?\s{1,8}\S.*|\s{0,8}\[\^\d{1,3}\]:.*"
 )
-_REFERENCE_HEADING = re.compile(
+REFERENCE_HEADING = re.compile(
     r"\W{0,8}(?:sources?|references?|citations?|evidence|footnotes?|quellen|fuentes|参考|来源|來源|引用)\W{0,8}",
     re.IGNORECASE,
 )
@@ -45,7 +46,7 @@ _PIECE = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"\s{0,3}(?:[,;&，；、]|\band\b)\s{0,3}", re.IGNORECASE)
-_JOINTS = frozenset({"", ",", ";", "and", "&", "/", "、", "，", "–", "-"})
+JOINTS = frozenset({"", ",", ";", "and", "&", "/", "、", "，", "–", "-"})
 """What stands between two markers of one place."""
 _VALUE = re.compile(
     r"(?:[:=(\[{<+]|\b(?:is|are|was|were|between|range|interval|list|pages?|vector|array|matrix|set|point"
@@ -107,8 +108,8 @@ def take_markers(answer: str, describe: Callable[[str], str | None]) -> Unmarked
             sentence; None for what was never shown.
     """
     text = _without_references(answer)
-    reading = _Reading(text, describe)
-    for match in _BRACKET.finditer(text):
+    reading = MarkerReading(text, describe)
+    for match in BRACKET.finditer(text):
         reading.read(match)
     unmarked = reading.finish()
     if reading.use is _Use.TEXT or not any(character.isalnum() for character in unmarked.text):
@@ -117,7 +118,7 @@ def take_markers(answer: str, describe: Callable[[str], str | None]) -> Unmarked
 
 
 @dataclass(slots=True)
-class _Reading:
+class MarkerReading:
     """The reading of an answer from left to right."""
 
     text: str
@@ -133,7 +134,7 @@ class _Reading:
     protected: list[tuple[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.protected = [match.span() for match in _PROTECTED.finditer(self.text)]
+        self.protected = [match.span() for match in PROTECTED.finditer(self.text)]
         self.protected.reverse()
 
     def read(self, match: re.Match[str]) -> None:
@@ -143,14 +144,14 @@ class _Reading:
             self.protected.pop()
         if start < self.at or (self.protected and self.protected[-1][0] < end):
             return
-        references, is_plain = _references(match, lambda name: self.describe(name) is not None)
+        references, is_plain = references_of(match, lambda name: self.describe(name) is not None)
         if not references:
             return
         if match["link"] and not is_plain:  # a link with words
             return
         before = self.text[self.at : start]
         joint = before.strip(" \t").lower()
-        is_next = bool(self.markers) and self.markers[-1].at == self.length and joint in _JOINTS
+        is_next = bool(self.markers) and self.markers[-1].at == self.length and joint in JOINTS
         if is_next and self.use is not _Use.NOUN:
             self._join(references, is_range=joint in {"–", "-"})
             self.at = end
@@ -184,7 +185,7 @@ class _Reading:
     def _use(self, match: re.Match[str], references: tuple[str, ...], *, is_plain: bool) -> _Use:
         """Return how a bracket is used, by what stands before and after it."""
         start = match.start()
-        before = self.text[max(0, start - _BEFORE_CHARS) : start]
+        before = self.text[max(0, start - BEFORE_CHARS) : start]
         words = before.rstrip(" \t")
         is_shown = any(self.describe(reference) is not None for reference in references)
         is_single = is_shown and len(references) == 1
@@ -194,7 +195,7 @@ class _Reading:
         is_bare = is_plain and "^" not in match[0]
         if is_bare and not is_shown and len(references) > 1:
             return _Use.TEXT
-        if is_line_start and not self.text[match.end() : match.end() + _BEFORE_CHARS].strip():
+        if is_line_start and not self.text[match.end() : match.end() + BEFORE_CHARS].strip():
             return _Use.TEXT
         if (says and (is_line_start or _SENTENCE_END.search(words))) or (words and _NOUN.search(words)):
             return _Use.NOUN if is_shown else _Use.TEXT
@@ -234,22 +235,22 @@ def _without_references(answer: str) -> str:
     """Return an answer without the list of references at its end, if it has a heading or footnotes' marks."""
     lines = answer.rstrip().split("\n")
     first = len(lines)
-    while first > 0 and (not lines[first - 1].strip() or _REFERENCE_LINE.fullmatch(lines[first - 1])):
+    while first > 0 and (not lines[first - 1].strip() or REFERENCE_LINE.fullmatch(lines[first - 1])):
         first -= 1
     listed = [line for line in lines[first:] if line.strip()]
     if not listed:
         return answer
     has_heading = (
         first > 0
-        and len(lines[first - 1]) < _MAX_NAME_CHARS
-        and (_REFERENCE_HEADING.fullmatch(lines[first - 1]) is not None)
+        and len(lines[first - 1]) < MAX_NAME_CHARS
+        and (REFERENCE_HEADING.fullmatch(lines[first - 1]) is not None)
     )
     kept = "\n".join(lines[: first - has_heading]).rstrip()
     is_footnotes = all(line.lstrip().startswith("[^") for line in listed)
     return kept if kept and (has_heading or is_footnotes) else answer
 
 
-def _references(match: re.Match[str], is_known: Callable[[str], bool]) -> tuple[tuple[str, ...], bool]:
+def references_of(match: re.Match[str], is_known: Callable[[str], bool]) -> tuple[tuple[str, ...], bool]:
     """Return what a bracket cites, nothing where it is no marker; and whether it has numbers alone."""
     content = (match["name"] or match["wide"] or match["lens"] or match["round"]).strip()
     content = content.removeprefix("^").strip()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.answers.claim_judge import ClaimsToJudge
+from vrag.agent.answers.markers import ModelMarker
 from vrag.agent.budget import StopReason
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerReading
@@ -40,13 +41,21 @@ class AnswerReview:
 
 
 @dataclass(frozen=True, slots=True)
-class _CitedMarkers:
-    """The evidence that the markers of an answer refer to."""
+class CitedMarkers:
+    """The evidence that markers refer to."""
 
     candidates: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
     by_marker: list[list[tuple[Evidence, ...]]] = field(default_factory=list[list[tuple[Evidence, ...]]])
     """What each reference of each marker stands for."""
     faults: list[str] = field(default_factory=list[str])
+
+    def limited_to(self, evidence: Sequence[Evidence]) -> list[list[tuple[Evidence, ...]]]:
+        """Return what each reference of each marker stands for, as far as it is among some evidence."""
+        places = {place_of(entry) for entry in evidence}
+        return [
+            [group for one in groups if (group := tuple(entry for entry in one if place_of(entry) in places))]
+            for groups in self.by_marker
+        ]
 
 
 def review_answer(
@@ -68,14 +77,14 @@ def review_answer(
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
         verify: Whether its claims are compared with the evidence.
     """
-    markers = _cited_markers(episode) if given is not None else _CitedMarkers()
+    markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]
     evidence, faults = check_evidence(candidates, environment)
     faults = (*faults, *markers.faults)
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
-    distinct = _distinct(evidence)
-    supported = _support(question, given, episode, markers.by_marker, distinct, environment)
+    distinct = distinct_places(evidence)
+    supported = _support(question, given, episode, markers, distinct, environment)
     further = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
@@ -101,28 +110,23 @@ def _support(
     question: Question,
     answer: str,
     episode: Episode,
-    cited: Sequence[Sequence[tuple[Evidence, ...]]],
+    markers: CitedMarkers,
     evidence: Sequence[Evidence],
     environment: Environment,
 ) -> SupportedAnswer:
     from vrag.agent.answers.support import cited_parts, support_answer  # the reader takes time to load
 
-    places = {place_of(entry) for entry in evidence}
-    kept = [
-        [group for one in groups if (group := tuple(entry for entry in one if place_of(entry) in places))]
-        for groups in cited
-    ]
-    parts = cited_parts(answer, episode.markers, kept)
+    parts = cited_parts(answer, episode.markers, markers.limited_to(evidence))
     selected = episode.selected is not None
     return support_answer(
         question, answer, parts, evidence, environment, selected=selected, named=episode.names_evidence
     )
 
 
-def _cited_markers(episode: Episode) -> _CitedMarkers:
-    """Return what the markers of an answer refer to, and which refer to nothing."""
-    markers = _CitedMarkers()
-    for marker in episode.markers:
+def find_cited(episode: Episode, written: Sequence[ModelMarker]) -> CitedMarkers:
+    """Return what markers of the model refer to, and which refer to nothing."""
+    markers = CitedMarkers()
+    for marker in written:
         found: list[tuple[Evidence, ...]] = []
         for reference in marker.references:
             candidates = episode.cited(reference)
@@ -135,7 +139,7 @@ def _cited_markers(episode: Episode) -> _CitedMarkers:
     return markers
 
 
-def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+def distinct_places(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """Return each place once, the first of those that are the same."""
     places: dict[Hashable, Evidence] = {}
     for entry in evidence:

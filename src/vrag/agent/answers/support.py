@@ -32,7 +32,7 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box
 from vrag.reading.answer import MarkRole
 from vrag.reading.places.part_places import PartPlace, locate_parts
-from vrag.reading.verification.claims import read_sentences
+from vrag.reading.verification.claims import ReadSentence, read_sentences
 
 MAX_PARTS = 40
 """Parts of an answer that are looked for; what follows has no citation."""
@@ -104,13 +104,8 @@ def support_answer(
             places = {place_of(entry) for entry in among}
             rest = tuple(entry for entry in evidence if place_of(entry) not in places)
             return replace(whole, evidence=(*whole.evidence, *rest))
-    listing = _Listing(list(evidence), environment)
-    uncited = [
-        AnswerPart(sentence.start, sentence.end)
-        for sentence in sentences
-        if not any(part.start < sentence.end and sentence.start < part.end for part in parts)
-    ]
-    for part in sorted([*parts, *uncited][:MAX_PARTS], key=lambda part: part.start):
+    listing = EvidenceListing(list(evidence), environment)
+    for part in all_parts(sentences, parts):
         listing.cite(question, answer, part)
     if not listing.cited:
         return _support_whole(question, answer, evidence, environment, named=named, source="looked_at")
@@ -139,6 +134,16 @@ def cited_parts(
         if cited and any(character.isalnum() for character in answer[start:end]):
             parts.append(AnswerPart(start, end, tuple(cited)))
     return tuple(parts)
+
+
+def all_parts(sentences: Sequence[ReadSentence], cited: Sequence[AnswerPart]) -> list[AnswerPart]:
+    """Return the parts of an answer in order: those that the model cites evidence for, other sentences."""
+    uncited = [
+        AnswerPart(sentence.start, sentence.end)
+        for sentence in sentences
+        if not any(part.start < sentence.end and sentence.start < part.end for part in cited)
+    ]
+    return sorted([*cited, *uncited][:MAX_PARTS], key=lambda part: part.start)
 
 
 def _support_whole(
@@ -196,7 +201,7 @@ def _meant(evidence: Sequence[Evidence], *, named: bool) -> list[int]:
 
 
 @dataclass(slots=True)
-class _Listing:
+class EvidenceListing:
     """The evidence of an answer while its parts are looked for."""
 
     entries: list[Evidence]
@@ -219,6 +224,12 @@ class _Listing:
             self.by_model.add((part.start, part.end))
         if places:
             self.cited.setdefault((part.start, part.end), set()).update(places)
+
+    def move(self, citation: Citation, evidence: Evidence) -> None:
+        """Let the part of a citation rest on another entry, which is not what the model cites."""
+        part, place = (citation.start, citation.end), place_of(evidence)
+        self.cited[part] = {next(at for at, entry in enumerate(self.entries) if place_of(entry) == place)}
+        self.by_model.discard(part)
 
     def _narrowed(self, group: Sequence[Evidence], place: PartPlace | None) -> set[int]:
         """Return the positions of what a reference stands for, or of the part of it where the words stand."""

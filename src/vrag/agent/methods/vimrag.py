@@ -36,8 +36,9 @@ from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
+from vrag.agent.replies.answer_reader import AnswerReader
 from vrag.agent.replies.call_parser import KnownNodes, parse_call, read_call
-from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
+from vrag.agent.replies.tool_calls import ANSWER, AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
@@ -152,6 +153,19 @@ class VimragEpisode(Episode):
         labels = self.results.labels if self.graph.pending else ()
         known = KnownNodes(tuple(node.id for node in self.graph.nodes), labels)
         return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
+
+    def _answer_reader(self, *, last: bool) -> AnswerReader:
+        return AnswerReader(
+            ANSWER, frozenset({"answer"}), is_call_expected=True, is_last=last and self.repair
+        )
+
+    def draft_evidence(self, parents: Sequence[str]) -> Sequence[EvidenceCandidate]:
+        """Return the evidence of the ancestors of an answer, as far as they are named; see `Episode`."""
+        known = {node.id for node in self.graph.nodes}
+        named = [parent for parent in parents if parent in known]
+        if (pending := self.graph.pending) is not None:
+            named.append(pending.id)
+        return self._candidates(tuple(dict.fromkeys(named)) or None)
 
     def announce(self, turn: Turn[Any], log: EventLog) -> None:
         """Add the event of the action; see `Episode`."""

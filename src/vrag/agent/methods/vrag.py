@@ -18,6 +18,7 @@ from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
+from vrag.agent.replies.answer_reader import AnswerReader
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
@@ -129,6 +130,9 @@ class VragEpisode(Episode):
         if self.asking or not self.repair:
             return parse(reply, names, selecting=self.asking, without=without)
         return read_tags(reply, names, without=without, last=last, cut=cut)
+
+    def _answer_reader(self, *, last: bool) -> AnswerReader:
+        return AnswerReader(names=self._tool_names(), is_last=last and self.repair)
 
     def announce(self, turn: Turn[Action], log: EventLog) -> None:
         """Add the event of the action; see `Episode`."""

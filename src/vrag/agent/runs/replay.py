@@ -17,12 +17,14 @@ from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.answers.claim_judge import ClaimsToJudge
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    AnswerCited,
     AnswerDoubted,
     AnswerGiven,
     ContextShortened,
     Event,
     ImageShown,
     ModelCalled,
+    ModelFailed,
     ModelRetried,
     RunFailed,
     RunSettings,
@@ -83,8 +85,11 @@ class RecordedPolicy:
                     continue
                 case ModelRetried():
                     parts += [*_pieces(event.partial, event.chunks), Retry(event.reason, event.seconds)]
+                case ModelFailed():
+                    parts += _pieces(event.partial, event.chunks)
                 case ContextShortened():
-                    parts += [*_unfinished(thoughts), event]
+                    pieces = list(_pieces(event.partial, event.chunks))
+                    parts += [*(pieces or _unfinished(thoughts)), event]
                 case ModelCalled():
                     usage = tokens.get(event.step)
                     used = Tokens()
@@ -169,7 +174,7 @@ def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
 
 
 def _unfinished(thoughts: Sequence[str]) -> list[Delta]:
-    """Return the pieces of a call that failed: events hold nothing of it but its thought."""
+    """Return the pieces of a call that failed, of a run without drafts: its events hold only the thought."""
     return [Delta(f"<think>{text}" if number == 0 else text) for number, text in enumerate(thoughts)]
 
 
@@ -232,6 +237,7 @@ def replay(
         limits,
         settings.prices,
         judge=RecordedJudge.of(run.events),
+        draft=settings.draft,
     )
     return agent.stream(run.read_question(), run_id=run.id)
 
@@ -262,7 +268,8 @@ class _RecordedParts(ForwardedItems):
 def _recorded_parts(events: Sequence[Event]) -> frozenset[_PagePart]:
     """Return the parts of pages that a run drew from source files, for the model or as evidence."""
     shown = [event for event in events if isinstance(event, ImageShown)]
-    evidence = [entry for event in events if isinstance(event, AnswerGiven) for entry in event.evidence]
+    answers = [event for event in events if isinstance(event, AnswerGiven | AnswerCited)]
+    evidence = [entry for event in answers for entry in event.evidence]
     return frozenset(
         (entry.item, entry.box)
         for entry in (*shown, *evidence)
@@ -311,10 +318,10 @@ def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[Re
 
 
 def _comparable_fields(event: Event) -> dict[str, Any]:
-    """Return the part of an event that a replay must reproduce: all but run id, times and setup notices."""
+    """Return the part of an event that a replay must reproduce: all but run id, version, times, notices."""
     kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
     if isinstance(event, UsageReported):
         del kept["seconds"]
     if isinstance(event, RunStarted):
-        del kept["settings"]["limits"]["seconds"], kept["notices"]
+        del kept["settings"]["limits"]["seconds"], kept["notices"], kept["schema_version"]
     return kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -24,7 +24,7 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.agent.runs.run_result import RunResult
-from vrag.render.markup import inline
+from vrag.render.markdown_text import inline
 from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, summarize_claims
 from vrag.server.http.errors import FrozenModel, Refusal
@@ -38,6 +38,8 @@ _MAX_LOOKED_AT = 8
 """Places that are listed where there is no answer; `vrag.evidence` and the page of the run have all."""
 _CHECKED = "\n\n**Checked against the sources**\n\n"
 """Heading between an answer and the verdicts on its claims."""
+_CORRECTED = "\n\n**Corrected answer**\n\n"
+"""Heading between what was streamed of an answer and the answer, where it is another."""
 _WITHDRAWN = "I withdrew an answer, because the evidence does not support it: "
 _NO_ANSWER = {
     StopReason.ABSTAINED: "I found no answer in the documents that I can support.",
@@ -50,6 +52,8 @@ _NOT_FOUND = f"{NOT_FOUND} {A_MODEL}"
 _BY_READER = f"\n\n*{BY_READER}*"
 _LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
 """The number of a source in the list."""
+_ADDRESSED = re.compile(r"!\[|\[(?=\d+\]:)")
+"""Begins a picture, or the address of all markers of a number."""
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
 Finish = Literal["stop", "length"]
@@ -69,6 +73,12 @@ class Annotation(FrozenModel):
 
     type: Literal["url_citation"] = "url_citation"
     url_citation: UrlCitation
+
+    def moved(self, characters: int) -> Annotation:
+        """Return it for content with so many further characters before."""
+        marker = self.url_citation
+        places = {"start_index": marker.start_index + characters, "end_index": marker.end_index + characters}
+        return Annotation(url_citation=marker.model_copy(update=places))
 
 
 class AnswerSource(NumberedEvidence):
@@ -208,6 +218,14 @@ class CompletionReply:
         """Answer and sources."""
         return self.answer + self.sources
 
+    def after(self, sent: str) -> CompletionReply:
+        """Return the reply that goes on after content that was sent, or follows it where that differs."""
+        if self.answer.startswith(sent):
+            return self
+        before = f"{sent}{_CORRECTED}"
+        annotations = tuple(annotation.moved(len(before)) for annotation in self.annotations)
+        return replace(self, answer=before + self.answer, annotations=annotations)
+
 
 @dataclass(slots=True)
 class Reasoning:
@@ -277,6 +295,7 @@ def plain_answer(content: str) -> str | None:
 
     None if it had no answer. Messages of others are left as they are; they may be of any length.
     """
+    content = content.rpartition(_CORRECTED)[2]
     for heading in (_SOURCES, _LOOKED):
         answer, found, listed = content.rpartition(heading)
         if found:
@@ -327,29 +346,38 @@ def _with_annotations(
     marked: MarkedText, sources: Sequence[AnswerSource]
 ) -> tuple[str, tuple[Annotation, ...]]:
     """Return an answer with its markers, escaped, and the positions of the markers in it."""
-    answer, at = "", 0
+    answer, starts = escape_answer(marked)
     annotations: list[Annotation] = []
-    for marker in marked.markers:
-        source, text = sources[marker.number - 1], marked.text[marker.start : marker.end]
-        answer += _escape(marked.text[at : marker.start], follows_marker=at > 0)
+    for marker, start in zip(marked.markers, starts, strict=True):
+        source = sources[marker.number - 1]
         citation = UrlCitation(
-            start_index=len(answer),
-            end_index=len(answer) + len(text),
+            start_index=start,
+            end_index=start + marker.end - marker.start,
             title=f"{source.document}, {place_name(source)}",
             url=source.url,
         )
-        answer += text
-        at = marker.end
         annotations.append(Annotation(url_citation=citation))
-    return (answer + _escape(marked.text[at:], follows_marker=at > 0)).rstrip(), tuple(annotations)
+    return answer.rstrip(), tuple(annotations)
+
+
+def escape_answer(marked: MarkedText) -> tuple[str, tuple[int, ...]]:
+    """Return an answer with its markers, escaped, and where each of them starts in it."""
+    answer, at = "", 0
+    starts: list[int] = []
+    for marker in marked.markers:
+        answer += _escape(marked.text[at : marker.start], follows_marker=at > 0)
+        starts.append(len(answer))
+        answer += marked.text[marker.start : marker.end]
+        at = marker.end
+    return answer + _escape(marked.text[at:], follows_marker=at > 0), tuple(starts)
 
 
 def _escape(text: str, *, follows_marker: bool = False) -> str:
-    r"""Escape Markdown that would make a client fetch a picture, or make a link of the marker before it.
+    r"""Escape Markdown that would make a client fetch a picture, or make links of markers.
 
-    Addresses of both may come from a document.
+    Their addresses may come from a document.
     """
-    escaped = text.replace("![", "!\\[")
+    escaped = _ADDRESSED.sub(lambda found: found[0].replace("[", "\\["), text)
     return f"\\{escaped}" if follows_marker and escaped.startswith("(") else escaped
 
 

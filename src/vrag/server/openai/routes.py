@@ -15,9 +15,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from vrag.agent.events import Event
+from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, Responses, json_body, responses
+from vrag.server.openai.draft_content import DraftContent
 from vrag.server.openai.errors import ErrorBody, InvalidRequest, error_body, error_response
 from vrag.server.openai.reply import (
     Chunk,
@@ -43,6 +45,7 @@ from vrag.server.openai.request import (
 )
 from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.sse import BEAT, STREAM_HEADERS, with_beats
+from vrag.server.runs.user_runs import UserRuns, requester_of
 
 _ANSWERS: Responses = {
     200: {
@@ -53,7 +56,7 @@ _ANSWERS: Responses = {
 }
 
 
-def openai_routes(runs: RunManager) -> APIRouter:
+def openai_routes(manager: RunManager) -> APIRouter:
     """Build `/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application."""
     router = APIRouter(prefix="/v1", tags=["openai"])
     created = int(time.time())
@@ -63,12 +66,12 @@ def openai_routes(runs: RunManager) -> APIRouter:
     @router.get("/models", summary="Available models", responses=_errors(503))
     async def models() -> ModelCards:
         """Each agent is listed by itself and with each model it can use."""
-        return model_cards(await runs.capabilities(), created)
+        return model_cards(await manager.capabilities(), created)
 
     @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
     async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
         """Describe a model; status 404 if the server does not have it."""
-        offer = await runs.capabilities()
+        offer = await manager.capabilities()
         try:
             find_model(id, offer)
         except InvalidRequest as invalid:
@@ -87,7 +90,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
         The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
         """
-        offer = await runs.capabilities()
+        offer = await manager.capabilities()
 
         def parse(body: bytes) -> tuple[CompletionRequest, ChatQuestion]:
             parsed = parse_request(body)
@@ -95,10 +98,11 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
         try:
             body = await request.body()
-            parsed, (run, history) = await runs.in_thread(lambda: parse(body))  # pictures make it long
+            parsed, (run, history) = await manager.in_thread(lambda: parse(body))  # pictures make it long
         except InvalidRequest as invalid:
             return error_response(invalid)
-        summary = await runs.start(run, client=getattr(request.state, "client", ""), history=history)
+        runs = UserRuns(manager, requester_of(request, Via.OPENAI))
+        summary = await runs.start(run, history=history)
         url = f"{request.base_url}#/runs/{summary.id}"
         answer = StartedAnswer(summary.id, parsed.model, int(time.time()), url)
         if parsed.stream:
@@ -138,11 +142,11 @@ class StartedAnswer:
         return Chunk(id=self.id, created=self.created, model=self.model, choices=choices)
 
 
-async def _complete_response(runs: RunManager, answer: StartedAnswer, request: Request) -> Response:
+async def _complete_response(runs: UserRuns, answer: StartedAnswer, request: Request) -> Response:
     """Build the response when the run has ended; the run is stopped if the client leaves."""
     reasoning, parts = Reasoning(), list[str]()
 
-    async def collect(event: Event) -> None:
+    async def collect(event: Event, _: RunResult) -> None:
         parts.append(reasoning.add(event))
 
     following = asyncio.ensure_future(runs.follow_to_end(answer.run, collect))
@@ -186,30 +190,30 @@ class ChunkStream(StreamingResponse):
 
 
 async def chunk_frames(
-    runs: RunManager, answer: StartedAnswer, *, with_usage: bool
+    runs: UserRuns, answer: StartedAnswer, *, with_usage: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a run as chunks: thoughts and steps as they come, then the answer, its evidence and the usage.
+    """Yield a run as chunks: thoughts, steps and answer as they come, then its evidence and the usage.
 
     Closed before the run has ended, it stops the run: nobody else waits for it.
     """
     outline: RunResult | None = None
     try:
         yield answer.delta_frame(ChunkDelta(role="assistant", content=""))
-        reasoning = Reasoning()
+        reasoning, draft = Reasoning(), DraftContent()
         async with aclosing(with_beats(runs.follow(answer.run))) as events:
             async for event in events:
                 if event is None:
                     yield BEAT
                     continue
                 outline = RunResult.of([event]) if outline is None else outline.plus(event)
-                if text := reasoning.add(event):
-                    yield answer.delta_frame(ChunkDelta(reasoning_content=text))
+                thought, content = reasoning.add(event), draft.add(event)
+                if thought or content:
+                    yield answer.delta_frame(_delta(thought, content))
         if outline is None:
             raise broken_off()
-        reply = build_reply(answer.run, outline, answer.url)
-        yield answer.delta_frame(ChunkDelta(content=reply.answer))
-        if reply.sources:
-            yield answer.delta_frame(ChunkDelta(content=reply.sources))
+        reply = build_reply(answer.run, outline, answer.url).after(draft.sent)
+        for content in filter(None, (reply.answer[len(draft.sent) :], reply.sources)):
+            yield answer.delta_frame(ChunkDelta(content=content))
         last = ChunkDelta(annotations=reply.annotations, vrag=reply.vrag)
         yield answer.delta_frame(last, "length" if reply.is_cut else "stop")
         if with_usage:
@@ -220,6 +224,12 @@ async def chunk_frames(
         if outline is None or outline.end is None:
             await runs.stop(answer.run)
     yield b"data: [DONE]\n\n"
+
+
+def _delta(thought: str, content: str) -> ChunkDelta:
+    """Return a piece of thought or of the answer; hardly ever both."""
+    texts = {"reasoning_content": thought, "content": content}
+    return ChunkDelta.model_validate({name: text for name, text in texts.items() if text})
 
 
 def _frame(content: Chunk | ErrorBody) -> bytes:
