@@ -1,7 +1,7 @@
 """How a run is drawn: its end, its graph, its steps, its evidence.
 
-What a model or a document says is given to `st.text` alone, which reads it neither as Markdown nor as HTML;
-pictures are files of the run, never addresses.
+What a model or a document says is given to `st.text`, which reads it neither as Markdown nor as HTML, and an
+answer as Markdown in which all else is escaped; pictures are files of the run, never addresses.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import streamlit as st
 from marks import marked
 
 from vrag.agent.events import ImageShown, MemoryUpdated, SearchReturned, StopReason
+from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.figures import Figures, ImageStore, describe_image, placed
 from vrag.render.report import ReportPart
 from vrag.render.run_page import graph_svg
@@ -75,7 +76,12 @@ def _end(story: RunView, run: Running) -> None:
         else:
             BOXES[ended.mood](ended.name)
         with st.container(key="said"):
-            st.text(ended.text)
+            if story.result.answer is None:
+                st.text(ended.text)
+            else:
+                st.markdown(
+                    write_markdown(sign_answer(story.result, is_quote=story.is_offline), r"\[{}\]".format)
+                )
         if ended.note:
             st.caption(ended.note)
         if story.result.stop_reason is StopReason.SEARCH_ERROR:

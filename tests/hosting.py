@@ -13,11 +13,15 @@ from vrag.agent.events import DraftMode
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Reply
+from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
 from vrag.render.annotations.evidence_sources import EvidenceSources
+from vrag.server.http.users import EVERYBODY
+from vrag.server.runs.run_manager import Requester
 from vrag.server.runs.schema import AgentChoice, Capabilities, CapabilityLimits, Defaults, ModelChoice
+from vrag.server.runs.user_runs import UserRuns
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import StoredRun
     from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import OpenCollection
+    from vrag.server.http.users import User
+    from vrag.server.runs.run_manager import RunManager
     from vrag.server.runs.schema import AgentSelection
 
 SEARCH = "<think>Where is it?</think><search>ferry passengers</search>"
@@ -44,6 +50,11 @@ OFFER = Capabilities(
     examples=("How many passengers?",),
     version="0",
 )
+
+
+def runs_of(manager: RunManager, client: str = "", user: User = EVERYBODY, via: Via = Via.PAGE) -> UserRuns:
+    """The runs of a host, as a client sees them."""
+    return UserRuns(manager, Requester(user, client, via))
 
 
 @dataclass

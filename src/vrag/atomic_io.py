@@ -122,23 +122,24 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     write_whole(path, b"".join(line + b"\n" for line in lines))
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write a file by `atomic_file`."""
-    with atomic_file(path) as file:
+    with atomic_file(path, mode=mode) as file:
         file.write(data)
 
 
 @contextmanager
-def atomic_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
+def atomic_file(path: Path, *, durable: bool = True, mode: int = 0o666) -> Generator[BinaryIO]:
     """Open a file to write it as a whole: the old one stands until the new one is on the disk.
 
     It is written in the same directory, as `.<start of the name>.<eight digits>`: of several processes that
     do so at once, the last wins. If the block fails, nothing of it stays. With `durable`, the file outlives
-    the machine, and not only the process, when the block ends.
+    the machine, and not only the process, when the block ends. `mode` are the file's permissions, less those
+    that the process takes away from all its files; no other process sees it with more.
     """
     unfinished = path.with_name(f".{path.name[:_NAME_LENGTH]}.{secrets.token_hex(4)}")
     try:
-        with unfinished.open("wb") as file:
+        with open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             if durable:

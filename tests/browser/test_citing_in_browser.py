@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import NARROW, check_no_sideways, check_spot
+from browsing import NARROW, check_no_sideways, check_spot, current_leaf
 from cited_runs import Numbering, listed_places, numbers_in, with_end
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
@@ -127,7 +127,7 @@ def check_place_open(page: Page, evidence: Evidence) -> None:
     """The viewer shows the page of the evidence with its rectangle."""
     assert evidence.box is not None
     expect(page.locator("#viewer-title")).to_contain_text(evidence.document)
-    expect(page.locator("#viewer .leaf img")).to_have_attribute("src", re.compile(evidence.item))
+    expect(current_leaf(page).locator("img")).to_have_attribute("src", re.compile(evidence.item))
     check_spot(page, evidence.box)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,29 +38,35 @@ def _cut(route: Route) -> None:
     route.abort()
 
 
-def _of_another_version(route: Route) -> None:
-    route.fulfill(content_type="text/javascript", body="export const other = 1;")
-
-
 def _absent(route: Route) -> None:
     route.fulfill(status=404, content_type="application/json", body="{}")
 
 
+def _half(route: Route) -> None:
+    script = route.fetch().text()
+    route.fulfill(content_type="text/javascript", body=script[: len(script) // 2])
+
+
+def _of_another_version(route: Route) -> None:
+    """The shell of a server that has been replaced: it names files that are gone."""
+    shell = re.sub(r"/static/\w{16}/", "/static/0123456789abcdef/", route.fetch().text())
+    route.fulfill(content_type="text/html", body=shell)
+
+
 @pytest.mark.parametrize(
-    ("module", "fault"),
+    ("path", "fault"),
     [
-        pytest.param("app.js", _cut, id="the first one held back"),
-        pytest.param("app.js", _absent, id="the first one absent"),
-        pytest.param("run/figures.js", _cut, id="a deep one held back"),
-        pytest.param("run/figures.js", _absent, id="a deep one absent"),
-        pytest.param("run/figures.js", _of_another_version, id="of another version"),
+        pytest.param("/static/*/app.js", _cut, id="the modules held back"),
+        pytest.param("/static/*/app.js", _absent, id="the modules absent"),
+        pytest.param("/static/*/app.js", _half, id="half of the modules"),
+        pytest.param("/", _of_another_version, id="of another version"),
     ],
 )
-def test_a_module_that_does_not_arrive_or_fit_is_told_with_what_to_do(
-    desk: Desk, visit: Opener, module: str, fault: Callable[[Route], None]
+def test_a_script_that_does_not_arrive_whole_is_told_with_what_to_do(
+    desk: Desk, visit: Opener, path: str, fault: Callable[[Route], None]
 ) -> None:
     page = _blank(desk, visit, "error", "failed")
-    page.route(f"**/static/js/{module}", fault)
+    page.route(f"{desk.address}{path}", fault)
     page.goto(f"{desk.address}/#/documents")
     told = page.get_by_role("alert")
     expect(told).to_contain_text("The page could not be loaded")

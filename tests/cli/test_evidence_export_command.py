@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -136,6 +137,44 @@ def test_a_report_has_the_evidence_of_all_answers_next_to_it(home: Home) -> None
     assert "holds files already" in refused.err
     printed = home.vrag("report", *asked, "--overwrite")
     assert "Written to report_evidence: 1 annotated PDF file" in printed.out
+
+
+def hrefs(home: Home, name: str) -> set[str]:
+    """Addresses of a page that are none of its own parts."""
+    found = re.findall(r'href="([^"#][^"]*)"', (home.path / name).read_text(encoding="utf-8"))
+    return {address for address in found if not address.startswith("data:")}
+
+
+def test_links_open_the_cited_page_in_the_file_beside_the_document(home: Home, source: Path) -> None:
+    page = r"\./docs/annual-report-2024\.pdf#page=\d"
+    assert home.vrag("runs", "export", "last", "-o", "run.html").status == 0
+    assert all(re.fullmatch(page, address) for address in hrefs(home, "run.html"))
+    assert hrefs(home, "run.html")
+    assert home.vrag("runs", "export", "last", "-o", "run.md").status == 0
+    assert re.search(rf"– \[Open the PDF file\]\({page}\)", (home.path / "run.md").read_text())
+    assert home.vrag("report", "--run", "last", "-o", "r.html", "--pdf", "--overwrite").status == 0
+    (copy,) = {address.partition("#")[0] for address in hrefs(home, "r.html")}
+    assert copy == "./r_evidence/annual-report-2024-annotated.pdf"
+    assert (home.path / copy).is_file()
+    (home.path / "elsewhere").mkdir()
+    assert home.vrag("runs", "export", "last", "-o", "elsewhere/run.html").status == 0
+    assert hrefs(home, "elsewhere/run.html") == set(), "the file is not beside it"
+    source.write_bytes(b"%PDF-1.4 other")
+    assert home.vrag("runs", "export", "last", "-o", "run.html").status == 0
+    assert hrefs(home, "run.html") == set(), "the file is another one now"
+
+
+def test_links_open_the_cited_place_at_a_server(home: Home) -> None:
+    server = "http://127.0.0.1:8000/vrag/"
+    done = home.vrag("runs", "export", "last", "-o", "-", "--server", server)
+    run = re.search(
+        r"http://127\.0\.0\.1:8000/vrag/#/runs/([0-9a-f-]+)\?cite=1&#34;|/#/runs/([0-9a-f-]+)\?cite=1\"",
+        done.out,
+    )
+    assert run is not None, done
+    wrong = home.vrag("report", "--run", "last", "-o", "-", "--server", "javascript:alert(1)")
+    assert wrong.status == 2
+    assert "not an address" in wrong.err
 
 
 def test_a_report_without_evidence_is_written_all_the_same(home: Home) -> None:

@@ -38,6 +38,7 @@ from vrag.cli.run_printer import RunPrinter, graph_tree, print_end
 from vrag.cli.terminal import progress
 from vrag.cli.terminal.progress import model_status
 from vrag.factory.agents import open_agent
+from vrag.index.manifest import IndexProgress
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
@@ -214,6 +215,28 @@ def test_what_the_offline_policy_cannot_say_a_model_could(
     assert ("not pictures" in out, "--model" in out) == (told_of_models, told_of_models)
 
 
+def test_an_answer_of_several_lines_is_drawn_on_a_terminal_and_told_in_a_line_elsewhere(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "It **rose**:\n\n| Year | Crowns |\n|---|---|\n| 2023 | 12 |\n\n- <b>one</b>\u202e\n- [x](http://a.b)"
+    )
+    end = AnswerGiven(**BASE, text=text, evidence=(), stop_reason=StopReason.ANSWERED)
+    assert "It **rose**: | Year | Crowns |" in said(capsys, tmp_path / "line", started("chat:m"), end)
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=60, soft_wrap=True)
+    for name in ("vrag.cli.run_printer.out", "vrag.cli.terminal.console.out"):
+        monkeypatch.setattr(name, screen)
+    said(capsys, tmp_path / "screen", started("chat:m"), end)
+    assert isinstance(screen.file, io.StringIO)
+    drawn = screen.file.getvalue()
+    assert "It rose:" in drawn
+    assert "2023  12" in " ".join(drawn.split("\n"))
+    assert "• <b>one</b>" in drawn
+    assert "• x (http://a.b)" in drawn
+    assert "|" not in drawn
+    assert "\u202e" not in drawn
+
+
 def test_the_line_that_waits_is_gone_while_others_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +274,20 @@ def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFi
     with model_status("qwen", quiet=False) as waiting, waiting.hidden():
         waiting.follow(used())
     assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_indexing_says_how_far_it_is_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = IndexProgress(
+        files_done=4, files=6, items_done=24, items=25, failed=0, rate=2.0, remaining_seconds=8.0, current="a"
+    )
+    with progress.index_progress() as report:
+        report(done)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(progress, "LOG_SECONDS", -1.0)
+        report(done)
+    assert capsys.readouterr().err.startswith("Indexing: 4/6 files · 24 items")
 
 
 def test_a_step_without_a_thought_has_its_number_and_only_its_first_line_has(

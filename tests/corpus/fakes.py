@@ -15,7 +15,7 @@ from vrag.geometry import Size
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
-    from vrag.corpus.converter import ConversionContext, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
 
 
 class ScriptedFile(OpenFile):
@@ -78,3 +78,16 @@ def _happen(word: str) -> None:
             time.sleep(0.05)
         case _:
             pass
+
+
+class PatientFile(ScriptedFile):
+    """A file that takes long to open: until there is a file of its name with the suffix `.go`."""
+
+    def __init__(self, source: SourceFile, context: ConversionContext) -> None:
+        while not source.path.with_suffix(".go").exists():
+            time.sleep(0.01)
+        super().__init__(source, context)
+
+    @staticmethod
+    def opening_seconds(source: SourceFile, options: CorpusOptions) -> float:  # noqa: ARG004 - a protocol's
+        return 100.0

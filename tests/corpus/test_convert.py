@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from corpus.fakes import ScriptedFile
+from corpus.fakes import PatientFile, ScriptedFile
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
 from vrag.corpus.converter import CorpusOptions
@@ -173,6 +173,59 @@ def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
     next(results)
     assert taken <= 6
     results.close()
+
+
+class Live:
+    """Sources that come one after another, when the test says so."""
+
+    def __init__(self) -> None:
+        self.coming: list[SourceFile] = []
+
+    def __iter__(self) -> Live:
+        return self
+
+    def __next__(self) -> SourceFile:
+        if not self.coming:
+            raise StopIteration
+        return self.coming.pop(0)
+
+
+def test_a_small_file_that_comes_later_does_not_wait_for_a_large_one(tmp_path: Path) -> None:
+    large, small, middle = scripts(tmp_path, "slow " * 60, "ok ok ok", "ok " * 30)
+    live = Live()
+    live.coming.append(large)
+    seen: list[str] = []
+    options = CorpusOptions(workers=1)
+    for conversion in convert_all(live, tmp_path, options, converters=SCRIPTED, live=True):
+        if isinstance(conversion, Converted) and conversion.source is large and conversion.item.ordinal == 4:
+            live.coming += [middle, small]
+        if isinstance(conversion, Converted | Finished):
+            seen.append(f"{conversion.source.name} {type(conversion).__name__}")
+    ends = [entry for entry in seen if "Finished" in entry]
+    assert ends == ["1.script Finished", "2.script Finished", "0.script Finished"]
+    before = seen[: seen.index("1.script Finished")].count("0.script Converted")
+    assert before <= 5, "one item may be in progress"
+    assert len(seen) == 60 + 3 + 30 + 3
+
+
+def test_files_that_take_long_to_open_leave_a_worker_to_others(tmp_path: Path) -> None:
+    live = Live()
+    for name in ("a.slow", "b.slow", "z.script"):
+        (tmp_path / name).write_text("ok ok" if name == "z.script" else "ok")
+        live.coming.append(read_source(tmp_path / name))
+    converters = SCRIPTED | {".slow": PatientFile}
+    ends: list[str] = []
+    for conversion in convert_all(live, tmp_path, CorpusOptions(workers=2), converters=converters, live=True):
+        if isinstance(conversion, Finished):
+            ends.append(conversion.source.name)
+            for name in ("a.go", "b.go"):
+                (tmp_path / name).touch()
+    assert ends[0] == "z.script"
+    assert sorted(ends) == ["a.slow", "b.slow", "z.script"]
+
+
+def test_live_sources_end_when_none_are_left_and_no_file_is_open(tmp_path: Path) -> None:
+    assert list(convert_all(Live(), tmp_path, CorpusOptions(workers=1), live=True)) == []
 
 
 @linux

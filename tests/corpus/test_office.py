@@ -243,7 +243,7 @@ def test_without_libreoffice_a_document_fails_and_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("vrag.corpus.formats.office.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
-    with pytest.raises(UnsupportedFormatError, match=r"apt install libreoffice.*--retry-failed"):
+    with pytest.raises(UnsupportedFormatError, match=r"apt install libreoffice.*try the file again"):
         items_of(write(tmp_path / "a.odt", odt("words")))
 
 

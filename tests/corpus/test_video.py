@@ -263,7 +263,9 @@ def test_without_the_extra_a_video_fails_and_says_what_to_install(
 ) -> None:
     path = write(tmp_path, "a.mp4", film_bytes(Film()))
     monkeypatch.setattr("vrag.corpus.formats.pyav.importlib.import_module", _missing)
-    with pytest.raises(UnsupportedFormatError, match=r"pip install 'vrag-agent\[video\]'.*--retry-failed"):
+    with pytest.raises(
+        UnsupportedFormatError, match=r"pip install 'vrag-agent\[video\]'.*try the file again"
+    ):
         VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions()))
 
 

@@ -260,7 +260,9 @@ def test_a_model_that_fails_or_never_answers_is_told_of(reply: Say | Refuse, sea
         at_model(test, server, search_url, Max_steps=2)
         ask(test)
     assert test.error or test.warning
-    assert "alert(1)" not in read_texts(test)
+    answers = [line for line in read_texts(test).splitlines() if "alert(1)" in line]
+    assert len(answers) <= 1
+    assert not set("<>[]`$#") & set(re.sub(r"\\.", "", "".join(answers))), "all of it is escaped"
 
 
 def test_an_address_of_a_model_that_cannot_be_reached_is_an_error_on_the_page(
@@ -325,7 +327,7 @@ def test_a_rectangle_of_no_size_is_drawn_all_the_same(
 
 
 @APPS
-def test_what_models_and_documents_say_is_read_neither_as_markdown_nor_as_html(app: str) -> None:
+def test_nothing_that_models_and_documents_say_is_alive(app: str) -> None:
     corpus = MemorySearcher((page(f"{ATTACK}.pdf", 1, f"ferry passengers\n{ATTACK}"),))
     think = f"<think>{ATTACK}</think>"
     script = (
@@ -341,7 +343,9 @@ def test_what_models_and_documents_say_is_read_neither_as_markdown_nor_as_html(a
         at_model(test, server, url)
         ask(test, f"ferry {ATTACK}")
     assert texts(test).count("alert(1)") >= 5
-    assert "alert(1)" not in read_texts(test)
+    answers = [line for line in read_texts(test).splitlines() if "alert(1)" in line]
+    assert len(answers) <= 1
+    assert not set("<>[]`$#") & set(re.sub(r"\\.", "", "".join(answers))), "all of it is escaped"
     assert not any(one.allow_html for one in test.markdown)
     (style,) = test.get("html")
     assert re.fullmatch(r"<style>[^<>]*</style>", style.proto.body), "our own, and nothing of others"

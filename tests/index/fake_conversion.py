@@ -42,6 +42,8 @@ class FakeConversion:
         items_dir: Path,
         options: CorpusOptions,
         have: Callable[[SourceFile], frozenset[int]],
+        *,
+        live: bool = False,
     ) -> Iterator[Conversion]:
         for source in sources:
             yield from self._file(source, items_dir, have(source))

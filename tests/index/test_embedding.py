@@ -85,6 +85,19 @@ def test_each_item_comes_out_once_and_finished_comes_last(parts: list[tuple[str,
     assert sum(isinstance(one, Finished) for one in out) == len({name for name, _ in parts})
 
 
+def test_live_a_file_is_embedded_as_soon_as_it_is_finished() -> None:
+    small, large = source("a"), source("b")
+    made: list[Conversion] = [Converted(large, text_item(large, 1, "one"))]
+    made += [Converted(small, text_item(small, 1, "two")), Finished(small)]
+    made += [Converted(large, text_item(large, number, f"{number}")) for number in (2, 3)]
+    out = [
+        (one.source.name, type(one))
+        for one in embed_all(stream(*made, Finished(large)), HashEmbedder(), Path("/none"), live=True)
+    ]
+    assert out.index(("a", Finished)) < out.index(("b", Finished)) - 2
+    assert [name for name, kind in out if kind is Embedded] == ["b", "a", "b", "b"]
+
+
 def test_a_batch_is_embedded_as_soon_as_it_is_full() -> None:
     owner = source("a")
     taken: list[int] = []

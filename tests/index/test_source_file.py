@@ -16,7 +16,14 @@ from vrag.index import source_file
 from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
-from vrag.index.source_file import SourceBytes, SourceFault, read_source, read_stamp
+from vrag.index.source_file import (
+    CheckedFiles,
+    OpenSource,
+    SourceBytes,
+    SourceFault,
+    read_source,
+    read_stamp,
+)
 from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -114,8 +121,24 @@ def test_a_file_that_is_no_longer_the_same_is_not_used(
     path: Path, change: Callable[[Path], None], fault: SourceFault
 ) -> None:
     document = document_at(path)
+    files = CheckedFiles()
+    opened = files.open(document)
+    assert isinstance(opened, OpenSource)
+    with opened.file as file:
+        assert (file.read(), opened.size, opened.name) == (CONTENT, len(CONTENT), "a.txt")
     change(path)
     assert read_source(document) is fault
+    assert files.open(document) is fault
+    assert CheckedFiles().open(document) is fault
+
+
+def test_a_file_is_hashed_once_while_its_stamp_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document, files = document_at(path), CheckedFiles()
+    for _ in range(2):
+        opened = files.open(document)
+        assert isinstance(opened, OpenSource)
+        opened.file.close()
+        monkeypatch.setattr(hashlib, "file_digest", None)
 
 
 def test_a_file_whose_folder_became_a_file_is_gone(tmp_path: Path) -> None:
@@ -160,6 +183,7 @@ def test_large_files_and_documents_without_a_file_are_not_read(
 ) -> None:
     document = document_at(path)
     assert read_source(replace(document, mtime_ns=ABSENT)) is SourceFault.ABSENT
+    assert CheckedFiles().open(replace(document, mtime_ns=ABSENT)) is SourceFault.ABSENT
     assert read_source(replace(document, id="")) is SourceFault.ABSENT
     assert read_source(replace(document, path="a\0b")) is SourceFault.UNREADABLE
     monkeypatch.setattr(source_file, "MAX_SOURCE_BYTES", len(CONTENT) - 1)
@@ -180,6 +204,9 @@ class TestCollection:
         add(collection, [folder])
         id = collection.documents()[0].id
         assert collection.source(id) == read_source(collection.documents()[0])
+        opened = collection.open_source(id)
+        assert isinstance(opened, OpenSource)
+        opened.file.close()
 
         first.unlink()
         source = collection.source(id)

@@ -21,7 +21,9 @@ from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.render.exports import Format, export_of, report_document
-from vrag.render.markup import POLICY, inline, paragraph, quoted, table
+from vrag.render.markdown_text import inline, paragraph, quoted, table
+from vrag.render.markup import POLICY
+from vrag.render.place_links import PlaceLinks
 from vrag.render.report import Report, report_of
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import extent
@@ -324,6 +326,24 @@ class TestTheForms:
         assert links
         assert {link.removeprefix("#") for link in links} <= names
 
+    def test_places_open_at_the_server_and_in_files_that_are_known(self) -> None:
+        links = PlaceLinks("http://[::1]:8000/a (b)", {"1.1": "./a%20b.pdf#page=3"})
+        told, shown = made(vrag_run(), vimrag_run(), links=links), made(vrag_run(), vimrag_run())
+        run = told.runs[0].started.run_id
+        server = f"http://[::1]:8000/a%20%28b%29/#/runs/{run}?cite="
+        outer = [href for href in Read(told.html).values("href") if not href.startswith(("#", "data:"))]
+        assert outer[:3] == [f"{server}1", "./a%20b.pdf#page=3", f"{server}3"]
+        assert len(outer) == 1 + sum(len(part.evidence) for part in told.parts)
+        tokens = [
+            inner
+            for token in PARSERS["commonmark"].parse(told.markdown("x").text)
+            for inner in token.children or []
+        ]
+        targets = [str(token.attrGet("href")) for token in tokens if token.type == "link_open"]
+        assert [target for target in targets if not target.startswith("#")][:2] == outer[:2]
+        for text in (shown.html, shown.markdown("x").text):
+            assert "Open the" not in text, "no dead links"
+
     def test_a_picture_that_is_gone_is_told(self) -> None:
         done = Report.of([RunView.of(vrag_run().events)], lambda _: None, created=MADE)
         assert "not among the files of the run" in done.html
@@ -357,12 +377,32 @@ def attacked() -> Report:
     return made(*runs, title=MARKDOWN_ATTACK + payload(), unfinished=[MARKDOWN_ATTACK + payload()])
 
 
+PROSE = {
+    "br",
+    "hr",
+    "em",
+    "strong",
+    "s",
+    "code",
+    "pre",
+    "ul",
+    "blockquote",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+}
+"""Elements of answers."""
+
+
 class TestHostileText:
     def test_the_page_has_no_element_that_a_harmless_one_has_not(
         self, attacked: Report, whole: Report
     ) -> None:
         tags = {tag for tag, _ in Read(attacked.html).tags}
-        assert tags <= {tag for tag, _ in Read(whole.html).tags}
+        assert tags <= {tag for tag, _ in Read(whole.html).tags} | PROSE
         assert all(href.startswith(("#", "data:image/")) for href in Read(attacked.html).values("href"))
 
     @pytest.mark.parametrize("parser", PARSERS)
@@ -370,7 +410,11 @@ class TestHostileText:
         self, attacked: Report, parser: str, whole: Report
     ) -> None:
         tokens = PARSERS[parser].parse(attacked.markdown("x").text)
-        allowed = kinds(PARSERS[parser].parse(whole.markdown("x").text)) | {"hardbreak"}
+        prose = {
+            f"{kind}_{end}" for kind in ("blockquote", "s", "em", "ordered_list") for end in ("open", "close")
+        }
+        allowed = kinds(PARSERS[parser].parse(whole.markdown("x").text)) | prose
+        allowed |= {"hardbreak", "hr", "fence", "code_inline"}
         assert kinds(tokens) <= allowed
         inner = [token for line in tokens for token in line.children or []]
         targets = [str(token.attrGet("href")) for token in inner if token.type == "link_open"]

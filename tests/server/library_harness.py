@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
+from vrag.errors import CollectionBusy
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.index.collection import Collection
 from vrag.server.app import create_app
@@ -57,6 +58,8 @@ class Lines:
     """What it raises in place of opening the next file."""
     pace: float = 0.0
     """Seconds that a line takes."""
+    mended: bool = False
+    """True if what could not be made can be now."""
     made: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -82,6 +85,8 @@ class Lines:
             for ordinal, line in enumerate(lines, 1):
                 assert self.go.wait(SECONDS)
                 time.sleep(self.pace)
+                if line.startswith("!") and self.mended:
+                    line = line[1:]  # noqa: PLW2901
                 if line.startswith("!"):
                     yield Failed(source, ordinal, line[1:])
                 elif ordinal not in have(source):
@@ -156,11 +161,32 @@ class Desk:
         assert response.status_code == 202, response.text
         return until(lambda: job if (job := self.job(response.json()["id"]))["state"] in OVER else None)
 
+    def ended_again(self, name: str) -> dict[str, Any]:
+        """The newest job of a file, once it has ended."""
+        return until(lambda: job if (job := self._newest(name))["state"] in OVER else None)
+
+    def _newest(self, name: str) -> dict[str, Any]:
+        return next(job for job in self.jobs() if job["file"] == name)
+
     def added(self, name: str, content: str, collection: str = FIRST) -> str:
         """Uploads a document that can be read; says its id."""
         job = self.ended(self.put(name, content, collection))
         assert job["state"] == "finished", job
         return job["document"]
+
+    @contextlib.contextmanager
+    def locked(self) -> Generator[None]:
+        """Another process writes, as soon as this one does not."""
+        with contextlib.ExitStack() as stack:
+            until(lambda: self._lock(stack))
+            yield
+
+    def _lock(self, stack: contextlib.ExitStack) -> bool:
+        try:
+            stack.enter_context(self.shelf.collection.lock())
+        except CollectionBusy:
+            return False
+        return True
 
     def documents(self, collection: str = FIRST) -> list[dict[str, Any]]:
         answer = self.client.get(f"/collections/{collection}/documents").raise_for_status().json()
@@ -176,7 +202,7 @@ class Desk:
         return sorted(path.name for path in self.uploads.iterdir()) if self.uploads.is_dir() else []
 
 
-OVER = {"finished", "failed"}
+OVER = {"finished", "failed", "cancelled"}
 
 
 def until(look: Callable[[], Any]) -> Any:  # noqa: ANN401

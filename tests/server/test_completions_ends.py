@@ -15,6 +15,7 @@ from completions_client import PLACES, QUESTION, client_of, extra, joined, place
 from hosting import SEARCH
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from server_harness import dial
 from service_harness import doors, scripted
 
@@ -184,6 +185,14 @@ class TestReply:
     def test_no_answer_makes_a_client_fetch_a_picture(self) -> None:
         said = build_reply("1", outline("![x](http://evil/?q)", (), StopReason.ANSWERED), "")
         assert "![" not in said.content
+
+    @pytest.mark.parametrize("before", ["", "> ", "- "])
+    def test_no_answer_gives_its_markers_another_address(self, before: str) -> None:
+        text = f"Yes.\n\n{before}[1]: http://evil/\n\nNo."
+        said = build_reply("1", outline(text, (place(),), StopReason.ANSWERED), "/#/runs/1")
+        links = re.findall('<a href="([^"]*)"', MarkdownIt().render(said.content))
+        assert links == ["/#/runs/1?cite=1"]
+        assert plain_answer(said.content) == text.replace("[1]:", "\\[1]:")
 
     def test_a_retry_begins_on_a_new_line(self) -> None:
         head: Any = {"run_id": "1", "ts": 1.0, "seq": 1, "step": 1}

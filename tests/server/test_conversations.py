@@ -15,15 +15,15 @@ from test_run_host import ASKED, hosted, until
 from vrag.agent.events import StopReason
 from vrag.agent.runs.run_store import RunState
 from vrag.server.http.errors import Refusal
-from vrag.server.runs.schema import RunRequest
+from vrag.server.runs.schema import RunQuery, RunRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.events import RunStarted
     from vrag.search.searcher import Searcher
-    from vrag.server.runs.run_manager import RunManager
     from vrag.server.runs.schema import RunSummary
+    from vrag.server.runs.user_runs import UserRuns
 
 
 @pytest.fixture
@@ -49,27 +49,27 @@ class SlowToTell:
         return self.searcher.version
 
 
-async def ended(host: RunManager, asked: RunRequest) -> RunSummary:
+async def ended(host: UserRuns, asked: RunRequest) -> RunSummary:
     run = await host.start(asked)
-    await until(lambda: host.running == 0)
+    await until(lambda: host.manager.running == 0)
     return run
 
 
 def test_a_later_question_of_a_conversation_leads_to_all_of_it(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         first = await ended(host, ASKED)
         second = await ended(host, RunRequest(question="And in 2023?", session=first.id))
         third = await ended(host, RunRequest(question="And before?", session=second.id))
         assert third.session == first.id
-        of_it, more = await host.summaries(limit=9, session=first.id)
-        assert ([run.id for run in of_it], more) == ([third.id, second.id, first.id], False)
+        of_it = await host.summaries(RunQuery(session=first.id))
+        assert ([run.id for run in of_it.runs], of_it.more) == ([third.id, second.id, first.id], False)
 
     hosted(answering, work)
 
 
 def test_of_several_who_ask_further_at_once_one_does(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         first = await ended(host, ASKED)
         answering.policy.go.clear()
@@ -78,14 +78,14 @@ def test_of_several_who_ask_further_at_once_one_does(answering: Scripted) -> Non
         refused = [one for one in asked if isinstance(one, Refusal)]
         assert [one.status for one in refused] == [409] * 3
         answering.policy.go.set()
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         await ended(host, further)  # the place is free again
 
     hosted(answering, work)
 
 
 def test_one_that_could_not_be_asked_further_can_be_later(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         first = await ended(host, ASKED)
         for _ in range(2):
@@ -97,7 +97,7 @@ def test_one_that_could_not_be_asked_further_can_be_later(answering: Scripted) -
 
 
 def test_a_question_that_is_given_up_before_it_has_begun_is_stopped(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         slow = SlowToTell(answering.searcher)
         answering.searcher = cast("Searcher", slow)
         starting = asyncio.ensure_future(host.start(ASKED))
@@ -106,7 +106,7 @@ def test_a_question_that_is_given_up_before_it_has_begun_is_stopped(answering: S
         with pytest.raises(asyncio.CancelledError):
             await starting
         slow.tells.set()
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         [run] = answering.store.ids()
         assert answering.store.outline(run).stop_reason is StopReason.CANCELLED
 
@@ -114,7 +114,7 @@ def test_a_question_that_is_given_up_before_it_has_begun_is_stopped(answering: S
 
 
 def test_nobody_who_looks_takes_another_who_looks_for_a_writer(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         with answering.store.record() as recording:
             event = (await _written(host, answering)).model_copy(update={"run_id": recording.id})
             recording.write(event)
@@ -130,6 +130,6 @@ def test_nobody_who_looks_takes_another_who_looks_for_a_writer(answering: Script
     hosted(answering, work)
 
 
-async def _written(host: RunManager, answering: Scripted) -> RunStarted:
+async def _written(host: UserRuns, answering: Scripted) -> RunStarted:
     answering.policy.go.set()
     return answering.store.started((await ended(host, ASKED)).id)

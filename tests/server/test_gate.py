@@ -14,10 +14,11 @@ from fastapi import Request
 from server_harness import ask, asked, dial, serving
 
 from vrag.errors import SettingsError
-from vrag.server.app import SHELL_POLICY, create_app
+from vrag.server.app import create_app
 from vrag.server.http.uvicorn_server import check_access
 from vrag.server.metrics import with_security_headers
 from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
+from vrag.server.page_files import SHELL_POLICY
 from vrag.server.runs.routes import EXPORT_POLICY
 from vrag.testing import tiny_corpus
 

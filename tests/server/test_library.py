@@ -346,7 +346,7 @@ class TestRemoval:
     def test_while_another_process_writes_is_refused_and_changes_nothing(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
             document = desk.added("a.md", "whales")
-            with desk.shelf.collection.lock():
+            with desk.locked():
                 answer = desk.client.delete(f"/collections/{FIRST}/documents/{document}")
                 assert answer.status_code == 409
                 assert str(tmp_path) not in answer.text

@@ -223,3 +223,14 @@ def test_reports_are_made_side_by_side(client: httpx.Client, runs: list[str]) ->
     assert set(statuses) <= {200, 503}
     assert statuses.count(200) >= 1
     assert len(statuses) == len(threads)
+
+
+@pytest.mark.parametrize("format", ["html", "markdown"])
+def test_links_open_the_places_at_the_address_that_was_asked(
+    client: httpx.Client, runs: list[str], format: str
+) -> None:
+    text = report(client, *runs, format=format).text
+    for run in runs:
+        assert f"{client.base_url}/#/runs/{run}?cite=1" in text
+        exported = client.get(f"/runs/{run}/export?format={format}").text
+        assert f"{client.base_url}/#/runs/{run}?cite=1" in exported

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hosting import ANSWER, SEARCH, PacedPolicy, Scripted
+from hosting import ANSWER, SEARCH, PacedPolicy, Scripted, runs_of
 from PIL import Image
 
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, StopReason
@@ -24,12 +24,13 @@ from vrag.errors import ModelError
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions
 from vrag.server.runs.run_manager import RunManager
-from vrag.server.runs.schema import RunRequest
+from vrag.server.runs.schema import RunQuery, RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from vrag.agent.events import Event
+    from vrag.server.runs.user_runs import UserRuns
 
 ASKED = RunRequest(question="How many passengers?")
 
@@ -41,23 +42,23 @@ def answering(tmp_path: Path) -> Scripted:
 
 def hosted(
     answering: Scripted,
-    work: Callable[[RunManager], Awaitable[None]],
+    work: Callable[[UserRuns], Awaitable[None]],
     options: ServerOptions | None = None,
 ) -> None:
     """Does some work with a host, which is closed in the end."""
 
     async def whole() -> None:
-        host = RunManager(answering, options)
+        host = runs_of(RunManager(answering, options))
         try:
             await work(host)
         finally:
             answering.policy.go.set()
-            await host.close(5)
+            await host.manager.close(5)
 
     asyncio.run(whole())
 
 
-async def events_of(host: RunManager, run: str, after: int = -1) -> list[Event]:
+async def events_of(host: UserRuns, run: str, after: int = -1) -> list[Event]:
     return [event async for event in host.follow(run, after)]
 
 
@@ -68,7 +69,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_every_follower_sees_every_event_whenever_it_comes(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         run = (await host.start(ASKED)).id
         early = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0.02)
@@ -86,7 +87,7 @@ def test_every_follower_sees_every_event_whenever_it_comes(answering: Scripted) 
 
 
 def test_a_stream_goes_on_after_the_last_event_that_is_known(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         run = (await host.start(ASKED)).id
         answering.policy.go.set()
         whole = await events_of(host, run)
@@ -97,13 +98,13 @@ def test_a_stream_goes_on_after_the_last_event_that_is_known(answering: Scripted
 
 
 def test_a_run_goes_on_when_nobody_follows(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         run = (await host.start(ASKED)).id
         follower = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0.02)
         follower.cancel()
         answering.policy.go.set()
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         detail = await host.detail(run)
         assert (detail.state, detail.answer) == (RunState.FINISHED, "48,200")
         assert detail.evidence
@@ -112,7 +113,7 @@ def test_a_run_goes_on_when_nobody_follows(answering: Scripted) -> None:
 
 
 def test_a_run_that_is_stopped_says_so_and_one_that_is_over_stays_as_it_is(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         run = (await host.start(ASKED)).id
         summary, running = await host.cancel(run)
         assert running
@@ -120,7 +121,7 @@ def test_a_run_that_is_stopped_says_so_and_one_that_is_over_stays_as_it_is(answe
         end = (await events_of(host, run))[-1]
         assert isinstance(end, AnswerGiven)
         assert end.stop_reason is StopReason.CANCELLED
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         again, running = await host.cancel(run)
         assert not running
         assert again.stop_reason is StopReason.CANCELLED
@@ -129,45 +130,47 @@ def test_a_run_that_is_stopped_says_so_and_one_that_is_over_stays_as_it_is(answe
 
 
 def test_a_client_may_have_so_many_runs_and_all_together_so_many(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         for _ in range(2):
-            await host.start(ASKED, client="a")
+            await runs_of(host.manager, "a").start(ASKED)
         with pytest.raises(Refusal) as mine:
-            await host.start(ASKED, client="a")
-        await host.start(ASKED, client="b")
+            await runs_of(host.manager, "a").start(ASKED)
+        await runs_of(host.manager, "b").start(ASKED)
         with pytest.raises(Refusal) as ours:
-            await host.start(ASKED, client="c")
+            await runs_of(host.manager, "c").start(ASKED)
         assert (mine.value.status, ours.value.status) == (429, 503)
         assert all(int(error.value.response().headers["retry-after"]) > 1 for error in (mine, ours))
         answering.policy.go.set()
-        await until(lambda: host.running == 0)
-        assert (await host.start(ASKED, client="a")).state is RunState.RUNNING
+        await until(lambda: host.manager.running == 0)
+        assert (await runs_of(host.manager, "a").start(ASKED)).state is RunState.RUNNING
 
     hosted(answering, work, ServerOptions(runs=3, client_runs=2))
 
 
 def test_what_cannot_be_asked_for_leaves_no_run_and_no_place_taken(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         for _ in range(3):
             with pytest.raises(Refusal, match="no model 'other'"):
-                await host.start(RunRequest(question="?", model="other"), client="a")
+                await runs_of(host.manager, "a").start(RunRequest(question="?", model="other"))
             with pytest.raises(Refusal, match="conversation"):
-                await host.start(RunRequest(question="?", session="20200101"), client="a")
+                await runs_of(host.manager, "a").start(RunRequest(question="?", session="20200101"))
             with pytest.raises(Refusal, match="Picture 1"):
-                await host.start(RunRequest(question="?", images=(_base64(b"no picture"),)), client="a")
-        assert host.running == 0
+                await runs_of(host.manager, "a").start(
+                    RunRequest(question="?", images=(_base64(b"no picture"),))
+                )
+        assert host.manager.running == 0
         assert answering.store.ids() == []
 
     hosted(answering, work, ServerOptions(client_runs=1))
 
 
 def test_a_follow_up_knows_what_was_said(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         first = await host.start(ASKED)
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         second = await host.start(RunRequest(question="And in 2023?", session=first.session))
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         third = await host.start(RunRequest(question="And before?", session=second.session))
         started = (await events_of(host, third.id))[0]
         assert isinstance(started, RunStarted)
@@ -176,15 +179,15 @@ def test_a_follow_up_knows_what_was_said(answering: Scripted) -> None:
             PreviousTurn("And in 2023?", "48,200"),
         )
         assert first.session == second.session == third.session == first.id
-        of_session, more = await host.summaries(limit=2, session=first.id)
-        assert [run.id for run in of_session] == [third.id, second.id]
-        assert more
+        of_session = await host.summaries(RunQuery(limit=2, session=first.id))
+        assert [run.id for run in of_session.runs] == [third.id, second.id]
+        assert of_session.more
 
     hosted(answering, work)
 
 
 def test_a_follow_up_waits_for_the_answer_before_it(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         first = await host.start(ASKED)
         with pytest.raises(Refusal) as refused:
             await host.start(RunRequest(question="And?", session=first.id))
@@ -194,30 +197,30 @@ def test_a_follow_up_waits_for_the_answer_before_it(answering: Scripted) -> None
 
 
 def test_a_picture_that_comes_with_a_question_reaches_the_model(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         run = await host.start(RunRequest(question="What is this?", images=(_base64(_png()),)))
         started = (await events_of(host, run.id))[0]
         assert isinstance(started, RunStarted)
         assert len(started.attached) == 1
-        assert host.file(run.id, started.attached[0]).is_file()
+        assert (await host.file(run.id, started.attached[0])).is_file()
 
     hosted(answering, work)
 
 
 def test_runs_are_listed_the_newest_first_page_by_page(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         ids: list[str] = []
         for _ in range(5):
             ids.append((await host.start(ASKED)).id)
-            await until(lambda: host.running == 0)
+            await until(lambda: host.manager.running == 0)
         seen: list[str] = []
         before, more = "", True
         while more:
-            runs, more = await host.summaries(limit=2, before=before)
-            seen += [run.id for run in runs]
-            before = seen[-1]
+            listed = await host.summaries(RunQuery(limit=2, before=before))
+            seen += [run.id for run in listed.runs]
+            before, more = listed.next, listed.more
         assert seen == ids[::-1]
 
     hosted(answering, work)
@@ -225,11 +228,11 @@ def test_runs_are_listed_the_newest_first_page_by_page(answering: Scripted) -> N
 
 def test_a_stopping_host_takes_nothing_more_lets_runs_end_and_stops_the_rest(answering: Scripted) -> None:
     async def whole() -> None:
-        host = RunManager(answering)
+        host = runs_of(RunManager(answering))
         run = (await host.start(ASKED)).id
         follower = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0.02)
-        closing = asyncio.ensure_future(host.close(0.1))
+        closing = asyncio.ensure_future(host.manager.close(0.1))
         await asyncio.sleep(0.01)
         with pytest.raises(Refusal) as refused:
             await host.start(ASKED)
@@ -245,7 +248,7 @@ def test_a_stopping_host_takes_nothing_more_lets_runs_end_and_stops_the_rest(ans
 
 
 def test_a_failure_of_the_model_is_the_end_of_the_run(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.fault = ModelError("The model is away.")
         answering.policy.go.set()
         run = await host.start(ASKED)
@@ -259,14 +262,14 @@ def test_a_failure_of_the_model_is_the_end_of_the_run(answering: Scripted) -> No
 def test_a_fault_of_the_program_is_told_now_and_later(
     answering: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.fault = ZeroDivisionError("secret detail")
         answering.policy.go.set()
         run = await host.start(ASKED)
         end = (await events_of(host, run.id))[-1]
         assert isinstance(end, RunFailed)
         assert "secret" not in end.message
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         detail = await host.detail(run.id)
         assert (detail.state, detail.stop_reason) == (RunState.FINISHED, StopReason.FAULT)
         assert (await events_of(host, run.id))[-1] == end
@@ -284,12 +287,12 @@ def test_an_observer_that_fails_keeps_nothing_from_anybody(
         raise ValueError(event.type)
 
     async def whole() -> None:
-        host = RunManager(answering, observers=(broken, seen.append))
+        host = runs_of(RunManager(answering, observers=(broken, seen.append)))
         answering.policy.go.set()
         run = await host.start(ASKED)
         told = await events_of(host, run.id)
         assert seen == told
-        await host.close(5)
+        await host.manager.close(5)
 
     asyncio.run(whole())
     assert "observer" in caplog.text
@@ -297,10 +300,10 @@ def test_an_observer_that_fails_keeps_nothing_from_anybody(
 
 @pytest.mark.parametrize("run", ["20200101-000000-000000-0000", "2026", "-", "0" * 40])
 def test_a_run_that_is_not_there_is_not_found(answering: Scripted, run: str) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         await host.start(ASKED)
-        await until(lambda: host.running == 0)
+        await until(lambda: host.manager.running == 0)
         for ask in (host.detail(run), host.cancel(run), host.stored(run), events_of(host, run)):
             with pytest.raises(Refusal) as refused:
                 await ask
@@ -313,18 +316,18 @@ KILLED = """
     import asyncio, sys
     from pathlib import Path
     sys.path.insert(0, {tests!r})
-    from hosting import PacedPolicy, Scripted, SEARCH, ANSWER
+    from hosting import Scripted, runs_of
     from vrag.server.runs.run_manager import RunManager
     from vrag.server.runs.schema import RunRequest
 
     async def main():
         answering = Scripted(Path({runs!r}))
         answering.policy.go.set()
-        host = RunManager(answering)
+        host = runs_of(RunManager(answering))
         done = await host.start(RunRequest(question="First?"))
         async for _ in host.follow(done.id):
             pass
-        while host.running:
+        while host.manager.running:
             await asyncio.sleep(0.01)
         answering.policy.go.clear()
         going = await host.start(RunRequest(question="Second?"))
@@ -343,10 +346,10 @@ def test_after_a_kill_finished_runs_are_whole_and_the_others_are_marked(tmp_path
         answering = Scripted(tmp_path)
 
         async def states() -> list[tuple[str, RunState, str | None]]:
-            host = RunManager(answering)
-            runs, _ = await host.summaries(limit=10)
-            await host.close(1)
-            return [(run.id, run.state, run.answer) for run in runs]
+            host = runs_of(RunManager(answering))
+            listed = await host.summaries()
+            await host.manager.close(1)
+            return [(run.id, run.state, run.answer) for run in listed.runs]
 
         alive = asyncio.run(states())
         process.send_signal(signal.SIGKILL)
@@ -365,7 +368,7 @@ def test_a_run_of_another_process_is_followed_to_its_end(tmp_path: Path) -> None
     events = list(agent.stream("How many?", run_id="20260101-000000-000000-aaaa"))
 
     async def whole() -> list[Event]:
-        host = RunManager(answering)
+        host = runs_of(RunManager(answering))
         try:
             with RunStore(tmp_path).record() as recording:
                 named = [event.model_copy(update={"run_id": recording.id}) for event in events]
@@ -380,7 +383,7 @@ def test_a_run_of_another_process_is_followed_to_its_end(tmp_path: Path) -> None
                     recording.write(event)
             return await following
         finally:
-            await host.close(1)
+            await host.manager.close(1)
 
     followed = asyncio.run(whole())
     assert [event.seq for event in followed] == list(range(len(events)))
@@ -390,7 +393,7 @@ def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         run = await host.start(ASKED)
         monkeypatch.setattr("vrag.agent.runs.run_store.atomic_file", refuse)
         answering.policy.go.set()
@@ -404,7 +407,7 @@ def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: 
 
 
 def test_the_choice_of_a_request_reaches_whoever_opens_agents(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         answering.policy.go.set()
         asked = RunRequest(question="?", agent="vimrag", max_steps=3, top_k=2, documents=("b", "a"))
         await host.start(asked)
@@ -419,11 +422,11 @@ def test_the_choice_of_a_request_reaches_whoever_opens_agents(answering: Scripte
 
 
 def test_streams_are_told_of_the_end_of_runs_that_the_server_stops(answering: Scripted) -> None:
-    async def work(host: RunManager) -> None:
+    async def work(host: UserRuns) -> None:
         run = (await host.start(ASKED)).id
         watching = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0)
-        await host.finish(0.1)
+        await host.manager.finish(0.1)
         end = (await watching)[-1]
         assert isinstance(end, AnswerGiven)
         assert end.stop_reason is StopReason.CANCELLED

@@ -11,40 +11,44 @@ from hypothesis import strategies as st
 from library_harness import FIRST, library
 
 from vrag.index.build import add
-from vrag.server.collections.files import distinct_folders
+from vrag.server.collections.folders import relative_folders
 
 if TYPE_CHECKING:
     from library_harness import Desk
 
+UPLOADS = Path("/c/uploads")
 PATHS = st.lists(st.sampled_from("abc"), max_size=4).map(lambda parts: "/" + "/".join([*parts, "a.pdf"]))
 
 
 @pytest.mark.parametrize(
     ("paths", "folders"),
     [
-        ([], {}),
-        (["/r/2023/a.pdf", "/r/2024/b.pdf"], {}),
-        (["/r/2023/a.pdf", "/r/2024/a.pdf"], {"/r/2023/a.pdf": "2023", "/r/2024/a.pdf": "2024"}),
-        (["/r/23/q1/a.pdf", "/r/24/q1/a.pdf"], {"/r/23/q1/a.pdf": "23/q1", "/r/24/q1/a.pdf": "24/q1"}),
-        (["/q/a.pdf", "/r/q/a.pdf"], {"/q/a.pdf": "q", "/r/q/a.pdf": "r/q"}),
-        (["/a.pdf", "/r/a.pdf"], {"/a.pdf": "/", "/r/a.pdf": "r"}),
+        ([], []),
+        (["/r/a.pdf", "/r/b.pdf"], ["", ""]),
+        (["/r/2023/a.pdf", "/r/2024/a.pdf"], ["2023", "2024"]),
+        (["/r/2023/a.pdf", "/r/2024/q1/a.pdf", "/r/b.pdf"], ["2023", "2024/q1", ""]),
+        (["/r/23/q1/a.pdf", "/r/24/q1/a.pdf"], ["23/q1", "24/q1"]),
+        (
+            ["/home/me/docs/a.pdf", "/srv/docs/x/a.pdf", "/srv/docs/b.pdf"],
+            ["me/docs", "srv/docs/x", "srv/docs"],
+        ),
+        (["/home/me/a.pdf", "/srv/docs/x/a.pdf"], ["me", "x"]),
+        (["/a.pdf", "/r/a.pdf"], ["", "r"]),
+        (["/c/uploads/a.pdf", "/c/uploads/x／y／a.pdf"], ["", "x/y"]),
+        (["/c/uploads/a.pdf", "/c/uploads/x／a.pdf", "/r/b.pdf"], ["", "x", ""]),
+        (["/c/uploads/a.pdf", "/r/a.pdf"], ["uploads", ""]),
     ],
 )
-def test_the_end_that_differs_tells_files_of_one_name_apart(
-    paths: list[str], folders: dict[str, str]
-) -> None:
-    assert distinct_folders(paths) == folders
+def test_folders_are_told_without_what_all_paths_begin_with(paths: list[str], folders: list[str]) -> None:
+    assert relative_folders(paths, UPLOADS) == dict(zip(paths, folders, strict=True))
 
 
 @given(paths=st.lists(PATHS, unique=True))
-def test_no_two_files_of_one_name_are_told_alike_and_none_by_more_than_it_needs(paths: list[str]) -> None:
-    told = distinct_folders(paths)
-    assert len(set(told.values())) == len(told) == (len(paths) if len(paths) > 1 else 0)
+def test_no_two_files_of_one_name_are_told_alike_and_folders_are_ends_of_paths(paths: list[str]) -> None:
+    told = relative_folders(paths, UPLOADS)
+    assert len(set(told.values())) == len(told) == len(paths)
     for path, folder in told.items():
-        assert folder == "/" or f"{PurePosixPath(path).parent}".endswith(f"/{folder}")
-        shorter = folder.partition("/")[2]
-        others = [f"{PurePosixPath(other).parent}" for other in paths if other != path]
-        assert not shorter or any(other.endswith(f"/{shorter}") for other in others)
+        assert not folder or f"{PurePosixPath(path).parent}".endswith(f"/{folder}")
 
 
 def _reports(desk: Desk, folder: Path) -> list[Path]:
@@ -57,15 +61,15 @@ def _reports(desk: Desk, folder: Path) -> list[Path]:
     return files
 
 
-def test_a_list_names_folders_only_where_names_are_not_enough_and_never_whole_paths(tmp_path: Path) -> None:
+def test_a_list_names_folders_and_never_whole_paths(tmp_path: Path) -> None:
     with library(tmp_path) as desk:
         _reports(desk, tmp_path)
         desk.added("b.md", "three")
         told = [(one["name"], one["folder"], one["size"]) for one in desk.documents()]
-        assert told == [("a.md", "2022", 3), ("a.md", "2023", 3), ("a.md", "2024", 3), ("b.md", None, 5)]
+        assert told == [("a.md", "2022", 3), ("a.md", "2023", 3), ("a.md", "2024", 3), ("b.md", "", 5)]
         assert str(tmp_path) not in desk.client.get(f"/collections/{FIRST}/documents").text
         desk.added("a.md", "four")
-        assert [one["folder"] for one in desk.documents()] == ["2022", "2023", "2024", "uploads", None]
+        assert [one["folder"] for one in desk.documents()] == ["", "2022", "2023", "2024", ""]
 
 
 def test_of_files_of_one_name_and_content_the_one_is_removed_whose_folder_is_named(tmp_path: Path) -> None:
@@ -80,7 +84,7 @@ def test_of_files_of_one_name_and_content_the_one_is_removed_whose_folder_is_nam
         assert [one["folder"] for one in desk.documents()] == ["2022", "2024"]
         assert desk.found("two") == ["a.md"]  # the other one is still there
         assert desk.client.delete(address, params={"file": "a.md"}).status_code == 204
-        assert [one["folder"] for one in desk.documents()] == [None]
+        assert [one["folder"] for one in desk.documents()] == [""]
 
 
 def test_a_collection_whose_folder_is_gone_says_so_and_comes_back_with_it(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class TestAnUpload:
         with library(tmp_path) as desk:
             job = desk.ended(desk.put("a.md", "one\n!torn\nthree"))
             assert (job["state"], job["problems"]) == ("finished", ["No. 2: torn"])
-            assert job["message"] == "2 of 3 can be found; some could not be read."
+            assert job["message"] == "2 of 3 passages are ready to ask."
 
     def test_of_the_same_name_replaces_the_document(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
@@ -128,7 +128,7 @@ class TestAnUpload:
     def test_waits_while_another_process_writes_and_says_so(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
             desk.added("a.md", "birds")
-            with desk.shelf.collection.lock():
+            with desk.locked():
                 job = desk.put("b.md", "whales")
                 told = until(
                     lambda: (

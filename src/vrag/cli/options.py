@@ -75,6 +75,16 @@ TopKOption = Annotated[
     int | None, option(MODEL, _TOP_K, "VRAG_HITS, or the agent's own", "--top-k", "-k", min=1)
 ]
 OcrOption = Annotated[bool | None, typer.Option("--ocr/--no-ocr", help="Read pages without text by OCR.")]
+
+
+def _check_server(address: str) -> str:
+    from vrag.render.place_links import is_server_address
+
+    if address and not is_server_address(address):
+        raise typer.BadParameter(f"{address!r} is not an address such as http://127.0.0.1:8000.")
+    return address
+
+
 DpiOption = Annotated[float | None, typer.Option(help="Resolution of rendered pages, in dots per inch.")]
 WorkersOption = Annotated[
     int | None, typer.Option(help="Number of processes that read files; 0 for one per core.")
@@ -83,6 +93,16 @@ InlineOption = Annotated[
     bool,
     typer.Option(
         "--inline", help="Markdown: embed the pictures as data instead of writing them to a folder."
+    ),
+]
+ServerOption = Annotated[
+    str,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Address of a vrag server that has the runs: links open the cited places there.",
+        callback=_check_server,
+        show_default=False,
     ),
 ]
 EVIDENCE = "Evidence"

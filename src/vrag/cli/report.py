@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.status import Status
@@ -26,7 +26,7 @@ from vrag.errors import CaseError, RunError, VragError
 from vrag.factory.session import evidence_sources, run_store
 from vrag.render.annotations.cited_place import cited_places
 from vrag.render.exports import Format
-from vrag.render.report import report_of
+from vrag.render.report import Report, report_of
 from vrag.render.text_format import outcome, seconds, step_line
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def report(
     ),
     title: str = typer.Option("", "--title", help="Title of the report.", show_default="from the questions"),
     inline: opt.InlineOption = False,
+    server: opt.ServerOption = "",
     pdf: opt.PdfOption = False,
     annotations: opt.AnnotationsOption = False,
     pictures: opt.PicturesOption = False,
@@ -114,7 +115,10 @@ def report(
             exported = _export_evidence(
                 settings.settings, done.runs, out, formats, title=title, quiet=as_json
             )
-            _write(done, title, out, document_format, exported, inline=inline, as_json=as_json)
+            links = files.place_links(settings.settings, done.runs, out, server, exported)
+            document = report_of(done.runs, title=title, unfinished=done.unfinished, links=links)
+            facts = files.save_report(document, out, document_format, inline=inline)
+            _print_report(done, document, out, facts, exported, as_json=as_json)
         except RunError as error:
             runs = " ".join(f"--run {finished.id}" for finished in done.runs)
             hint = add_location(f"The answers are kept: vrag report {runs} --out …", settings.settings)
@@ -180,18 +184,16 @@ def _export_evidence(
     return files.save_evidence(runs, sources, folder, formats, title=title, quiet=quiet)
 
 
-def _write(
+def _print_report(
     done: FinishedRuns,
-    title: str,
+    document: Report,
     out: str,
-    format: Format,
+    facts: dict[str, Any],
     exported: EvidenceExport | None,
     *,
-    inline: bool,
     as_json: bool,
 ) -> None:
-    document = report_of(done.runs, title=title, unfinished=done.unfinished)
-    facts = files.save_report(document, out, format, inline=inline)
+    """Print what was written."""
     if as_json:
         results = [stored.result for stored in done.runs]
         runs = [

@@ -15,6 +15,7 @@ from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
+from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, count, place_name
 from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, summarize_claims
 from vrag.search.searcher import excerpt
@@ -181,7 +182,12 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
 
 def _print_answer(run: RunResult, *, offline: bool) -> None:
     """Print an answer with its markers, and its computation and its sentence or row."""
-    echo(("Answer: ", "bold green"), plain(run.marked_answer.text))
+    text = run.marked_answer.text
+    if out.is_terminal and not offline and "\n" in text.strip():
+        echo(("Answer:", "bold green"))
+        _print_markdown(write_markdown(sign_answer(run), "\\[{}\\]".format))
+    else:
+        echo(("Answer: ", "bold green"), plain(text))
     if run.reading is not None:
         for line in filter(None, (run.reading.arithmetic, run.reading.context)):
             echo("        ", (plain(line, MAX_TEXT_CHARS), "dim"))
@@ -189,6 +195,14 @@ def _print_answer(run: RunResult, *, offline: bool) -> None:
         echo(("No evidence: the agent looked at nothing.", "yellow"))
     if offline:
         echo((BY_READER, "dim"))
+
+
+def _print_markdown(text: str) -> None:
+    """Print an answer of several lines as paragraphs, lists and tables."""
+    from rich.markdown import Markdown
+
+    shown = "".join(character if character.isprintable() or character == "\n" else " " for character in text)
+    out.print(Markdown(shown, code_theme="default", hyperlinks=False), soft_wrap=False)
 
 
 def _print_claims(run: RunResult) -> None:
@@ -208,7 +222,11 @@ def _print_no_answer(
         echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
     elif run.stop_reason is StopReason.ABSTAINED:
         offline = run_settings.policy == OFFLINE
-        reason = f"{NOT_FOUND} {A_MODEL}" if offline else "nothing that was found answers the question."
+        reason = (
+            f"{NOT_FOUND} {A_MODEL} Name one with --model."
+            if offline
+            else "nothing that was found answers the question."
+        )
         echo(("No answer: ", "bold yellow"), f"{reason}{' Closest matches:' if run.evidence else ''}")
     elif run.stop_reason is not None:
         echo(("Failed:", "bold red"))

@@ -20,6 +20,7 @@ from vrag.errors import RunError
 from vrag.factory.models import open_text_reader
 from vrag.factory.session import evidence_sources, open_session, run_store
 from vrag.render.exports import Format, export_of
+from vrag.render.place_links import PlaceLinks
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of
 from vrag.render.text_format import count
@@ -155,6 +156,7 @@ def export(
         show_default="<run id>.html, or <run id>-evidence",
     ),
     inline: opt.InlineOption = False,
+    server: opt.ServerOption = "",
     pdf: opt.PdfOption = False,
     annotations: opt.AnnotationsOption = False,
     pictures: opt.PicturesOption = False,
@@ -183,9 +185,9 @@ def export(
     """
     settings = opt.load_flags(locals()).settings
     if formats := opt.evidence_formats(pdf=pdf, annotations=annotations, pictures=pictures):
-        if html or format is not None or inline:
+        if html or format is not None or inline or server:
             raise typer.BadParameter(
-                "Evidence options exclude --html, --format and --inline: leave out the latter."
+                "Evidence options exclude --html, --format, --inline and --server: leave out the latter."
             )
         _export_evidence(settings, run, out, formats, overwrite=overwrite, as_json=as_json)
         return
@@ -194,7 +196,8 @@ def export(
         output.check_out(out, as_json=as_json)
     stored = read_run(run_store(settings), run)
     target = f"{stored.id}{chosen.suffix}" if out is None else out
-    facts, reasons = _write_run(stored, chosen, target, inline=inline)
+    links = output.place_links(settings, [stored], target, server)
+    facts, reasons = _write_run(stored, chosen, target, links, inline=inline)
     print_result({"run": stored.id} | facts, lambda: output.print_saved(facts, reasons), as_json=as_json)
 
 
@@ -231,16 +234,16 @@ def _choose_format(format: Format | None, out: str | None, *, html: bool) -> For
 
 
 def _write_run(
-    stored: StoredRun, format: Format, out: str, *, inline: bool
+    stored: StoredRun, format: Format, out: str, links: PlaceLinks, *, inline: bool
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Write a run; return what was written, and why pictures are missing in it."""
     match format:
         case Format.HTML:
-            page = page_of(stored)
+            page = page_of(stored, links)
             facts = output.write_file(out, page.data) | {"pictures": page.pictures, "missing": page.absent}
             return facts, page.missing
         case Format.MARKDOWN:
-            report = report_of([stored])
+            report = report_of([stored], links=links)
             facts = output.save_report(report, out, format, inline=inline)
             return facts, tuple(report.image_store.missing.values())
         case Format.JSON:

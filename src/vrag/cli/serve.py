@@ -21,18 +21,21 @@ from fastapi import FastAPI
 from vrag.agent.events import Event
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, warn
+from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
-from vrag.factory.server import Agents
+from vrag.factory.server import Agents, choice_file, model_servers
 from vrag.index.location import CollectionHeader
 from vrag.server.app import Service, create_app
 from vrag.server.http.background import ItemThreadPool
+from vrag.server.http.users import TokenFile
 from vrag.server.http.uvicorn_server import check_access, listen, run_server
 from vrag.server.item_files import in_folder, linked, plain_name
 from vrag.server.logs import configure_logs
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
 from vrag.server.runs.run_manager import RunManager
+from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
 from vrag.telemetry import observer_from_environment
 from vrag.types import Query
@@ -71,6 +74,12 @@ def serve(
         envvar="VRAG_API_KEY",
         help="Token that clients must send: Authorization: Bearer TOKEN",
     ),
+    tokens: Path | None = typer.Option(
+        None,
+        "--tokens",
+        envvar="VRAG_TOKENS",
+        help="File of users, each with a token, made by `vrag tokens add`. Each user sees their own runs.",
+    ),
     insecure: bool = typer.Option(False, "--insecure", help="Serve other machines without a token."),
     name: list[str] = typer.Option([], "--name", help="Additional host name of the server; repeatable."),
     origin: list[str] = typer.Option(
@@ -81,6 +90,12 @@ def serve(
     client_runs: int = typer.Option(8, min=1, max=100_000, help="Maximum number of questions per client."),
     upload_mb: int = typer.Option(
         512, "--upload-mb", min=1, max=100_000, help="Maximum size of an upload, in MB."
+    ),
+    fixed_models: bool = typer.Option(
+        False,
+        "--fixed-models",
+        envvar="VRAG_FIXED_MODELS",
+        help="Do not let anybody choose a model, server or key on the page.",
     ),
     drain: int = typer.Option(30, min=0, max=3600, help="Seconds to finish running questions on Ctrl-C."),
     logs: LogFormat = typer.Option(
@@ -108,9 +123,11 @@ def serve(
       vrag serve --only search --port 8001
     """
     flags = locals()
-    check_access(host, token=token, insecure=insecure)
+    users = TokenFile(tokens) if tokens else None
+    check_access(host, token=token, tokens=users, insecure=insecure)
     options = ServerOptions(
         token=token,
+        tokens=users,
         local=is_loopback(host),
         hosts=frozenset(map(str.casefold, name)),
         origins=checked_origins(origin),
@@ -119,13 +136,14 @@ def serve(
         client_runs=client_runs,
         upload_bytes=upload_mb * 1024 * 1024,
         drain_seconds=drain,
+        fixed_models=fixed_models,
     )
     report = opt.load_flags(flags)
     settings = report.settings
     own = not settings.search_url and not settings.collections and "://" not in settings.collection
     if own and CollectionHeader.read(Path(settings.collection)) is None:
         open_for_adding(report)  # creates the collection
-    if not is_loopback(host) and token is None:
+    if not is_loopback(host) and token is None and users is None:
         warn("Everyone who can reach this address can read the collection: no token is set.")
     WebServer(settings=settings, options=options, only=only, files=files).run(host, port, logs=logs)
 
@@ -188,7 +206,10 @@ class WebServer:
         service = None
         if self.only is None:
             agents = Agents(self.settings, registry, self.examples, self.options.upload_bytes)
-            service = Service(agents, registry, observers)
+            setup = ModelSetup(
+                model_servers(self.settings), DoctorInspector(self.settings), choice_file(self.settings)
+            )
+            service = Service(agents, registry, observers, setup)
         return create_app(
             registry,
             self.options,
@@ -199,7 +220,7 @@ class WebServer:
         )
 
     def _print_ready(self, url: str) -> None:
-        token = self.options.token is not None
+        token = self.options.token is not None or self.options.tokens is not None
         if self.only is opt.ServedPart.SEARCH:
             body = json.dumps({"queries": ["your question"], "top_k": 3})
             header = " -H 'Authorization: Bearer '\"$VRAG_API_KEY\"" if token else ""
@@ -209,7 +230,9 @@ class WebServer:
             mcp = f"{url}/mcp" if find_spec("mcp") else "requires the extra mcp"
             echo(("Open ", "bold"), url, "  (Ctrl-C stops)")
             echo((f"  OpenAI: {url}/v1   MCP: {mcp}   search: {url}/search", "dim"))
-        if token and os.environ.get("VRAG_API_KEY") is None:
+        if self.options.tokens is not None:
+            echo((f"  for the users in {self.options.tokens.path}", "dim"))
+        if self.options.token is not None and os.environ.get("VRAG_API_KEY") is None:
             echo(("  with the token in VRAG_API_KEY", "dim"))
 
 
@@ -233,6 +256,9 @@ def mcp(
         "args": ["mcp", "--collection", "/path/to/collection"]
       }}}
 
+    With --collection or VRAG_COLLECTION only the collections that are named are searched; without, the
+    default one and those that were created on the web page.
+
     `vrag serve` serves the same tools over HTTP at /mcp. Standard output carries
     only the protocol; the log goes to standard error. Requires the extra mcp:
 
@@ -242,16 +268,17 @@ def mcp(
 
       vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
     """
-    settings = opt.load_flags(locals()).settings
+    report = opt.load_flags(locals())
+    is_default = {report.origins["collection"], report.origins["collections"]} == {"default"}
     configure_logs("text", "warning")
-    asyncio.run(_serve_mcp(settings))
+    asyncio.run(_serve_mcp(report.settings, managed=is_default))
 
 
-async def _serve_mcp(settings: Settings) -> None:
+async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
     from vrag.server.mcp import McpTools, serve_stdio
 
     with redirect_stdout(sys.stderr):
-        registry = CollectionRegistry.open(settings)
+        registry = CollectionRegistry.open(settings, managed=managed)
     agents, options = Agents(settings, registry), ServerOptions()
     telemetry = observer_from_environment()
     runs = RunManager(agents, observers=(telemetry,) if telemetry else ())

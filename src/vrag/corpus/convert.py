@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,8 @@ from vrag.corpus.formats.html import SUFFIXES as HTML
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.image import SUFFIXES as IMAGE
 from vrag.corpus.formats.image import ImageFile
+from vrag.corpus.formats.office import INSTALL, OfficeFile, find_soffice
 from vrag.corpus.formats.office import SUFFIXES as OFFICE
-from vrag.corpus.formats.office import OfficeFile
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.formats.text import SUFFIXES as TEXT
 from vrag.corpus.formats.text import TextFile
@@ -32,6 +33,7 @@ from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.corpus.formats.video import VideoFile
 from vrag.corpus.worker import FileOpened, Task, TaskRejected, WorkerFailed
 from vrag.corpus.worker_pool import WorkerDied, WorkerPool
+from vrag.errors import UnsupportedFormatError
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from vrag.corpus.worker import Message
 
 MAX_TASK_ITEMS = 8
+_POLL_SECONDS = 0.2
+"""Time after which live sources are asked again whether more have come."""
 
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
@@ -53,12 +57,37 @@ CONVERTERS: Mapping[str, Converter] = {
 """Suffix in lower case → converter."""
 
 
+@dataclass(frozen=True, slots=True)
+class MissingSoftware:
+    """Software without which some files cannot be read."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    """Of these files, in lower case."""
+    install: str
+    """How to install it, for whoever runs this program."""
+
+
+def find_missing_software() -> tuple[MissingSoftware, ...]:
+    """Find what is not installed and some files need."""
+    missing: list[MissingSoftware] = []
+    try:
+        find_soffice()
+    except UnsupportedFormatError:
+        missing.append(MissingSoftware("LibreOffice", OFFICE, INSTALL))
+    if importlib.util.find_spec("av") is None:
+        missing.append(MissingSoftware("PyAV", VIDEO, "pip install 'vrag-agent[video]'"))
+    return tuple(missing)
+
+
 def convert_all(
     sources: Iterable[SourceFile],
     items_dir: Path,
     options: CorpusOptions,
     have: Callable[[SourceFile], Collection[int]] = lambda _: (),
     converters: Mapping[str, Converter] = CONVERTERS,
+    *,
+    live: bool = False,
 ) -> Generator[Conversion, None, None]:
     """Convert files to items in `options.processes` worker processes.
 
@@ -70,13 +99,19 @@ def convert_all(
 
     Sources are taken one by one as workers become free. Images are stored in `items_dir` as `<first 16 digits
     of document>/<ordinal>.<suffix>`; `have` returns ordinals that need not be made, and is asked once per
-    source; `converters` are by suffix in lower case. Raises `CollectionError` if images cannot be stored, and
-    `VragError` if worker processes cannot be started.
+    source; `converters` are by suffix in lower case.
+
+    `live` sources may grow: they are an iterator that is asked again, several times a second, after it has
+    ended, until no file is open. A file of which fewer bytes are left to read is read first, from the next
+    page on, so that a small file does not wait for a large one; and if there are several workers, one is kept
+    from files that take long to open.
+
+    Raises `CollectionError` if images cannot be stored, and `VragError` if no process can be started.
     """
     with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
         context = ConversionContext(items_dir.absolute(), options, Path(scratch))
         with WorkerPool(options.processes) as pool:
-            yield from _Scheduler(sources, context, have, converters).run(pool)
+            yield from _Scheduler(sources, context, have, converters, live=live).run(pool)
 
 
 @dataclass(slots=True)
@@ -85,9 +120,12 @@ class _ConversionJob:
 
     source: SourceFile
     converter: Converter
-    have: frozenset[int]
+    have: frozenset[int] = frozenset()
+    begun: bool = False
+    """True once a worker was told to open it."""
     opening: bool = True
     """True while its items are not counted."""
+    items: int = 0
     todo: list[int] = field(default_factory=list[int])
     """Items not yet assigned to a worker, in descending order."""
     tasks: int = 0
@@ -96,6 +134,21 @@ class _ConversionJob:
     @property
     def done(self) -> bool:
         return not self.opening and not self.todo and not self.tasks
+
+    @property
+    def waits(self) -> bool:
+        """True if it has something for a worker to do."""
+        return bool(self.todo) or not self.begun
+
+    @property
+    def opens_slowly(self) -> bool:
+        """True if it is not open, and to open it takes long."""
+        return self.opening and isinstance(self.converter, Slow)
+
+    @property
+    def remaining_bytes(self) -> float:
+        """Its share of the file's bytes that no worker has taken: an estimate of the work that is left."""
+        return self.source.size * len(self.todo) / self.items if self.items else self.source.size
 
 
 class _Scheduler:
@@ -107,9 +160,11 @@ class _Scheduler:
         context: ConversionContext,
         have: Callable[[SourceFile], Collection[int]],
         converters: Mapping[str, Converter],
+        *,
+        live: bool,
     ) -> None:
         self._sources, self._context = iter(sources), context
-        self._have, self._converters = have, converters
+        self._have, self._converters, self._live = have, converters, live
         self._jobs: list[_ConversionJob] = []
 
     def run(self, pool: WorkerPool) -> Iterator[Conversion]:
@@ -117,7 +172,10 @@ class _Scheduler:
             yield from self._assign_tasks(pool)
             if pool.idle:
                 return
-            task, message, remaining = pool.receive()
+            received = pool.receive(_POLL_SECONDS if self._live else None)
+            if received is None:
+                continue
+            task, message, remaining = received
             job = next(job for job in self._jobs if job.source is task.source)
             yield from self._handle(job, message, remaining)
             if job.done:
@@ -130,28 +188,48 @@ class _Scheduler:
                 yield Finished(job.source)
 
     def _assign_tasks(self, pool: WorkerPool) -> Iterator[Conversion]:
-        """Fill free workers: with items of open files first, then with the next file."""
-        while pool.free:
-            if job := next((job for job in self._jobs if job.todo), None):
-                size = min(max(len(job.todo) // (2 * self._context.options.processes), 1), MAX_TASK_ITEMS)
-                ordinals = tuple(reversed(job.todo[-size:]))
-                del job.todo[-size:]
-                self._submit(pool, job, ordinals)
-                continue
+        """Fill free workers: with items of open files first, then with the next file; live, by bytes left."""
+        while self._live or pool.free:
+            yield from self._take_sources()
+            job = self._choose_job(pool) if pool.free else None
+            if job is None:
+                return
+            self._submit(pool, job)
+
+    def _take_sources(self) -> Iterator[Conversion]:
+        """Take the next source, when no other has anything to do; live ones all."""
+        while self._live or not any(job.waits for job in self._jobs):
             source = next(self._sources, None)
             if source is None:
                 return
-            converter = self._converters.get(source.path.suffix.lower())
-            if converter is None:
-                kind = source.path.suffix or "(none)"
-                yield Failed(source, None, f"Files of type {kind} are not supported.")
-                yield Finished(source)
+            if converter := self._converters.get(source.path.suffix.lower()):
+                self._jobs.append(_ConversionJob(source, converter))
                 continue
-            job = _ConversionJob(source, converter, frozenset(self._have(source)))
-            self._jobs.append(job)
-            self._submit(pool, job, None)
+            kind = source.path.suffix or "(none)"
+            yield Failed(source, None, f"Files of type {kind} are not supported.")
+            yield Finished(source)
 
-    def _submit(self, pool: WorkerPool, job: _ConversionJob, ordinals: tuple[int, ...] | None) -> None:
+    def _choose_job(self, pool: WorkerPool) -> _ConversionJob | None:
+        """Choose what a free worker does next."""
+        waiting = (job for job in self._jobs if job.waits)
+        if not self._live:
+            return next(waiting, None)
+        if 1 < pool.size <= 1 + sum(job.opens_slowly for job in self._jobs if job.begun):
+            waiting = (job for job in waiting if not job.opens_slowly)
+        return min(waiting, key=lambda job: job.remaining_bytes, default=None)
+
+    def _take_ordinals(self, job: _ConversionJob) -> tuple[int, ...]:
+        """Take the next items of an open file; of a live source one, for a smaller file to be next."""
+        most = 1 if self._live else MAX_TASK_ITEMS
+        size = min(max(len(job.todo) // (2 * self._context.options.processes), 1), most)
+        ordinals = tuple(reversed(job.todo[-size:]))
+        del job.todo[-size:]
+        return ordinals
+
+    def _submit(self, pool: WorkerPool, job: _ConversionJob) -> None:
+        ordinals = self._take_ordinals(job) if job.begun else None
+        if not job.begun:
+            job.begun, job.have = True, frozenset(self._have(job.source))
         job.tasks += 1
         converter, source, options = job.converter, job.source, self._context.options
         seconds = converter.opening_seconds(source, options) if isinstance(converter, Slow) else 0.0
@@ -165,7 +243,7 @@ class _Scheduler:
             case Item():
                 yield Converted(job.source, message)
             case FileOpened() if job.opening:
-                job.opening = False
+                job.opening, job.items = False, message.count
                 taken = job.have.union(message.ordinals)
                 job.todo = [n for n in range(message.count, 0, -1) if n not in taken]
                 yield ItemCount(job.source, message.count)

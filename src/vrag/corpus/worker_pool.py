@@ -164,14 +164,14 @@ class WorkerPool:
     """Up to `size` workers. A context manager; on leaving, all are killed and waited for."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self.size = size
         self._events: queue.Queue[tuple[Worker, Message | WorkerDied]] = queue.Queue(4 * size)
         self._workers: list[Worker] = []
 
     @property
     def free(self) -> bool:
         """True if the pool takes another task."""
-        return sum(worker.task is not None for worker in self._workers) < self._size
+        return sum(worker.task is not None for worker in self._workers) < self.size
 
     @property
     def idle(self) -> bool:
@@ -186,14 +186,19 @@ class WorkerPool:
             self._workers.append(worker)
         worker.submit(task)
 
-    def receive(self) -> tuple[Task, Message | WorkerDied, tuple[int, ...]]:
+    def receive(
+        self, seconds: float | None = None
+    ) -> tuple[Task, Message | WorkerDied, tuple[int, ...]] | None:
         """Wait for the next message of a task, of which one must be in progress.
 
-        Returns the task, the message, and the items of the task that are still to come. Raises `VragError` if
-        workers cannot be started.
+        Returns the task, the message, and the items of the task that are still to come; None if no event
+        comes for so many seconds. Raises `VragError` if workers cannot be started.
         """
         while True:
-            worker, message = self._next_event()
+            event = self._next_event(seconds)
+            if event is None:
+                return None
+            worker, message = event
             task = worker.task
             assert not isinstance(task, DrawTask)
             worker.update(message)
@@ -205,18 +210,20 @@ class WorkerPool:
             if task is not None and not isinstance(message, WorkerReady):
                 return task, message, tuple(worker.ordinals)
 
-    def _next_event(self) -> tuple[Worker, Message | WorkerDied]:
-        """Wait for an event; kill workers beyond their time limit meanwhile."""
+    def _next_event(self, most: float | None) -> tuple[Worker, Message | WorkerDied] | None:
+        """Wait for an event, `most` seconds at most; kill workers beyond their time limit meanwhile."""
         while True:
             seconds = min(worker.deadline for worker in self._workers) - time.monotonic()
             try:
                 # Even when a limit has passed, messages sent before must have time to come in: the caller
                 # may not have asked for events for long.
-                return self._events.get(timeout=min(max(seconds, GRACE_SECONDS), 3600.0))
+                return self._events.get(timeout=min(max(seconds, GRACE_SECONDS), most or 3600.0))
             except queue.Empty:
                 for worker in self._workers:
                     if worker.deadline <= time.monotonic():
                         worker.kill()
+                if most is not None:
+                    return None
 
     def __enter__(self) -> Self:
         return self

@@ -55,6 +55,9 @@ class CheckStep:
     """The hint for errors that have none."""
 
 
+_STOP_SECONDS = 0.1
+"""Time after which a check notices that it is to stop."""
+
 # The name of a result is set by `run_check`.
 ok = partial(Check, "", CheckStatus.OK)
 warning = partial(Check, "", CheckStatus.WARNING)
@@ -62,11 +65,17 @@ failed = partial(Check, "", CheckStatus.FAILED)
 skipped = partial(Check, "", CheckStatus.SKIPPED)
 
 
-def run_check(name: str, probe: Callable[[], Check], seconds: float, hint: str = "") -> Check:
+def run_check(
+    name: str,
+    probe: Callable[[], Check],
+    seconds: float,
+    hint: str = "",
+    stop: threading.Event | None = None,
+) -> Check:
     """Run a check in its own thread; an exception becomes a failed check.
 
-    A probe that takes longer than `seconds` is abandoned; its thread does not keep the process from ending.
-    `hint` is for errors that have none.
+    A probe that takes longer than `seconds`, or that goes on when `stop` is set, is abandoned; its thread
+    does not keep the process from ending. `hint` is for errors that have none.
     """
     results: list[Check] = []
 
@@ -82,7 +91,10 @@ def run_check(name: str, probe: Callable[[], Check], seconds: float, hint: str =
     thread = threading.Thread(target=attempt, name=name, daemon=True)
     start = time.monotonic()
     thread.start()
-    thread.join(seconds)
+    while thread.is_alive() and (left := start + seconds - time.monotonic()) > 0:
+        if stop is not None and stop.is_set():
+            break
+        thread.join(left if stop is None else min(left, _STOP_SECONDS))
     late = "Try again when the machine is less busy, or allow more time: --seconds"
     check = results[0] if results else failed(f"No result within {seconds:g} s.", late)
     if check.status is CheckStatus.FAILED:
@@ -90,18 +102,22 @@ def run_check(name: str, probe: Callable[[], Check], seconds: float, hint: str =
     return replace(check, name=name, seconds=time.monotonic() - start)
 
 
-def examine_steps(steps: Iterable[CheckStep], seconds: float) -> Iterator[Check]:
+def examine_steps(
+    steps: Iterable[CheckStep], seconds: float, stop: threading.Event | None = None
+) -> Iterator[Check]:
     """Run checks in order and yield their results; skip those that require a failed one.
 
-    Each may take so many seconds, and a slow one ten times as long.
+    Each may take so many seconds, and a slow one ten times as long. When `stop` is set, there are no more.
     """
     unavailable: set[str] = set()
     for step in steps:
+        if stop is not None and stop.is_set():
+            return
         if step.after in unavailable:
             check = replace(skipped(f"Skipped, because this failed: {step.after}."), name=step.name)
             unavailable.add(step.name)
         else:
-            check = run_check(step.name, step.probe, seconds * (10 if step.slow else 1), step.hint)
+            check = run_check(step.name, step.probe, seconds * (10 if step.slow else 1), step.hint, stop)
         if check.status is CheckStatus.FAILED:
             unavailable.add(step.name)
         yield check

@@ -95,7 +95,7 @@ def check_models(chat: OpenAIChat, *, named: bool = True) -> Check:
     If no model is `named`, the check lists the models of the server.
     """
     name = chat.name.removeprefix("models/")  # the prefix of Gemini's list only
-    listed = {model.name.removeprefix("models/"): model for model in _run(chat, chat.models())}
+    listed = {model.name.removeprefix("models/"): model for model in run_chat(chat, chat.models())}
     details = {"models": sorted(listed)}
     if name not in listed:
         problem = f"The server does not list {chat.name!r}." if named else "No model is set."
@@ -200,10 +200,10 @@ def _ask(chat: OpenAIChat, text: str, options: ChatOptions) -> _TimedReply:
                     return _TimedReply(part, first, last, len(moments))
         raise ModelError(f"{chat.name} ended without a reply.", "See the server's log.")
 
-    return _run(chat, listen())
+    return run_chat(chat, listen())
 
 
-def _run(chat: OpenAIChat, work: Coroutine[None, None, T]) -> T:
+def run_chat(chat: OpenAIChat, work: Coroutine[None, None, T]) -> T:
     """Run in a new event loop, and close the connections of the chat."""
 
     async def run() -> T:
@@ -252,13 +252,18 @@ class LocalModel:
     """The command that uses it."""
 
 
-def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check:
-    """Find the model servers on this machine, and the commands that use their vision models."""
+def find_local_models(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> list[LocalModel]:
+    """Find the models of the servers on this machine."""
 
-    async def find_models() -> list[LocalModel]:
+    async def find_all() -> list[LocalModel]:
         return [model for models in await asyncio.gather(*map(_find_models, servers)) for model in models]
 
-    models = asyncio.run(find_models())
+    return asyncio.run(find_all())
+
+
+def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check:
+    """Find the model servers on this machine, and the commands that use their vision models."""
+    models = find_local_models(servers)
     details = {"models": [asdict(model) for model in models]}
     if not models:
         return skipped("None answers at the usual ports of this machine.", details=details)
@@ -289,10 +294,14 @@ async def _find_models(server: LocalServer) -> list[LocalModel]:
     return [_model(server, name, identity) for name, identity in zip(names, identities, strict=True)]
 
 
+def sees_by_name(model: str) -> bool | None:
+    """Return whether a model reads pictures, as far as its name says; None if it does not."""
+    kind = read_model_name(model).kind
+    return {ModelKind.VISION: True, ModelKind.TEXT: False, ModelKind.OTHER: False}.get(kind)
+
+
 def _model(server: LocalServer, name: str, identity: ModelIdentity | None) -> LocalModel:
     identity = identity or ModelIdentity()
-    kind = read_model_name(name).kind
-    sees_by_name = {ModelKind.VISION: True, ModelKind.TEXT: False, ModelKind.OTHER: False}.get(kind)
     known = profile_of(name)
     if server.provider:
         flags = f"--model {shlex.quote(f'{server.provider}:{name}')}"
@@ -302,7 +311,7 @@ def _model(server: LocalServer, name: str, identity: ModelIdentity | None) -> Lo
         server=identity.program or server.title,
         base_url=server.base_url,
         name=name,
-        sees=sees_by_name if identity.sees is None else identity.sees,
+        sees=sees_by_name(name) if identity.sees is None else identity.sees,
         family=known.name if known else identity.family,
         command=f'vrag ask PATH "QUESTION" {flags}',
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from vrag.agent.policy import Policy
+from vrag.agent.policy import Delta, Message, Policy, Reply, Retry
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
@@ -36,6 +38,8 @@ class DoctorOptions:
     """Time limit of a check, and of each reply of a model."""
     local_servers: tuple[endpoint.LocalServer, ...] = endpoint.LOCAL_SERVERS
     """Addresses where model servers are looked for."""
+    stop: threading.Event = field(default_factory=threading.Event, compare=False)
+    """Set to end the checks of a model early: no further request is sent."""
 
 
 def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) -> Iterator[Check]:
@@ -69,6 +73,13 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
         steps.append(CheckStep("local servers", partial(endpoint.check_local_servers, options.local_servers)))
         steps += _group("model", _model_steps(report, options), MODEL_HINT)
     yield from examine_steps(steps, options.seconds)
+
+
+def examine_model(report: SettingsReport, options: DoctorOptions, names: Collection[str]) -> Iterator[Check]:
+    """Run the checks of a model that have one of these names, and yield each result as it is known."""
+    steps = _group("model", _model_steps(report, options), MODEL_HINT)
+    chosen = (step for step in steps if step.name in names)
+    yield from examine_steps(chosen, options.seconds, options.stop)
 
 
 def _group(name: str, steps: Iterator[CheckStep], hint: str) -> list[CheckStep]:
@@ -137,10 +148,46 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
         CheckStep("reply", partial(endpoint.check_completion, chat), "model", slow=True),
         CheckStep("token ids", partial(endpoint.check_tokens, chat), "reply", slow=True),
         CheckStep("tools", partial(endpoint.check_tools, chat), "reply", slow=True),
-        *_vision_steps(ChatPolicy(chat, plain), family, settings, options, after="reply"),
+        *_vision_steps(
+            StoppablePolicy(ChatPolicy(chat, plain), options.stop), family, settings, options, after="reply"
+        ),
     )
     for step in steps:
         yield replace(step, probe=partial(_with_doctor_limits, step.probe))
+
+
+@dataclass(frozen=True, slots=True)
+class StoppablePolicy:
+    """A policy that sends nothing more when it is stopped."""
+
+    inner: Policy
+    stop: threading.Event
+
+    @property
+    def name(self) -> str:
+        """The name of the policy."""
+        return self.inner.name
+
+    @property
+    def sampling(self) -> Mapping[str, float | int | str | bool]:
+        """The sampling parameters of the policy."""
+        return self.inner.sampling
+
+    async def reply(
+        self, history: Sequence[Message], turn: int = 1
+    ) -> AsyncGenerator[Delta | Retry | Reply, None]:
+        """Write the next reply. Raises `ModelError` if it is stopped."""
+        if self.stop.is_set():
+            raise ModelError("The check was stopped.")
+        async with aclosing(self.inner.reply(history, turn)) as parts:
+            async for part in parts:
+                yield part
+                if self.stop.is_set():
+                    raise ModelError("The check was stopped.")
+
+    async def aclose(self) -> None:
+        """Close the policy."""
+        await self.inner.aclose()
 
 
 def _with_doctor_limits(probe: Callable[[], Check]) -> Check:

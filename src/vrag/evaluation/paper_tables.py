@@ -16,7 +16,7 @@ from vrag.evaluation.measures.run_measures import COUNTS
 from vrag.evaluation.pairs import ACCURACY, value
 from vrag.evaluation.report.labels import value_text
 from vrag.evaluation.summary import GROUPS
-from vrag.render.markup import inline, table
+from vrag.render.markdown_text import inline, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -87,8 +87,10 @@ class CollectionRegistry:
         """Embedders by fingerprint."""
 
     @classmethod
-    def open(cls, settings: Settings, embedder: Embedder | None = None) -> CollectionRegistry:
-        """Open the collections that the settings name, and those that clients created.
+    def open(
+        cls, settings: Settings, embedder: Embedder | None = None, *, managed: bool = True
+    ) -> CollectionRegistry:
+        """Open the collections that the settings name and, if `managed`, those that clients created.
 
         `embedder` is the one they were built with, if it has been loaded already.
 
@@ -99,7 +101,11 @@ class CollectionRegistry:
         opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
         pinned = {name: opened[address] for name, address in unique_names(opened).items()}
         taken = {name.rsplit("/", 1)[-1] for name in pinned}
-        found = {} if settings.qdrant else _find_managed(next(iter(pinned.values())), pinned.values())
+        found = (
+            {}
+            if settings.qdrant or not managed
+            else _find_managed(next(iter(pinned.values())), pinned.values())
+        )
         created = {name: collection for name, collection in found.items() if name not in taken}
         collections = pinned | created
         parts = SearchParts.open(settings, collections, embedder)
@@ -212,7 +218,7 @@ class CollectionRegistry:
     @property
     def _open_state(self) -> _RegistryState:
         if self._state is None:
-            raise SettingsError(self.absent, "Ask the server that VRAG_SEARCH_URL names.")
+            raise SettingsError(self.absent, "Ask the server that searches.")
         return self._state
 
     def _new_state(
@@ -228,8 +234,8 @@ class CollectionRegistry:
             reason = reason or "Another collection has the same name: rename one of them."
         if reason:
             return OpenCollection(name, collection, None, reason, removable=False)
-        # One core less than there are, for searches.
-        workers = self.settings.workers or max(1, collection.header.options.processes - 1)
+        # One core less than there are, for searches; two, since a file may take long to open.
+        workers = self.settings.workers or max(2, collection.header.options.processes - 1)
         producer = _producer_of(self._open_embedder(collection), self.settings.batch, workers)
         return OpenCollection(name, collection, producer, "", removable)
 
@@ -239,7 +245,7 @@ class CollectionRegistry:
         if not isinstance(collection.location, LocalLocation):
             return "It is published: add documents to the original collection and publish that again."
         if self.settings.qdrant:
-            return "Its vectors are searched in Qdrant: add and upload documents with vrag index."
+            return "Its vectors are searched in Qdrant: add documents where the server runs, by vrag index."
         if mark is not None and mark.imported:
             return "Its vectors were imported, and their embedder is not known yet."
         try:
@@ -368,7 +374,7 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
 
 def _producer_of(embedder: Embedder | None, batch: int, workers: int) -> Producer:
     """Return a producer of items that uses some processes and opens the embedder before the first file."""
-    make = local(embedder, batch)
+    make = local(embedder, batch, live=True)
 
     def produce(
         sources: Iterator[SourceFile],

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vrag.chat.identity import ModelIdentity
     from vrag.model_profiles import ModelName, Profile
     from vrag.reading.text_reader import TextReader
+    from vrag.server.setup.choices import ChosenModel
     from vrag.settings import Settings
 
 LOCAL = "local:"
@@ -93,7 +94,9 @@ def open_chat(settings: Settings) -> OpenAIChat:
     from vrag.chat.http_clients import base_of
 
     if not settings.model:
-        raise SettingsError("No model is set.", "Set one: --model, VRAG_MODEL.")
+        raise SettingsError(
+            "No model is set.", "Choose one in the settings of the page, or with --model or VRAG_MODEL."
+        )
     if not settings.base_url:
         raise SettingsError(
             f"The model {settings.model} has no server.",
@@ -123,6 +126,20 @@ def open_chat(settings: Settings) -> OpenAIChat:
             )
             _chats[identity] = chat
         return chat
+
+
+def settings_of_choice(settings: Settings, chosen: ChosenModel) -> Settings:
+    """Return the settings with the model that was chosen on the page; the prices of another are left out."""
+    changes = {
+        "model": chosen.model,
+        "base_url": chosen.base_url,
+        "model_key": chosen.key,
+        "profile": chosen.profile,
+        "thinking_switch": chosen.thinking_switch,
+        **dict.fromkeys(("price_prompt", "price_completion", "price_cached")),
+    }
+    changed = settings.model_copy(update=changes).withholding({})
+    return changed.with_key_place("model_key", "enter the key of this server under Settings")
 
 
 def open_judge_model(settings: Settings) -> OpenAIChat:

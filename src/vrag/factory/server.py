@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from platformdirs import user_config_path
+from pydantic import SecretStr
+
 from vrag import __version__
 from vrag.agent.events import DraftMode
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
-from vrag.corpus.convert import CONVERTERS
+from vrag.chat.http_clients import base_of, is_loopback
+from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
-from vrag.factory.models import LOCAL
+from vrag.factory.models import LOCAL, settings_of_choice
 from vrag.factory.session import run_store
 from vrag.index.table import literal
+from vrag.providers import PROVIDERS, Provider
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.exports import MAX_EVIDENCE_BYTES
 from vrag.server.collections.registry import CollectionCounts, count_collection
 from vrag.server.runs import schema
+from vrag.server.setup.servers import OWN_SERVER, ModelServer, ModelServers
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
@@ -65,12 +75,27 @@ class Agents:
                 max_steps=settings.max_steps or None,
                 top_k=settings.hits or None,
                 thinking=settings.thinking,
+                crop_nodes=settings.crop_nodes,
+                verify=settings.verify,
             ),
-            limits=schema.CapabilityLimits(
-                upload_bytes=self.upload_bytes, upload_types=tuple(sorted(CONVERTERS))
-            ),
+            limits=self._limits,
             examples=self.examples,
             version=__version__,
+        )
+
+    @property
+    def _limits(self) -> schema.CapabilityLimits:
+        missing = find_missing_software()
+        unreadable = {suffix for software in missing for suffix in software.suffixes}
+        return schema.CapabilityLimits(
+            upload_bytes=self.upload_bytes,
+            upload_types=tuple(sorted(CONVERTERS.keys() - unreadable)),
+            unreadable=tuple(
+                schema.UnreadableTypes(
+                    types=tuple(sorted(software.suffixes)), needs=software.name, install=software.install
+                )
+                for software in missing
+            ),
         )
 
     @property
@@ -103,16 +128,21 @@ class Agents:
                 "max_steps": choice.max_steps,
                 "hits": choice.top_k,
                 "thinking": choice.thinking,
+                "crop_nodes": choice.crop_nodes,
+                "verify": choice.verify,
             }
             changes = {name: value for name, value in changes.items() if value is not None}
-            if choice.model is not None:
+            settings = self.settings
+            if choice.chosen is not None:
+                settings = settings_of_choice(settings, choice.chosen)
+            elif choice.model is not None:
                 if choice.model not in self._models:
                     known = ", ".join(name or "'' (offline)" for name in self._models)
                     raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
                 changes["model"] = self._models[choice.model]
                 if not changes["model"]:
                     changes["base_url"] = ""
-            settings = self.settings.model_copy(update=changes)
+            settings = settings.model_copy(update=changes)
             agent = open_agent(settings, self.registry, choice.documents, collection)
             return replace(agent, draft=DraftMode.CITED)
 
@@ -133,8 +163,59 @@ class Agents:
         if self.registry.open_collections and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
-                "GET /collections/{name}/documents lists the documents.",
+                "Reload the list of documents.",
             )
+
+
+def model_servers(settings: Settings) -> ModelServers:
+    """Return the servers that the page offers: that of the settings, and known providers.
+
+    Each has the key that the environment has for it, which only administrators use.
+    """
+    own: tuple[ModelServer, ...] = ()
+    if settings.base_url and not settings.model.startswith(LOCAL):
+        with suppress(SettingsError):  # an address that cannot be used; a question says so
+            own = (_own_server(settings),)
+    return ModelServers((*own, *map(_provider_server, PROVIDERS.values())))
+
+
+def _provider_server(provider: Provider) -> ModelServer:
+    key = os.environ.get(provider.key_variable, "") if provider.key_variable else ""
+    return ModelServer(
+        name=provider.name,
+        title=provider.title,
+        base_url=provider.base_url,
+        for_everybody=not is_loopback(provider.base_url),
+        needs_key=bool(provider.key_variable),
+        key=SecretStr(key),
+        thinking_switch=provider.thinking_switch,
+    )
+
+
+def _own_server(settings: Settings) -> ModelServer:
+    """Describe the server of the settings. Raises `SettingsError` if its address is invalid."""
+    try:
+        key = settings.key("model_key") or ""
+    except SettingsError:  # it is not sent there: see `Settings.key`
+        key = ""
+    return ModelServer(
+        name=OWN_SERVER,
+        title="Server of the settings",
+        base_url=base_of(settings.base_url),
+        for_everybody=bool(settings.model),
+        models=tuple(filter(None, (settings.model, *settings.models))),
+        key=SecretStr(key),
+        thinking_switch=settings.thinking_switch,
+    )
+
+
+def choice_file(settings: Settings) -> Path:
+    """Return the file with the model that was chosen for all users of a server, by what it searches."""
+    place = settings.search_url or settings.places[0]
+    address = place if "://" in place else str(Path(place).absolute())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(address).name)[:40].strip(".-")
+    digest = hashlib.sha256(address.encode()).hexdigest()[:12]
+    return user_config_path("vrag", appauthor=False) / "models" / f"{name or 'server'}-{digest}.json"
 
 
 def _describe_collection(open_collection: OpenCollection) -> schema.CollectionChoice:

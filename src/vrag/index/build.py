@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -42,12 +43,14 @@ from vrag.index.manifest import (
     OpenDocument,
     ProgressMeter,
     Writer,
+    is_done,
     is_unchanged,
     make_plan,
     plan_sources,
     read_manifest,
 )
 from vrag.index.schema import arrow
+from vrag.index.table import literal
 from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -145,17 +148,42 @@ def add_sources(
     return build.run(lambda known: plan_sources(sources, known, retry_failed=retry_failed), progress)
 
 
+def add_live(
+    collection: Collection,
+    take: Callable[[], Sequence[Path]],
+    producer: Producer,
+    committed: Callable[[Document, int], None],
+) -> None:
+    """Add files that become known while others are read.
+
+    `take` returns the absolute paths to add next, of files that no earlier call returned unless they have
+    been committed since: none if there are none at the moment. It is called several times a second until it
+    has none and all are done; a `KeyboardInterrupt` from it ends the run, as Ctrl-C does. `committed` is
+    called with each document that is done, once it is on disk, and the number of its items. Files that failed
+    before, wholly or in part, are tried again. The producer is live (`vrag.corpus.convert.convert_all`).
+    Raises as `add_sources` does.
+    """
+    build = _Build(collection, producer, collection.header.options, retry_failed=True, committed=committed)
+    build.run_live(take)
+
+
 class _Build:
     """One run over the files that need work."""
 
     def __init__(
-        self, collection: Collection, producer: Producer, options: CorpusOptions, retry_failed: bool
+        self,
+        collection: Collection,
+        producer: Producer,
+        options: CorpusOptions,
+        retry_failed: bool,
+        committed: Callable[[Document, int], None] | None = None,
     ) -> None:
         self._collection = collection
         self._producer = producer
         self._options = options
         self._retry_failed = retry_failed
-        self._writer = Writer(collection)
+        self._committed = committed
+        self._writer = Writer(collection, committed)
         self._added = self._changed = self._failed = self._items = 0
         self._ordinals_by_document: dict[str, set[int]] = {}
         """Ordinals of the existing items of each document that is not complete."""
@@ -192,7 +220,7 @@ class _Build:
             self._meter = ProgressMeter(progress, len(plan.todo) if writing else 0)
             self._read_known(known)
             if writing and plan.todo:
-                self._write(plan.todo)
+                self._write(self._read(plan.todo))
             if writing:
                 settle(self._collection)
         self._meter.close()
@@ -207,6 +235,28 @@ class _Build:
             skipped=plan.skipped,
             seconds=time.monotonic() - started,
         )
+
+    def run_live(self, take: Callable[[], Sequence[Path]]) -> None:
+        """Take the lock, and add files until there are no more."""
+        with self._collection.lock():
+            self._meter = ProgressMeter(None, 0)
+            self._read_known(read_manifest(self._collection))
+            self._write(_LiveSources(lambda: self._take(take)))
+            settle(self._collection)
+
+    def _take(self, take: Callable[[], Sequence[Path]]) -> list[SourceFile]:
+        """Take files; return those whose content has to be made."""
+        assert self._committed is not None
+        self._writer.tick()
+        todo: list[Path] = []
+        for path in take():
+            document = self._manifest.get(os.fspath(path))
+            known = self._complete.get(document.id) if document else None
+            if document and known and is_done(path, document, retry_failed=True):
+                self._committed(document, known.rows)
+            else:
+                todo.append(path)
+        return list(self._read(todo))
 
     def _read_known(self, known: Mapping[str, Known]) -> None:
         self._manifest = {path: entry.document for path, entry in known.items()}
@@ -223,15 +273,15 @@ class _Build:
             if entry.document.status is DocumentStatus.PARTIAL:
                 self._partial.setdefault(entry.document.id, []).append(path)
 
-    def _write(self, todo: Sequence[Path | SourceFile]) -> None:
-        """Make all items of the files, and commit them."""
+    def _write(self, sources: Iterator[SourceFile]) -> None:
+        """Make all items of the sources, and commit them."""
         pa = arrow()
         rows = self._collection.scan(["document", "ordinal"]).data
         complete = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(self._complete), pa.string()))
         for row in rows.filter(pa.compute.invert(complete)).to_pylist():
             self._ordinals_by_document.setdefault(row["document"], set()).add(row["ordinal"])
         try:
-            self._convert(self._read(todo))
+            self._convert(sources)
             while self._retry_sources:
                 waiting, self._retry_sources = self._retry_sources, []
                 self._convert(self._begin(filter(self._is_new, waiting)))
@@ -280,7 +330,7 @@ class _Build:
         if self._hash_by_prefix.setdefault(content[:16], content) != content:
             reason = "Its hash begins like that of another file."
             self._record(_row(source, DocumentStatus.FAILED, reason=reason), 0)
-        elif content in self._complete:
+        elif content in self._complete and not self._is_tried_again(content):
             duplicate = self._complete[content].document
             row = _row(source, duplicate.status, duplicate.items, duplicate.reason)
             self._record(row, self._complete[content].rows)
@@ -291,6 +341,17 @@ class _Build:
             sweep(self._collection, content)
             return True
         return False
+
+    def _is_tried_again(self, content: str) -> bool:
+        """Return whether a content is partial that was made in this run, and the rest of it wanted again."""
+        if self._committed is None or self._complete[content].document.status is not DocumentStatus.PARTIAL:
+            return False
+        del self._complete[content]
+        self._partial[content] = [path for path, row in self._manifest.items() if row.id == content]
+        self._writer.flush()
+        rows = self._collection.item_table.read(["ordinal"], f"document = {literal(content)}").data
+        self._ordinals_by_document[content] = set(rows["ordinal"].to_pylist())
+        return True
 
     def _begin(self, sources: Iterable[SourceFile]) -> Iterator[SourceFile]:
         """Mark files as begun, unless an older content of theirs is being served meanwhile."""
@@ -343,8 +404,9 @@ class _Build:
             if before.id == content and status.served:
                 now = self._complete[content]
                 after = replace(before, status=status, items=now.document.items, reason=now.document.reason)
-                self._manifest[path] = after
-                self._writer.document(after, now.rows)
+                if after != before:
+                    self._manifest[path] = after
+                    self._writer.document(after, now.rows)
 
     def _record(self, document: Document, rows: int) -> None:
         before = self._manifest.get(document.path)
@@ -359,6 +421,23 @@ class _Build:
             self._complete[document.id] = Known(document, rows)
         self._writer.document(document, rows)
         self._meter.finished()
+
+
+class _LiveSources:
+    """An iterator over the sources that there are at the moment; it goes on when there are more."""
+
+    def __init__(self, take: Callable[[], list[SourceFile]]) -> None:
+        self._take = take
+        self._sources: deque[SourceFile] = deque()
+
+    def __iter__(self) -> _LiveSources:
+        return self
+
+    def __next__(self) -> SourceFile:
+        self._sources.extend(self._take())
+        if not self._sources:
+            raise StopIteration
+        return self._sources.popleft()
 
 
 def _row(source: SourceFile, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:

@@ -28,7 +28,15 @@ from vrag.index.catalog import Catalog
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
 from vrag.index.schema import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
-from vrag.index.source_file import SourceBytes, SourceDrawing, SourceFault, read_source, with_kept_copies
+from vrag.index.source_file import (
+    CheckedFiles,
+    OpenSource,
+    SourceBytes,
+    SourceDrawing,
+    SourceFault,
+    read_source,
+    with_kept_copies,
+)
 from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
@@ -93,6 +101,7 @@ class Collection:
 
         self._source_candidates = candidates_of_version
         self._drawing = SourceDrawing(self.source)
+        self._files = CheckedFiles()
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
@@ -250,6 +259,16 @@ class Collection:
             if isinstance(source, SourceBytes):
                 return source
             fault = fault or source
+        return fault or SourceFault.ABSENT
+
+    def open_source(self, document: str) -> OpenSource | SourceFault:
+        """Open the file of a document by its id, as `source`, to be read in parts, whatever its size."""
+        fault: SourceFault | None = None
+        for candidate in self._source_candidates(self.file_table.version, document):
+            opened = self._files.open(candidate)
+            if isinstance(opened, OpenSource):
+                return opened
+            fault = fault or opened
         return fault or SourceFault.ABSENT
 
     def stored(self, name: str) -> BinaryIO:

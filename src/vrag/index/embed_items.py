@@ -55,17 +55,18 @@ Producer: TypeAlias = (
 their item is yielded."""
 
 
-def local(embedder: Embedder | None, batch: int = MIN_BATCH) -> Producer:
+def local(embedder: Embedder | None, batch: int = MIN_BATCH, *, live: bool = False) -> Producer:
     """Return the producer that works on this machine: converters in processes, the embedder in this one.
 
-    The embedder, None for a collection without vectors, works on `batch` items at once.
+    The embedder, None for a collection without vectors, works on `batch` items at once. `live` is that of
+    `convert_all`; a file is then embedded as soon as its last item is there.
     """
 
     def produce(
         sources: Iterator[SourceFile], items_dir: Path, options: CorpusOptions, have: Present
     ) -> Generator[Made, None, None]:
-        made = convert_all(sources, items_dir, options, have)
-        return made if embedder is None else embed_all(made, embedder, items_dir, batch)
+        made = convert_all(sources, items_dir, options, have, live=live)
+        return made if embedder is None else embed_all(made, embedder, items_dir, batch, live=live)
 
     return produce
 
@@ -75,12 +76,15 @@ def embed_all(
     embedder: Embedder,
     items_dir: Path,
     batch: int = MIN_BATCH,
+    *,
+    live: bool = False,
 ) -> Generator[Made, None, None]:
     """Embed every item. An item that cannot be embedded fails by itself, with the reason.
 
-    `Finished` is held back until all items of its source are out. The conversions are closed in the end.
-    Raises `EmbedderFailedError` if the embedder itself fails: no item is the cause, and none is given up, and
-    `CollectionError` if the embedder returns vectors of another shape than it promises.
+    `Finished` is held back until all items of its source are out; `live`, what waits is embedded then. The
+    conversions are closed in the end. Raises `EmbedderFailedError` if the embedder itself fails: no item is
+    the cause, and none is given up, and `CollectionError` if the embedder returns vectors of another shape
+    than it promises.
     """
     waiting: list[Converted] = []
     finished: list[Finished] = []
@@ -92,7 +96,7 @@ def embed_all(
                 finished.append(made)
             else:
                 yield made
-            if len(waiting) >= max(MIN_BATCH, batch):
+            if len(waiting) >= max(MIN_BATCH, batch) or (live and finished):
                 yield from _embed(waiting, embedder, items_dir)
                 yield from finished
                 waiting, finished = [], []

@@ -78,7 +78,7 @@ def make_plan(
         else:
             name = os.fspath(path)
             found.append(name)
-            if not _is_done(path, known.get(name), retry_failed=retry_failed):
+            if not is_done(path, _document(known, name), retry_failed=retry_failed):
                 todo[name] = path
     unchanged = len(found) - len(todo)
     for name, entry in known.items():
@@ -96,24 +96,28 @@ def plan_sources(
     todo = [
         source
         for source, path in zip(sources, found, strict=True)
-        if not _is_done(source, known.get(path), retry_failed=retry_failed)
+        if not is_done(source, _document(known, path), retry_failed=retry_failed)
     ]
     return IndexPlan(tuple(found), tuple(todo), len(found) - len(todo), ())
 
 
-def _is_done(source: Path | SourceFile, entry: Known | None, *, retry_failed: bool) -> bool:
+def _document(known: Mapping[str, Known], path: str) -> Document | None:
+    return known[path].document if path in known else None
+
+
+def is_done(source: Path | SourceFile, document: Document | None, *, retry_failed: bool) -> bool:
     """Return whether the manifest is complete for a file, or for a content without one."""
-    if entry is None:
+    if document is None:
         return False
-    match entry.document.status:
+    match document.status:
         case DocumentStatus.PENDING:
             return False
         case DocumentStatus.FAILED | DocumentStatus.PARTIAL if retry_failed:
             return False
         case _ if isinstance(source, Path):
-            return is_unchanged(source, entry.document)
+            return is_unchanged(source, document)
         case _:
-            return source.document == entry.document.id
+            return source.document == document.id
 
 
 def is_unchanged(path: Path, document: Document) -> bool:
@@ -318,15 +322,22 @@ class Writer:
     """Numbers of vectors that wait for a commit at most: some hundred pages of late interaction."""
     SECONDS = 5.0
     """Longest wait for a commit, as long as more rows come."""
+    DOCUMENT_SECONDS = 0.5
+    """Longest wait of a document that somebody waits for, as long as `tick` is called."""
     COMPACT = 256
     """Commits after which small files are merged: reading slows with their number."""
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(
+        self, collection: Collection, committed: Callable[[Document, int], None] | None = None
+    ) -> None:
+        """`committed` is somebody who waits for documents: called with each, and the number of its items."""
         self._collection = collection
+        self._committed = committed
         self._items: list[tuple[Item, NDArray[Any] | None]] = []
         self._documents: dict[str, tuple[Document, int]] = {}
         """By path: one commit takes each key once."""
-        self._since = 0.0
+        self._since: float | None = None
+        """Time from which the first of what waits does so, on the monotonic clock."""
         self._commits = 0
 
     def begin(self, documents: Iterable[Document]) -> None:
@@ -345,6 +356,11 @@ class Writer:
         self._documents[document.path] = document, rows
         self._flush_when_due()
 
+    def tick(self) -> None:
+        """Commit what has waited long enough."""
+        if self._items or self._documents:
+            self._flush_when_due()
+
     def discard(self, document: str) -> None:
         """Delete the items of a document, committed or not."""
         self._items = [pair for pair in self._items if pair[0].document != document]
@@ -352,6 +368,7 @@ class Writer:
 
     def flush(self) -> None:
         """Commit what waits."""
+        self._since = None
         if self._items:
             items, vectors = zip(*self._items, strict=True)
             embedder = self._collection.header.embedder
@@ -360,8 +377,11 @@ class Writer:
             self._commits += 1
         if self._documents:
             self._collection.file_table.upsert(file_rows(self._documents.values()), "key")
-            self._documents = {}
+            committed, self._documents = self._documents, {}
             self._commits += 1
+            if self._committed is not None:
+                for document, rows in committed.values():
+                    self._committed(document, rows)
         if self._commits >= self.COMPACT:
             self.compact()
 
@@ -378,13 +398,14 @@ class Writer:
         self._commits = 0
 
     def _flush_when_due(self) -> None:
-        if len(self._items) + len(self._documents) == 1:
-            self._since = time.monotonic()
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
         numbers = sum(vector.size for _, vector in self._items if vector is not None)
         full = (
             len(self._items) >= self.ITEMS
             or len(self._documents) >= self.DOCUMENTS
             or numbers >= self.NUMBERS
         )
-        if full or time.monotonic() - self._since >= self.SECONDS:
+        seconds = self.DOCUMENT_SECONDS if self._committed and self._documents else self.SECONDS
+        if full or now - self._since >= seconds:
             self.flush()

@@ -3,8 +3,9 @@
 A document is made from a file that stays where it is. Whatever is drawn from it later, or written on a copy
 of it, must be of the same bytes: the file may have been edited, replaced or linked elsewhere since.
 `read_source` therefore reads a file once, checks the SHA-256 of what it read, and returns that: there is no
-moment between the check and the use. Only the path in the manifest is opened, and only if a regular file lies
-there: a link is not followed, and a pipe or a device not opened.
+moment between the check and the use. `CheckedFiles` are for files of any size that are read in parts: a file
+is hashed when it is opened first; after that its stamp is compared. Only the path in the manifest is opened,
+and only if a regular file lies there: a link is not followed, and a pipe or a device not opened.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import hashlib
 import os
 import stat
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +25,8 @@ from cachetools import LRUCache
 from vrag.types import ABSENT, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Iterable
+    from io import BufferedReader
 
     from PIL.Image import Image
 
@@ -79,6 +80,50 @@ class SourceBytes:
     stamp: FileStamp
     """Of this file before it was read."""
     data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSource:
+    """The open file of a document, at its start. Whoever got it closes it."""
+
+    file: BinaryIO
+    name: str
+    size: int
+    """Bytes."""
+
+
+class CheckedFiles:
+    """The files of documents, opened to be read in parts. May be shared by threads."""
+
+    def __init__(self) -> None:
+        self._known: LRUCache[tuple[str, str], FileStamp] = LRUCache(KNOWN_FILES)
+        """The stamps of the files that were hashed, by their paths and the ids of their documents."""
+        self._lock = threading.Lock()
+
+    def open(self, document: Document) -> OpenSource | SourceFault:
+        """Open the file of a document: its bytes had the hash that is the document's id."""
+        if document.mtime_ns == ABSENT or not document.id:
+            return SourceFault.ABSENT
+        key = document.path, document.id
+        try:
+            file, stamp = _open_regular(Path(document.path))
+        except (OSError, ValueError) as error:
+            return _fault_of(error)
+        try:
+            with self._lock:
+                known = self._known.get(key)
+            if stamp != known and (
+                stamp.size != document.size or hashlib.file_digest(file, "sha256").hexdigest() != document.id
+            ):
+                file.close()
+                return SourceFault.CHANGED
+            file.seek(0)
+        except OSError as error:
+            file.close()
+            return _fault_of(error)
+        with self._lock:
+            self._known[key] = stamp
+        return OpenSource(file, document.name, stamp.size)
 
 
 class SourceDrawing:
@@ -143,7 +188,8 @@ def read_source(document: Document) -> SourceBytes | SourceFault:
         return SourceFault.TOO_LARGE
     path = Path(document.path)
     try:
-        with _open_regular(path) as (file, stamp):
+        file, stamp = _open_regular(path)
+        with file:
             if stamp.size != document.size:
                 return SourceFault.CHANGED
             data = file.read(document.size + 1)  # not to its end: it may be growing
@@ -157,31 +203,35 @@ def read_source(document: Document) -> SourceBytes | SourceFault:
 def read_stamp(path: Path) -> FileStamp | SourceFault:
     """Return the stamp of a file, if one is there that could be read."""
     try:
-        with _open_regular(path) as (_, stamp):
-            return stamp
+        file, stamp = _open_regular(path)
     except (OSError, ValueError) as error:
         return _fault_of(error)
+    file.close()
+    return stamp
 
 
-@contextmanager
-def _open_regular(path: Path) -> Generator[tuple[BinaryIO, FileStamp]]:
+def _open_regular(path: Path) -> tuple[BufferedReader, FileStamp]:
     """Open a regular file that is no link.
 
     Raises `OSError` if there is none, and `ValueError` if no file can have this path.
     """
     before = path.lstat()  # a device is not even opened
     _check_regular(before)
-    with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+    file = os.fdopen(os.open(path, _FLAGS), "rb")
+    try:
         status = os.fstat(file.fileno())
-        _check_regular(status)
-        if not os.path.samestat(before, status):  # where the system has no O_NOFOLLOW
-            raise OSError(errno.ELOOP, "Replaced meanwhile")
-        yield file, FileStamp.of(status)
+        _check_regular(status, before)
+    except OSError:
+        file.close()
+        raise
+    return file, FileStamp.of(status)
 
 
-def _check_regular(status: os.stat_result) -> None:
+def _check_regular(status: os.stat_result, before: os.stat_result | None = None) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.ELOOP, "Not a regular file")
+    if before is not None and not os.path.samestat(before, status):  # where the system has no O_NOFOLLOW
+        raise OSError(errno.ELOOP, "Replaced meanwhile")
 
 
 def _fault_of(error: OSError | ValueError) -> SourceFault:

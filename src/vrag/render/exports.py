@@ -57,19 +57,22 @@ class Download:
     """File name: small letters, digits, hyphens and the suffix."""
 
 
-def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download:
+def export_of(stored: StoredRun, format: Format | str = Format.HTML, *, server: str = "") -> Download:
     """Write a run as one file: its page with every step, a report of its question, or its events.
 
-    Raises `ValueError` if the format does not exist.
+    `server` is the address of a server that has the runs: links open the places there. Raises `ValueError`
+    if the format does not exist.
     """
+    from vrag.render.place_links import PlaceLinks
     from vrag.render.report import report_of
     from vrag.render.run_page import page_of
 
+    links = PlaceLinks(server)
     match chosen := Format(format):
         case Format.HTML:
-            text = page_of(stored).html
+            text = page_of(stored, links).html
         case Format.MARKDOWN:
-            text = report_of([stored]).markdown().text
+            text = report_of([stored], links=links).markdown().text
         case Format.JSON:
             run = stored.result
             places = [
@@ -98,18 +101,20 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download
 
 
 def report_document(
-    runs: Sequence[StoredRun], title: str = "", format: Format | str = Format.HTML
+    runs: Sequence[StoredRun], title: str = "", format: Format | str = Format.HTML, *, server: str = ""
 ) -> Download:
     """Write runs as one report in one file; see `report_of`.
 
-    Raises `ValueError` if there are no runs, or the format is neither HTML nor Markdown.
+    `server` is the address of a server that has the runs: links open the places there. Raises `ValueError`
+    if there are no runs, or the format is neither HTML nor Markdown.
     """
+    from vrag.render.place_links import PlaceLinks
     from vrag.render.report import report_of
 
     chosen = Format(format)
     if chosen is Format.JSON:
         raise ValueError("a report is written as html or markdown")
-    report = report_of(runs, title=title)
+    report = report_of(runs, title=title, links=PlaceLinks(server))
     text = report.markdown().text if chosen is Format.MARKDOWN else report.html
     name = "-".join(re.findall(r"[a-z0-9]+", report.title.lower()))[:60].strip("-") or "report"
     return Download(text.encode(), chosen.media_type, f"{name}{chosen.suffix}")

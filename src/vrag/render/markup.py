@@ -1,9 +1,6 @@
 """HTML pages, SVG charts and Markdown that show text of others as text, whatever it contains.
 
 Pages stand alone and fetch nothing. They and their charts come from templates, which escape every value.
-
-CommonMark reads a backslash before ASCII punctuation as the character itself. Some punctuation is special
-only at the beginning of a line; it is escaped there and nowhere else, so that Markdown stays readable.
 """
 
 from __future__ import annotations
@@ -11,22 +8,22 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote
 
 from markupsafe import Markup
 
 from vrag import __version__
-from vrag.agent.answers.citation import MarkedText
+from vrag.render.answer_html import answer_html, turn_html
+from vrag.render.markdown_text import inline, link, paragraph, quoted
 from vrag.render.text_format import (
     amount,
     count,
     extent,
     list_places,
     moment,
+    one_line,
     place,
     printable,
     seconds,
@@ -34,7 +31,7 @@ from vrag.render.text_format import (
     when,
     where,
 )
-from vrag.render.verdicts import VERDICT_NAMES, answer_pieces, claim_lines, summarize_claims
+from vrag.render.verdicts import claim_lines, summarize_claims
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The content security policy of pages: a browser draws them and nothing else."""
@@ -45,14 +42,6 @@ ICON = (
 )
 _BETWEEN_TAGS = re.compile(r"(?<=[>}])\n\s*|\n\s*(?=[<{])")
 """Line breaks and indentation of templates."""
-_ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
-"""Characters that can begin code, emphasis, links, HTML, entities, tables, formulas, mentions or
-addresses."""
-_FIRST = re.compile(r"[-+=:%!'\"(),./;?]")
-"""Further special characters at the beginning of a line: lists, rules, titles."""
-_MARKER = "\ue000"
-"""The place of a marker while the words around it are escaped: a character that Unicode gives no meaning."""
-_NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
 def stylesheet(css: str) -> Markup:
@@ -109,13 +98,12 @@ def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for
         undefined=StrictUndefined,
         finalize=_finalize,
     )
-    texts = (amount, count, extent, list_places, moment, place, seconds, text_width, when, where)
+    texts = (amount, count, extent, list_places, moment, one_line, place, seconds, text_width, when, where)
     marked = (inline, link, paragraph, quoted, package_text, stylesheet)
-    answers = (answer_pieces, claim_lines, summarize_claims)
+    answers = (answer_html, turn_html, claim_lines, summarize_claims)
     loaded.globals |= {function.__name__: function for function in (*texts, *marked, *answers)}
     icon = base64.b64encode(ICON.encode()).decode()
     loaded.globals |= {"icon": icon, "page_policy": POLICY, "version": __version__}
-    loaded.globals["verdict_names"] = VERDICT_NAMES
     return loaded
 
 
@@ -130,66 +118,3 @@ def _finalize(value: object) -> object:
             return printable(value)
         case _:
             return value
-
-
-def inline(text: str) -> str:
-    r"""Return text on one line, at the beginning of a line or anywhere else.
-
-    >>> print(inline("# 1 <b>*not* [bold](http://x)"))
-    \# 1 \<b\>\*not\* \[bold\](http\://x)
-    """
-    line = " ".join(printable(text).split())
-    if numbered := _NUMBERED.match(line):
-        return f"{numbered[1]}\\{numbered[2]}{_ALWAYS.sub(_escaped, line[numbered.end() :])}"
-    begun = "\\" if _FIRST.match(line) and not _ALWAYS.match(line) else ""
-    return begun + _ALWAYS.sub(_escaped, line)
-
-
-def paragraph(text: str) -> str:
-    r"""Return text as one paragraph; its lines stay lines.
-
-    >>> print(paragraph("one\n\n- two"))
-    one\
-    \- two
-    """
-    lines = (inline(line) for line in re.split(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))
-    return "\\\n".join(line for line in lines if line)
-
-
-def cited_paragraph(marked: MarkedText, cite: Callable[[int], str]) -> str:
-    r"""Return an answer as one paragraph; `cite` returns the Markdown of the marker of a number.
-
-    >>> from vrag.agent.answers.citation import Citation, with_markers
-    >>> text = with_markers("*12*.", [Citation(start=0, end=5, numbers=(1,), source="model")])
-    >>> print(cited_paragraph(text, "[{}](#a)".format))
-    \*12\* [1](#a).
-    """
-    ends = [0, *(marker.end for marker in marked.markers)]
-    starts = [*(marker.start for marker in marked.markers), len(marked.text)]
-    words = (marked.text[end:start].replace(_MARKER, "") for end, start in zip(ends, starts, strict=True))
-    numbers = iter(marked.markers)
-    return re.sub(_MARKER, lambda _: cite(next(numbers).number), paragraph(_MARKER.join(words)))
-
-
-def quoted(text: str) -> str:
-    """Return text as a quotation."""
-    return "\n".join(f"> {line}" for line in paragraph(text).split("\n"))
-
-
-def link(text: str, target: str) -> str:
-    """Return a link to a heading of the same document, in small letters with hyphens."""
-    return f"[{inline(text)}](#{target})"
-
-
-def image(alt: str, place: str) -> str:
-    """Return an image in a file, by its path relative to the document."""
-    return f"![{inline(alt)}]({quote(place)})"
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return cells of Markdown, of one line each, as a table; plain CommonMark shows it as lines."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"

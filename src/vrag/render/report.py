@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import is_whole
 from vrag.agent.runs.run_store import StoredRun
+from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.figures import Figures, ImageStore, StoredImage, image_reader
-from vrag.render.markup import cited_paragraph, image, inline, render_page
+from vrag.render.markdown_text import image, inline
+from vrag.render.markup import render_page
+from vrag.render.place_links import NO_LINKS, PlaceLink, PlaceLinks
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import ATTACHED, count, extent, where
 from vrag.types import ItemKind
@@ -140,6 +145,8 @@ class Report:
     sources: SourceList
     image_store: ImageStore
     """The images of all evidence."""
+    links: PlaceLinks = NO_LINKS
+    """The addresses at which its places open."""
 
     @classmethod
     def of(
@@ -150,6 +157,7 @@ class Report:
         title: str = "",
         unfinished: Sequence[str] = (),
         created: float | None = None,
+        links: PlaceLinks = NO_LINKS,
     ) -> Report:
         """Make the report of runs.
 
@@ -159,6 +167,7 @@ class Report:
             title: Title; by default the question, or the number of questions.
             unfinished: Questions that belong to the report and were not asked to the end.
             created: Date in seconds since 1970; now by default.
+            links: The addresses at which its places open.
 
         Raises:
             ValueError: If there are no runs.
@@ -176,6 +185,7 @@ class Report:
             unfinished=tuple(unfinished),
             sources=SourceList.of([part.evidence for part in parts]),
             image_store=ImageStore.of(hashes, read),
+            links=links,
         )
 
     @cached_property
@@ -218,9 +228,13 @@ class Report:
             heading = "evidence-of-question" if self.parts[question - 1].has_text else "question"
             return f"[\\[{self.label(question)}{number}\\]](#{heading}-{question})"
 
-        def cited_answer(part: ReportPart) -> str:
-            marked = part.run_view.result.marked_answer
-            return cited_paragraph(marked, lambda number: cite(part.number, number))
+        answers: list[str] = []
+
+        def cited_answer(part: ReportPart) -> Markup:
+            """Return a place for an answer, whose empty lines remain: no other text has null characters."""
+            answer = sign_answer(part.run_view.result, is_quote=part.run_view.is_offline)
+            answers.append(write_markdown(answer, lambda number: cite(part.number, number)))
+            return Markup(f"\0{len(answers) - 1}\0")  # noqa: S704 - a number
 
         text = render_page(
             "report.md.jinja",
@@ -235,6 +249,7 @@ class Report:
             embedded=embedded,
         )
         blocks = re.sub(r"\n{3,}", "\n\n", text).strip()
+        blocks = re.sub(r"\0(\d+)\0", lambda place: answers[int(place[1])], blocks)
         return MarkdownReport(f"{blocks}\n", files, len(files) + len(embedded))
 
     @property
@@ -257,6 +272,10 @@ class Report:
         outcomes = [f"{number} {name}" for name, number in counts.items() if number]
         return ", ".join([count(len(self.parts), "question"), f"{answered} answered", *outcomes])
 
+    def links_of(self, part: ReportPart, number: int) -> list[PlaceLink]:
+        """Return the links of a piece of evidence to its place."""
+        return self.links.of(part.run_view.started.run_id, number, self.label(part.number))
+
     def label(self, question: int) -> str:
         """Return what stands before the numbers of the evidence of a question."""
         return f"{question}." if len(self.parts) > 1 else ""
@@ -268,6 +287,7 @@ def report_of(
     title: str = "",
     unfinished: Sequence[str] = (),
     created: float | None = None,
+    links: PlaceLinks = NO_LINKS,
 ) -> Report:
     """Return the report of stored runs, with their images; see `Report.of`.
 
@@ -276,13 +296,15 @@ def report_of(
         title: Title; by default the question, or the number of questions.
         unfinished: Questions that belong to the report and were not asked to the end.
         created: Date in seconds since 1970; now by default.
+        links: The addresses at which its places open.
 
     Raises:
         ValueError: If there are no runs.
         RunError: If the events of one do not begin with the start of a run.
     """
     views = [RunView.of_run(run) for run in runs]
-    return Report.of(views, image_reader(runs), title=title, unfinished=unfinished, created=created)
+    read = image_reader(runs)
+    return Report.of(views, read, title=title, unfinished=unfinished, created=created, links=links)
 
 
 def _is_bare_page(evidence: Evidence) -> bool:

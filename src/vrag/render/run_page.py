@@ -29,6 +29,7 @@ from vrag.agent.runs.run_store import StoredRun
 from vrag.render.figures import Figures, ImageStore, PageFigure, image_reader
 from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
 from vrag.render.markup import package_text, render_page
+from vrag.render.place_links import NO_LINKS, PlaceLinks
 from vrag.render.run_view import RunView, StepView, cost_figures
 from vrag.render.text_format import amount, count, moment, money, seconds
 
@@ -67,9 +68,9 @@ class RunPage:
         return self.html.encode()
 
 
-def page_of(run: StoredRun) -> RunPage:
-    """Return the page of a stored run, with its images."""
-    return _page(RunView.of_run(run), image_reader([run]))
+def page_of(run: StoredRun, links: PlaceLinks = NO_LINKS) -> RunPage:
+    """Return the page of a stored run, with its images; `links` lead to its places."""
+    return _page(RunView.of_run(run), image_reader([run]), links)
 
 
 def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunPage:
@@ -89,7 +90,7 @@ def graph_svg(run: RunView) -> str:
     )
 
 
-def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
+def _page(run: RunView, read: Callable[[str], bytes | None], links: PlaceLinks = NO_LINKS) -> RunPage:
     settings = run.settings
     crops = [evidence.crop_sha256 for end in run.all(AnswerGiven) for evidence in end.evidence]
     hashes = [*run.started.attached, *(shown.sha256 for shown in run.pictures), *filter(None, crops)]
@@ -101,6 +102,7 @@ def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
         run=run,
         image_store=store,
         figures=Figures(run, store),
+        links=links,
         totals=cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
         style="",
         **_graph_values(run, GraphFigure.of(run, store)),

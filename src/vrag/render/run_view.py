@@ -119,6 +119,11 @@ class RunView:
         return self.started.settings
 
     @property
+    def is_offline(self) -> bool:
+        """True if no model wrote its answer: it is a quote."""
+        return self.settings.policy == OFFLINE
+
+    @property
     def method_name(self) -> str:
         """The display name of its agent."""
         name = self.settings.agent
@@ -175,10 +180,9 @@ class RunView:
     @property
     def provenance(self) -> dict[str, str]:
         """Agent, model, collection, time and id, in words; what is unknown is left out."""
-        policy = self.settings.policy
         facts = {
             "agent": self.method_name,
-            "model": "none: the offline policy, which quotes" if policy == OFFLINE else policy,
+            "model": "none: the offline policy, which quotes" if self.is_offline else self.settings.policy,
             "collection": self.started.collection,
             "asked": when(self.started.ts),
             "run": self.started.run_id,

@@ -21,6 +21,8 @@ VERDICT_NAMES: Mapping[ClaimVerdict, str] = {
 """The verdicts in words, in the order in which they are counted."""
 _ENDS = " .,:;!?。！？；："
 """Punctuation at the end of words that are quoted."""
+_EMPHASIS = "*_`~|"
+"""Markdown around words that are quoted."""
 _NARROW_BLANK = "\u202f"
 """A blank at which no line breaks: no marker begins one."""
 _MAX_QUOTE_CHARS = 200
@@ -110,4 +112,4 @@ def _split(words: str, start: int, claims: Sequence[CheckedClaim]) -> Iterator[A
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     shown = line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 1]}…"
-    return shown.rstrip(_ENDS)
+    return shown.strip(_EMPHASIS).rstrip(_ENDS)

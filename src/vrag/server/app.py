@@ -11,24 +11,24 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, Field
-from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
 
 from vrag import __version__
 from vrag.agent.events import Event
 from vrag.search.schema import ServerInfo
 from vrag.search.searcher import Searcher
+from vrag.server.api_reference import reference_routes
 from vrag.server.collections.registry import CollectionSet
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
-from vrag.server.http.background import ItemThreadPool
+from vrag.server.http.background import ItemThreadPool, Threads
+from vrag.server.http.compression import JsonCompression
 from vrag.server.http.errors import Responses, responses
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
@@ -38,22 +38,17 @@ from vrag.server.metrics import CONTENT_TYPE, RunCounter, ServerMetrics
 from vrag.server.openai.errors import ErrorShape
 from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
+from vrag.server.page_files import PageFiles, page_routes
 from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import AgentProvider
 from vrag.server.search import Batcher, Corpora, search_body, search_routes
+from vrag.server.setup.choices import ModelChoices
+from vrag.server.setup.routes import ModelSetup, SetupService, setup_routes
+from vrag.server.viewer.routes import document_file_routes, item_text_routes
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
 """Something that begins and ends with the server."""
-STATIC = Path(__file__).parent / "static"
-SHELL_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"
-)
-"""The page may load its own files, use its own server, and nothing else."""
-_STATIC_HEADERS = {"Content-Security-Policy": SHELL_POLICY, "Cache-Control": "no-cache"}
-"""A browser asks each time whether its copy is current: after an upgrade none is of the former version."""
 _COUNTERS: Responses = {200: {"content": {"text/plain": {}}, "description": "Counters."}}
 
 
@@ -65,6 +60,8 @@ class Service:
     collections: CollectionSet
     observers: tuple[Callable[[Event], None], ...] = ()
     """Each receives every event of every run."""
+    setup: ModelSetup | None = None
+    """How models are chosen on the page; None if they are not."""
 
 
 def create_app(
@@ -103,7 +100,7 @@ def create_app(
         title="vrag",
         summary="Answers questions about documents by looking at them, searches them, and shows them.",
         version=__version__,
-        docs_url=None,  # its pages load scripts from elsewhere
+        docs_url=None,  # these load scripts from elsewhere; see `api_reference`
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -111,11 +108,14 @@ def create_app(
     errors.register(app)
     app.include_router(search_routes(batcher, options, corpora))
     app.include_router(item_routes(searcher, files, item_threads))
+    app.include_router(item_text_routes(searcher, item_threads))
     app.include_router(status_routes(searcher, corpora, item_threads, metrics))
     app.include_router(session_routes(sessions, options))
     if service is not None:
-        lifespans += _add_service(app, service, searcher, item_threads, options, metrics)
-    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=options.token is not None)
+        lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions)
+    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
+    app.include_router(reference_routes(app.openapi))
+    app.add_middleware(JsonCompression)
     add_access_checks(app, options, metrics, sessions)
     app.add_middleware(RequestMiddleware, metrics=metrics)
     app.add_middleware(ErrorShape)  # the last added stands first
@@ -129,19 +129,26 @@ def _add_service(
     item_threads: ItemThreadPool,
     options: ServerOptions,
     metrics: ServerMetrics,
+    sessions: BrowserSessions,
 ) -> list[Lifespan]:
     """Add runs, collections, the OpenAI and MCP interfaces and the page; return their lifespans."""
     observers = (RunCounter(metrics), RunLines(), *service.observers)
-    runs = RunManager(service.answering, options, observers)
+    choices = ModelChoices(service.setup.path, sessions, options) if service.setup else None
+    runs = RunManager(service.answering, options, observers, choices)
     collections = CollectionService(service.collections, options, metrics=metrics)
+    parts: list[CollectionService | RunManager | Threads] = [collections, runs]
+    if service.setup and choices:
+        setup = SetupService(service.setup, choices, sessions, options, runs, collections)
+        app.include_router(setup_routes(setup))
+        parts.append(setup.threads)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
     app.include_router(run_routes(runs, metrics))
     app.include_router(collection_routes(collections, item_threads, options))
+    app.include_router(document_file_routes(service.collections, item_threads))
     app.include_router(openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
-    app.include_router(page_routes())
-    app.mount("/static", static_files())
+    app.include_router(page_routes(PageFiles(with_token=sessions.needed)))
 
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:
@@ -149,8 +156,7 @@ def _add_service(
         try:
             yield
         finally:
-            closing = (part.close(options.closing_seconds) for part in (collections, runs))
-            await asyncio.gather(*closing)
+            await asyncio.gather(*(part.close(options.closing_seconds) for part in parts))
 
     return [lifespan, mcp.open]
 
@@ -206,30 +212,3 @@ def status_routes(
         return ServerInfo(version=current, corpora=list(corpora()))
 
     return router
-
-
-def page_routes() -> APIRouter:
-    """Build the shell of the web page at `/`, and its icon."""
-    router = APIRouter(include_in_schema=False)
-
-    @router.api_route("/", methods=["GET", "HEAD"])
-    async def shell() -> Response:
-        return FileResponse(STATIC / "index.html", headers=_STATIC_HEADERS, media_type="text/html")
-
-    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
-    async def icon() -> Response:
-        return FileResponse(STATIC / "icon.svg", headers=_STATIC_HEADERS, media_type="image/svg+xml")
-
-    return router
-
-
-def static_files() -> StaticFiles:
-    """Build the style sheets and modules of the web page, to mount at `/static`."""
-
-    class Files(StaticFiles):
-        def file_response(self, *args: object, **options: object) -> Response:
-            response = super().file_response(*args, **options)  # pyright: ignore[reportArgumentType]
-            response.headers.update(_STATIC_HEADERS)
-            return response
-
-    return Files(directory=STATIC)

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from PIL.Image import Image
@@ -34,16 +34,16 @@ CropBox = Annotated[
     str, Query(max_length=200, description="x1,y1,x2,y2 in fractions of the picture, 0 to 1; half-open.")
 ]
 IfNoneMatch = Annotated[str | None, Header(max_length=1000)]
-_NO_ITEM = "Search again: a document that was changed or deleted takes its items with it."
-_CACHE = "private, max-age=86400"
+_NO_ITEM = "Search again: its document may have been changed or deleted."
+CACHE = "private, max-age=86400"
 """Ids are hashes of content: what a client has stays right."""
-_UNCHANGED = {"description": "The client has it already."}
+UNCHANGED = {"description": "The client has it already."}
 _PICTURE: Responses = {
     200: {"content": {"image/jpeg": {}, "image/png": {}}, "description": "The picture."},
-    304: _UNCHANGED,
+    304: UNCHANGED,
 }
-_CROP: Responses = {200: {"content": {"image/jpeg": {}}, "description": "The part."}, 304: _UNCHANGED}
-_PART: Responses = {200: {"content": {"image/png": {}}, "description": "The part."}, 304: _UNCHANGED}
+_CROP: Responses = {200: {"content": {"image/jpeg": {}}, "description": "The part."}, 304: UNCHANGED}
+_PART: Responses = {200: {"content": {"image/png": {}}, "description": "The part."}, 304: UNCHANGED}
 _CLIP_CONTENT: dict[str, object] = {"video/*": {}, "application/octet-stream": {}}
 _CLIP: Responses = {
     200: {"content": _CLIP_CONTENT, "description": "The clip."},
@@ -52,7 +52,7 @@ _CLIP: Responses = {
 _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 JPEG, PNG = "image/jpeg", "image/png"
-_DAMAGED = "Where the server runs: vrag index verify --repair"
+_DAMAGED = "Whoever runs the server can repair the collection: vrag index verify --repair"
 MAX_PART_PIXELS = 8_000_000
 """Pixels of a part that is drawn from a file: twice those of a large screen."""
 _ENCODING_VERSION = b"1"
@@ -71,7 +71,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
         words: Annotated[bool, Query(description="Whether to list its words with their boxes.")] = False,
     ) -> ItemInfo:
         """Everything known about an item, except its picture."""
-        return await item_threads.run_for(request, lambda: ItemInfo.of(_find_item(searcher, id), words=words))
+        return await item_threads.run_for(request, lambda: ItemInfo.of(find_item(searcher, id), words=words))
 
     @router.get(
         "/items/{id}/image",
@@ -87,7 +87,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
         def work() -> ServedPicture:
             details = _find_details(files, id)
             if details.picture is None:
-                _check_has_picture(_find_item(searcher, id))
+                _check_has_picture(find_item(searcher, id))
             return _stored_picture(searcher, id, details, max_pixels, if_none_match)
 
         return _picture_response(await item_threads.run_for(request, work))
@@ -109,7 +109,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
         region = _parse_box(box)
 
         def work() -> ServedPicture:
-            found = _find_item(searcher, id)
+            found = find_item(searcher, id)
             _check_has_picture(found)
             return cropped_picture(searcher, found, region, max_pixels, if_none_match)
 
@@ -140,7 +140,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
         width, height = map(int, size.split("x"))
 
         def work() -> ServedPicture:
-            found = _find_item(searcher, id)
+            found = find_item(searcher, id)
             _check_has_picture(found)
             return drawn_part(searcher, found, region, Size(width, height), if_none_match)
 
@@ -161,23 +161,24 @@ def item_routes(searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPo
     return router
 
 
-def _find_item(searcher: Searcher, id: str) -> Item:
+def find_item(searcher: Searcher, id: str) -> Item:
+    """Return an item. Raises `Refusal` if there is none of this id (404)."""
     try:
         return searcher.item(id)
     except SearchError as error:
-        raise Refusal(404, f"There is no item {id}.", _NO_ITEM) from error
+        raise Refusal(404, f"There is no page or passage {id}.", _NO_ITEM) from error
 
 
 def _find_details(files: ItemFiles, id: str) -> ItemDetails:
     details = files.details([id]).get(id)
     if details is None:
-        raise Refusal(404, f"There is no item {id}.", _NO_ITEM)
+        raise Refusal(404, f"There is no page or passage {id}.", _NO_ITEM)
     return details
 
 
 def _check_has_picture(item: Item) -> None:
     if item.size is None:
-        raise Refusal(404, f"The item {item.id} has no picture: it is text.", f"Its text: /items/{item.id}")
+        raise Refusal(404, "A passage of text has no picture.", "Show its text instead.")
 
 
 def _parse_box(text: str) -> Box:
@@ -192,7 +193,7 @@ def _parse_box(text: str) -> Box:
 
 
 def _picture_response(picture: ServedPicture) -> Response:
-    headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
+    headers = {"ETag": picture.etag, "Cache-Control": CACHE}
     if picture.content is None:
         return Response(status_code=304, headers=headers)
     return Response(picture.content, headers=headers, media_type=picture.media_type)
@@ -205,13 +206,21 @@ def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
     """
     details = _find_details(files, id)
     if details.clip is None:
-        raise Refusal(404, f"The item {id} has no clip here.", f"Its details: /items/{id}")
+        raise Refusal(404, f"There is no clip of {id} here.", "Only parts of videos have one.")
     media_type = mimetypes.guess_type(details.clip.name)[0]
     media_type = media_type if media_type in _VIDEO_TYPES else "application/octet-stream"
     try:
         file = details.clip.open()
     except (OSError, CollectionError) as error:
         raise Refusal(404, f"The clip of {id} cannot be opened.", _DAMAGED) from error
+    return file_response(file, range_, {"Cache-Control": CACHE}, media_type)
+
+
+def file_response(file: BinaryIO, range_: str | None, headers: dict[str, str], media_type: str) -> Response:
+    """Send an open file, or the part of it that a Range header asks for, and close it.
+
+    Raises `Refusal` if no byte of it is in the range (416).
+    """
     length = file.seek(0, os.SEEK_END)
     try:
         part = parse_range(range_, length)
@@ -227,7 +236,7 @@ def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
                 left -= len(chunk)
                 yield chunk
 
-    headers = {"Cache-Control": _CACHE, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
+    headers = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{length}"
     return StreamingResponse(chunks(end - start), 206 if part else 200, headers, media_type)
@@ -279,7 +288,7 @@ def _stored_picture(
     """
     if details.picture is None:
         content = _encode(_scale(searcher.image(id), max_pixels), PNG)
-        return _unless_known(_etag(content), PNG, if_none_match, lambda: content)
+        return _unless_known(etag_of(content), PNG, if_none_match, lambda: content)
     try:
         with details.picture.open() as file:
             media_type = PNG if file.read(8).startswith(b"\x89PNG") else JPEG
@@ -292,7 +301,7 @@ def _stored_picture(
                 file.seek(0)
                 return file.read()
 
-            etag = _etag(f"{id} {length} {max_pixels}".encode())
+            etag = etag_of(f"{id} {length} {max_pixels}".encode())
             return _unless_known(etag, media_type, if_none_match, read)
     except OSError as error:
         raise Refusal(404, f"The picture of {id} is missing.", _DAMAGED) from error
@@ -314,7 +323,7 @@ def cropped_picture(
     shown = size if max_pixels is None or size.area <= max_pixels else _scaled_size(size, max_pixels)
     sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
     full = item.size or size
-    etag = _etag(f"crop {item.id} {full.width}x{full.height} {sides} {shown.width}".encode())
+    etag = etag_of(f"crop {item.id} {full.width}x{full.height} {sides} {shown.width}".encode())
 
     def draw() -> bytes:
         image = searcher.image(item.id)
@@ -342,14 +351,12 @@ def drawn_part(
             422, f"A part cannot be {size.width}x{size.height} pixels.", f"Up to {MAX_PART_PIXELS:,} pixels."
         )
     sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
-    etag = _etag(f"part {item.id} {item.size} {sides} {size}".encode())
+    etag = etag_of(f"part {item.id} {item.size} {sides} {size}".encode())
 
     def draw() -> bytes:
         drawn = searcher.part(item.id, View(item.size or size, region, size))
         if drawn is None:
-            raise Refusal(
-                404, f"{item.id} cannot be drawn from its file.", f"As stored: /items/{item.id}/crop"
-            )
+            raise Refusal(404, f"{item.id} cannot be drawn from its file.", "Show the page as it is stored.")
         return _encode(drawn, PNG)
 
     return _unless_known(etag, PNG, if_none_match, draw)
@@ -367,8 +374,12 @@ def _region(item: Item, box: Box) -> Box:
 def _unless_known(
     etag: str, media_type: str, if_none_match: str | None, content: Callable[[], bytes]
 ) -> ServedPicture:
-    tags = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
-    return ServedPicture(etag, media_type, None if tags & {etag, "*"} else content())
+    return ServedPicture(etag, media_type, None if is_known(etag, if_none_match) else content())
+
+
+def is_known(etag: str, if_none_match: str | None) -> bool:
+    """Return whether a client that sent this header has the content of an ETag already."""
+    return bool({tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")} & {etag, "*"})
 
 
 def _scale(image: Image, max_pixels: int | None) -> Image:
@@ -395,5 +406,6 @@ def _encode(image: Image, media_type: str) -> bytes:
     return buffer.getvalue()
 
 
-def _etag(content: bytes) -> str:
+def etag_of(content: bytes) -> str:
+    """Return the ETag of content, or of what determines it."""
     return f'"{hashlib.sha256(_ENCODING_VERSION + content).hexdigest()[:32]}"'

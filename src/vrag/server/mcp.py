@@ -27,8 +27,9 @@ from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import FrozenModel, Refusal, problem_response
 from vrag.server.items import cropped_picture
 from vrag.server.options import ServerOptions
-from vrag.server.runs.run_manager import RunManager, broken_off
+from vrag.server.runs.run_manager import Requester, RunManager, broken_off
 from vrag.server.runs.schema import MAX_QUESTION_CHARS, MAX_STEPS, RUN_ID, RunRequest, Thinking
+from vrag.server.runs.user_runs import UserRuns
 from vrag.settings import AgentName
 from vrag.types import Item, ItemKind, Query
 
@@ -112,8 +113,8 @@ class Caller:
 
     report: Report
     """Reports progress: a number that grows, and a line of text."""
-    client: str = ""
-    """The client's name in `RunManager`."""
+    requester: Requester
+    """Who asks for runs."""
     question: Callable[[], None] = lambda: None
     """Counts a question to an agent; raises a `Refusal` if there were too many."""
 
@@ -253,7 +254,8 @@ class McpTools:
     async def _ask(self, arguments: AskArguments, caller: Caller) -> ToolOutput:
         """Start a run and wait for its end; the run is stopped if the caller gives up."""
         caller.question()
-        summary = await self.runs.start(RunRequest(**arguments.model_dump()), client=caller.client)
+        runs = UserRuns(self.runs, caller.requester)
+        summary = await runs.start(RunRequest(**arguments.model_dump()))
 
         async def report(event: Event, run: RunResult) -> None:
             line = step_line(event)
@@ -262,18 +264,18 @@ class McpTools:
             if line:
                 await caller.report(event.seq + 1, line)
 
-        outline = await self.runs.follow_to_end(summary.id, report)
+        outline = await runs.follow_to_end(summary.id, report)
         match outline.end:
             case AnswerGiven():
-                return await self._answer(summary.id, outline)
+                return await self._answer(runs, summary.id, outline)
             case RunFailed(message=message):
                 raise Refusal(502, f"The run failed: {message}")
             case None:
                 raise broken_off()
 
-    async def _answer(self, run: str, outline: RunResult) -> ToolOutput:
+    async def _answer(self, runs: UserRuns, run: str, outline: RunResult) -> ToolOutput:
         shas = list(dict.fromkeys(item.crop_sha256 for item in outline.rests if item.crop_sha256))
-        files = {sha: self.runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
+        files = {sha: await runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
         pictures = await self.runs.in_thread(
             lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
         )

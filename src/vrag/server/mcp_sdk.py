@@ -29,12 +29,17 @@ from mcp_types import (
 from mcp_types import Tool as ToolDescription
 from pydantic import ValidationError
 from pydantic_core import to_json
+from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from vrag import __version__
+from vrag.agent.runs.run_meta import Via
 from vrag.errors import SearchError, ServerError, SettingsError
 from vrag.server.http.errors import Refusal, located_fault, log_error
+from vrag.server.http.users import EVERYBODY
 from vrag.server.mcp import TOOLS, Caller, McpTools
+from vrag.server.runs.run_manager import Requester
+from vrag.server.runs.user_runs import requester_of
 
 log = logging.getLogger("vrag.server.mcp")
 _INSTRUCTIONS = (
@@ -112,12 +117,14 @@ async def _call_tool(
     if tool is None:
         names = ", ".join(tool.name for tool in TOOLS)
         return _error_result(f"There is no tool {params.name[:50]!r}; there are {names}.")
-    state = getattr(context.request, "state", None)
+    request: Request | None = context.request  # None over standard input
+    requester = Requester(EVERYBODY, via=Via.MCP) if request is None else requester_of(request, Via.MCP)
+    question = (lambda: None) if request is None else request.state.question
 
     async def report(progress: float, message: str) -> None:
         await context.session.report_progress(progress, None, message)
 
-    caller = Caller(report, getattr(state, "client", ""), getattr(state, "question", lambda: None))
+    caller = Caller(report, requester, question)
     try:
         output = await mcp_tools.use(tool.arguments.model_validate(params.arguments or {}), caller)
     except ValidationError as error:

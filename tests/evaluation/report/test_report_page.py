@@ -126,6 +126,18 @@ def test_a_case_has_its_steps_its_page_and_both_rectangles(tmp_path: Path) -> No
     assert entry["sides"][0]["why"] == "It is right."
 
 
+def test_an_answer_keeps_its_table_and_one_line_is_text() -> None:
+    answers = ("| a |\n|---|\n| <b>1</b> |\n\n[x](http://a.b)", "- 12 %")
+    page = report([record(f"c{at}", answer=answer) for at, answer in enumerate(answers)])
+    sides = [entry["sides"][0] for entry in Elements(page.html).data["entries"]]
+    assert tuple(side["answer"] for side in sides) == answers
+    table, words = sides[0]["elements"]
+    assert (table[0], table[2][0][0]) == ("div", "table")
+    assert "<b>1</b>" in str(table)
+    assert words == ["p", {"dir": "auto"}, ["x", ["span", {"class": "address"}, [" (http://a.b)"]]]]
+    assert sides[1]["elements"] == []
+
+
 def test_a_case_without_a_run_that_can_be_read_is_listed_all_the_same(tmp_path: Path) -> None:
     store, run = store_with_run(tmp_path)
     (tmp_path / run / "events.jsonl").write_bytes(b"nothing\n")

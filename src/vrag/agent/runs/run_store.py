@@ -1,9 +1,10 @@
 """Runs on disk: one directory each, with the events and the files that they name by hash.
 
 `<runs>/<id>/events.jsonl` holds one event a line and is only ever appended to; `files/` holds
-pictures (`<sha256>.jpg`) and messages (`<sha256>.json`). A process that dies in mid-run leaves a
-run without an end, at worst with a torn last line, which reading leaves out. Whoever writes a run holds
-`lock` meanwhile: the operating system frees it with the process, however that ends.
+pictures (`<sha256>.jpg`) and messages (`<sha256>.json`); `meta.json` has the owner and the title. A process
+that dies in mid-run leaves a run without an end, at worst with a torn last line, which reading leaves out.
+Whoever writes a run holds `lock` meanwhile: the operating system frees it with the process, however that
+ends.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -34,8 +37,9 @@ from vrag.agent.events import (
     event_from_json,
 )
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
+from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
 from vrag.agent.runs.run_result import OUTLINED, RunResult
-from vrag.atomic_io import Journal, atomic_file, read_lines
+from vrag.atomic_io import Journal, atomic_file, read_lines, sync
 from vrag.errors import CorpusError, RunError
 
 if sys.platform != "win32":
@@ -44,6 +48,10 @@ if sys.platform != "win32":
 EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
 LOCK_PROBE_SECONDS = 0.2
 """Timeout of a lock probe on Windows, where probing takes the lock briefly: for less than this."""
+META_LOCK = ".meta.lock"
+"""Held while the metadata of a run is changed, so that of two changes at once none is lost."""
+_DELETED = ".deleted"
+"""End of the name of a directory that is being deleted. It begins with a dot: no run has such a name."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """Prefix of a line that `RunLog` wrote."""
@@ -166,8 +174,11 @@ class RunStore:
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
 
     @contextmanager
-    def record(self) -> Generator[RunLog]:
-        """Open a new run, named by the time it began; raise `RunError` if the directory cannot be written."""
+    def record(self, meta: RunMeta | None = None) -> Generator[RunLog]:
+        """Open a new run, named by the time it began; raise `RunError` if the directory cannot be written.
+
+        Its metadata is on the disk before it has events, so that no run is ever without its owner.
+        """
         self.check_place()
         run = new_run_id()
         directory = self.directory / run
@@ -176,6 +187,8 @@ class RunStore:
                 (directory / FILES).mkdir(parents=True)
                 # Before there are events: who finds the run finds it locked.
                 stack.enter_context(FileLock(directory / LOCK, is_singleton=False))
+                if meta is not None:
+                    write_meta(directory, meta)
                 journal = stack.enter_context(Journal(directory / EVENTS, durable=False))
             yield RunLog(run, directory, journal)
 
@@ -184,10 +197,24 @@ class RunStore:
 
         Raises `RunError` if the collection that has them is gone.
         """
+        return sorted((run for run in self.stamps() if self.has_events(run)), reverse=True)
+
+    def stamps(self) -> dict[str, int]:
+        """Return the ids of all directories of runs, and when each last got or lost a file, in nanoseconds.
+
+        Both the first event of a run and a change of its metadata set a new time. Raises `RunError` if the
+        collection that has them is gone.
+        """
         self.check_place()
-        if not self.directory.is_dir():
-            return []
-        return sorted((p.name for p in self.directory.iterdir() if (p / EVENTS).is_file()), reverse=True)
+        try:
+            with os.scandir(self.directory) as entries:
+                return {e.name: e.stat().st_mtime_ns for e in entries if not e.name.startswith(".")}
+        except (FileNotFoundError, NotADirectoryError):  # no runs yet; or one was deleted just now
+            return self.stamps() if self.directory.is_dir() else {}
+
+    def has_events(self, run: str) -> bool:
+        """Return whether there is a run of this whole id."""
+        return (self.directory / run / EVENTS).is_file()
 
     def read(self, run: str) -> StoredRun:
         """Read a run by its id or by the unambiguous beginning of one; `last` is the newest.
@@ -244,6 +271,40 @@ class RunStore:
         if not isinstance(event, RunStarted):
             raise self._without_events(directory.name)
         return event
+
+    def meta(self, run: str) -> RunMeta:
+        """Return the metadata of a run, by its whole id; the defaults if it has none."""
+        return read_meta(self.directory / run)
+
+    def change_meta(self, run: str, **changes: str | bool) -> RunMeta:
+        """Change fields of the metadata of a run, by its whole id, and return all of it.
+
+        Raises `RunError` if there is no such run, or it cannot be written.
+        """
+        directory = self.directory / self._resolve(run)
+        with _writing(self.directory), FileLock(self.directory / META_LOCK, is_singleton=False):
+            meta = self.meta(directory.name).model_copy(update=changes)
+            write_meta(directory, meta)
+            return meta
+
+    def delete(self, run: str) -> None:
+        """Delete a run with its pictures, by its whole id.
+
+        It is gone at once: a process that dies meanwhile leaves a directory that is no run, and that `sweep`
+        removes. Raises `RunError` if there is no such run, some process writes it, or the disk refuses.
+        """
+        directory = self.directory / self._resolve(run)
+        if is_held(directory / LOCK):
+            raise RunError(f"The run {directory.name} is in progress.", "Stop it first.")
+        with _writing(self.directory):
+            directory.rename(self.directory / f".{directory.name}{_DELETED}")
+            sync(self.directory)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what is left of deleted runs."""
+        for directory in self.directory.glob(f".*{_DELETED}"):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def file(self, run: str, sha256: str) -> Path:
         """Return the path of the picture of this hash of a run, by its whole id."""

@@ -21,7 +21,7 @@ from vrag.evaluation.paper_tables import LAYOUTS, joined, lay_out, lay_out_as
 from vrag.evaluation.report import Thumbnails, comparison_page
 from vrag.evaluation.report.labels import OF_ANSWERS, facts_of, p_text, title_of
 from vrag.evaluation.result_store import Evaluation, read_evaluation
-from vrag.render.markup import inline
+from vrag.render.markdown_text import inline
 from vrag.render.text_format import count
 
 

@@ -127,6 +127,13 @@ def print_add_report(
         to.print(Text.assemble(("  ! ", "yellow"), f"{plain(name, 80)}: {plain(reason, 300)}"))
     if (more := len(problems) - MAX_PROBLEMS) > 0:
         to.print(add_location(f"  … and {more} more: `vrag index add --json` lists all.", settings))
+    if report.problems:
+        to.print(
+            add_location(
+                "  To read them again unchanged: `vrag index add --retry-failed` with the same paths.",
+                settings,
+            )
+        )
 
 
 def duration(seconds: float) -> str:

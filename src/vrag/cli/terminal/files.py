@@ -22,7 +22,9 @@ import typer
 from vrag.cli.terminal.console import echo, plain, relative_path, warn
 from vrag.cli.terminal.progress import progress_line
 from vrag.errors import CaseError, RunError
+from vrag.factory.session import evidence_sources
 from vrag.render.exports import Format
+from vrag.render.place_links import PlaceLinks, file_links
 from vrag.render.text_format import count, size
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from vrag.render.annotations.evidence_export import EvidenceExport, EvidenceFormat
     from vrag.render.annotations.evidence_sources import EvidenceSources
     from vrag.render.report import Report
+    from vrag.settings import Settings
     from vrag.types import Case, Document
 
 STDOUT = "-"
@@ -125,6 +128,20 @@ def save_report(report: Report, out: str, format: Format, *, inline: bool) -> di
             write_file(str(folder / name), data)
     facts |= {"pictures": pictures, "folder": str(folder) if folder and files else None}
     return write_file(out, text.encode()) | facts
+
+
+def place_links(
+    settings: Settings,
+    runs: Sequence[StoredRun],
+    out: str,
+    server: str,
+    export: EvidenceExport | None = None,
+) -> PlaceLinks:
+    """Return the links of a document: to places at a server, and to PDF files in its folder."""
+    if out == STDOUT or settings.search_url:
+        return PlaceLinks(server)
+    sources = evidence_sources(settings, runs)
+    return PlaceLinks(server, file_links(runs, parse_path(out), sources, export))
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:

@@ -137,10 +137,11 @@ def progress_line(*, quiet: bool = False) -> Generator[Callable[[str], None]]:
 
 @contextmanager
 def index_progress() -> Generator[Callable[[IndexProgress], None]]:
-    """Show a progress bar while documents are indexed, if standard error is a terminal."""
+    """Show how far the indexing of documents is: a bar on a terminal, else a line every `LOG_SECONDS`."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
     bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
     task = bar.add_task("Reading", total=None, state="")
+    shown = time.monotonic()
 
     def report(progress: IndexProgress) -> None:
         files = f"{progress.files_done}/{progress.files} files"
@@ -149,6 +150,12 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
             parts.append(f"{duration(progress.remaining_seconds)} left")
         if progress.failed:
             parts.append(f"{progress.failed} failed")
+        nonlocal shown
+        if not err.is_terminal:
+            if time.monotonic() - shown > LOG_SECONDS:
+                shown = time.monotonic()
+                err.print(Text(f"Indexing: {' · '.join(parts)}"))
+            return
         bar.update(
             task,
             description=plain(progress.current, 40),

@@ -52,9 +52,9 @@ PLACES = (
     "C:/Program Files/LibreOffice/program/soffice.exe",
 )
 """Paths of LibreOffice, by its installers."""
-INSTALL_HINT = (
-    "Install it (Debian and Ubuntu: apt install libreoffice; macOS: brew install --cask libreoffice; "
-    "others: libreoffice.org), then add the file again with --retry-failed."
+INSTALL = (
+    "Debian and Ubuntu: apt install libreoffice; macOS: brew install --cask libreoffice; "
+    "others: libreoffice.org"
 )
 
 SECURITY = "/org.openoffice.Office.Common/Security/Scripting"
@@ -198,7 +198,8 @@ def find_soffice() -> str:
             if os.access(path, os.X_OK):
                 return str(path)
     raise UnsupportedFormatError(
-        "LibreOffice is needed to read this kind of file and was not found.", INSTALL_HINT
+        "LibreOffice is needed to read this kind of file and was not found.",
+        f"Install it ({INSTALL}). Then try the file again.",
     )
 
 

@@ -174,7 +174,7 @@ def _scan_and_check(source: SourceFile, options: CorpusOptions) -> Timeline:
     except MissingExtra as error:
         raise UnsupportedFormatError(
             f"PyAV is needed to read videos: {error.message}",
-            f"{error.hint}, then run the command again; `vrag index add` needs --retry-failed.",
+            f"{error.hint}. Then try the file again.",
         ) from error
     claimed = int.from_bytes(head[4:8], "little") + 8  # bytes of an AVI file up to its first gigabyte
     if is_avi and not timeline.broken and claimed > source.size:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import VragError
 from vrag.evaluation.record import CaseOutcome
+from vrag.render.answer_html import AnswerElement, answer_elements
+from vrag.render.answer_markdown import SignedAnswer, clean
 from vrag.render.text_format import STOPS, count, moment
 from vrag.render.text_format import place as place_text
 from vrag.reward.parts import answer_of
@@ -118,18 +120,28 @@ class Side:
             extracted = cut(
                 f"none: {compared.why}" if compared.answer is None else compared.answer, _MAX_ANSWER
             )
+        answer = None if record.answer is None else cut(record.answer, _MAX_ANSWER)
         known = record.run is not None and _RUN.fullmatch(record.run) is not None
         return {
             "outcome": record.outcome.value,
             "why": cut(record.why, _MAX_REASON),
             "judge": record.judge,
-            "answer": None if record.answer is None else cut(record.answer, _MAX_ANSWER),
+            "answer": answer,
+            "elements": [] if answer is None else _answer_elements(answer),
             "extracted": extracted,
             "stop": _STOP_NAMES.get(record.stop or "", record.stop or ""),
             "run": record.run if known else None,
             "measures": {name: round(value, 6) for name, value in record.measures.items()},
             "steps": [step.as_dict() for step in self.steps],
         }
+
+
+def _answer_elements(answer: str) -> list[Any]:
+    """Return the elements of an answer; none for one line of text."""
+    elements = answer_elements(SignedAnswer(clean(answer)))
+    if len(elements) == 1 and isinstance(elements[0], AnswerElement) and elements[0].content == (answer,):
+        return []
+    return [part if isinstance(part, str) else part.as_list() for part in elements]
 
 
 @dataclass(frozen=True, slots=True)

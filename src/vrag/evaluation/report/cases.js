@@ -190,11 +190,15 @@
     return make("li", { class: "case", "data-case": entry.id }, button);
   };
 
+  // An answer as paragraphs, lists and tables: [tag, attributes, content], of a few tags without addresses.
+  const built = (part) => typeof part === "string" ? part : make(part[0], part[1], part[2].map(built));
+  const told = (side) => side.elements.length ? make("div", { class: "prose" }, side.elements.map(built)) : said("span", side.answer, "text");
+
   const pair = (term, ...told) => make("div", {}, make("dt", {}, term), make("dd", {}, ...told));
   const verdict = (side, at, entry) => make("div", { class: "verdict-of" },
     two ? make("h3", { class: `side-${"ab"[at]}` }, `${"AB"[at]} `, said("small", data.names[at])) : null,
     make("dl", { class: "told" },
-      pair("Answer", side.answer === null ? make("span", { class: "aside" }, side.stop || "none") : said("span", side.answer, "text")),
+      pair("Answer", side.answer === null ? make("span", { class: "aside" }, side.stop || "none") : told(side)),
       side.extracted === null || side.extracted === undefined ? null : pair("Compared by rules", said("span", side.extracted, "text")),
       pair("Outcome", badge(side), side.judge ? make("small", {}, " by ", said("bdi", side.judge)) : null,
         side.why ? said("p", side.why, "why") : null),

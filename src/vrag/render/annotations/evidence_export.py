@@ -29,6 +29,7 @@ SIGNATURE_NOTE = "The file is digitally signed; in the annotated copy the signat
 STORED_NOTE = "Pages as stored in the collection, not the file itself."
 NOTHING_DRAWN_HINT = "Export it as annotations, which need no picture."
 MAX_STEM_CHARS = 60
+_ANNOTATED = re.compile(r"-annotated(-\d+)?\.pdf$")
 _UNSAFE = re.compile(r"[^\w.() -]+")
 _MARKS = {ItemKind.PAGE: "p", ItemKind.CLIP: "clip", ItemKind.PASSAGE: "passage"}
 
@@ -87,6 +88,12 @@ class EvidenceExport:
         total = sum((self.folder / file.name).stat().st_size for file in self.files)
         parts = [_plural(number, noun) for noun, number in counts.items() if number]
         return f"{', '.join(parts)}, {size(total)}" if parts else "no files"
+
+    @property
+    def annotated_copies(self) -> dict[str, Path]:
+        """The annotated copies of source files, which have all their pages, by numbers of citations."""
+        copies = (file for file in self.files if _ANNOTATED.search(file.name))
+        return {number: self.folder / file.name for file in copies for number in file.citations}
 
     @property
     def notes(self) -> tuple[str, ...]:

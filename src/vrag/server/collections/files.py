@@ -1,4 +1,4 @@
-"""Files that are uploaded: the names under which they are stored, their types, and the folders of same names.
+"""Files that are uploaded: the names under which they are stored, and their types.
 
 Files keep the names that people gave them, as far as disks accept them. What a file system or another program
 would trip over is replaced by a character that looks alike, so that people recognise the name and two names
@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from pathlib import PurePath, PurePosixPath
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vrag.corpus.convert import CONVERTERS
+from vrag.corpus.formats.html import SUFFIXES as HTML_SUFFIXES
 from vrag.corpus.formats.image import SUFFIXES as IMAGE_SUFFIXES
 from vrag.corpus.formats.office import SUFFIXES as OFFICE_SUFFIXES
+from vrag.corpus.formats.text import SUFFIXES as TEXT_SUFFIXES
 from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
 from vrag.corpus.sniff import SIGNATURES, describe_head
+from vrag.types import ItemKind
 
 MAX_NAME_BYTES = 220
 """Length of a name in UTF-8: less than the 255 that file systems accept, for what other programs append."""
@@ -75,6 +76,13 @@ def suffix_of(name: str) -> str:
     return PurePosixPath(safe_name(name)).suffix.lower()
 
 
+def kind_of(suffix: str) -> ItemKind:
+    """Return the kind of the items that files with a suffix in lower case consist of, for the most part."""
+    if suffix in VIDEO_SUFFIXES:
+        return ItemKind.CLIP
+    return ItemKind.PASSAGE if suffix in (*TEXT_SUFFIXES, *HTML_SUFFIXES) else ItemKind.PAGE
+
+
 def fault_of_head(suffix: str, head: bytes) -> str:
     """Explain in a sentence why a file is not what its suffix says; empty if nothing speaks against it.
 
@@ -107,32 +115,8 @@ class DocumentSelector(NamedTuple):
     document: str
     name: str | None = None
     folder: str | None = None
-    """As `distinct_folders` returns it."""
+    """As `relative_folders` returns it."""
 
     def matches(self, document: str, name: str, folder: str | None) -> bool:
         """Return whether a file is one of them."""
         return document == self.document and self.name in {None, name} and self.folder in {None, folder}
-
-
-def distinct_folders(paths: Iterable[str]) -> dict[str, str]:
-    """Find the folders that tell files of the same name apart; `paths` are absolute, each once.
-
-    Returns by path the shortest end of the folder that no other file of this name has, with `/` between its
-    parts: of `/srv/2023/q1/a.pdf` and `/srv/2024/q1/a.pdf` these are `2023/q1` and `2024/q1`. Files whose
-    name nothing else has are left out.
-    """
-    by_name: defaultdict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        by_name[PurePath(path).name].append(path)
-    distinct: dict[str, str] = {}
-    for same_named in by_name.values():
-        parents = {path: PurePath(path).parent for path in same_named}
-        left = {path: parent.relative_to(parent.anchor).parts for path, parent in parents.items()}
-        longest = max(map(len, left.values())) if len(left) > 1 else 0
-        for length in range(1, longest + 1):
-            counts = Counter(folder[-length:] for folder in left.values())
-            for path, folder in tuple(left.items()):
-                if counts[folder[-length:]] == 1:
-                    distinct[path] = "/".join(folder[-length:]) or "/"
-                    del left[path]
-    return distinct

@@ -7,8 +7,16 @@ state: jobs are kept only in memory. A server that was killed continues at its n
 - A document is removed in this order: its file `NAME` becomes `.NAME.gone`, its rows and items go, that file
   goes. While it is there, the removal is finished at the next start. The other order would bring a removed
   document back; and rows whose files are missing for another reason stay.
+- A cancelled upload is removed in the same way. If it was to replace a document, that document's file, which
+  is kept as `.NAME.before` until the new one is read, gets its name back first, by one rename: from then on
+  the row of the document is true again, and what was made of the upload is deleted as what no row refers to.
 - A collection that was moved knows its uploads by their old paths: the files are taken over, without being
   read by a converter again, and the old rows go.
+
+Files are read side by side, in several processes, and written by this one thread: it takes new files while
+others are read (`vrag.index.build.add_live`), so that a small one does not wait for a large one. Reading is
+interrupted, as by Ctrl-C, for a removal, for a cancelled upload, and when a file is replaced that is being
+read; what was read is kept, and the other files continue where they were.
 """
 
 from __future__ import annotations
@@ -27,21 +35,24 @@ from pathlib import Path
 from vrag.corpus.converter import CorpusOptions, SourceFile
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
-from vrag.index.build import add_sources
+from vrag.index.build import add_live, add_sources
 from vrag.index.embed_items import Made, Producer
-from vrag.index.maintenance import compact, remove
-from vrag.index.manifest import read_manifest
+from vrag.index.maintenance import compact, remove, settle
+from vrag.index.manifest import Known, read_manifest
 from vrag.server.collections import uploads
-from vrag.server.collections.files import DocumentSelector, distinct_folders
-from vrag.server.collections.jobs import JobJournal, UploadJob
+from vrag.server.collections.files import DocumentSelector
+from vrag.server.collections.folders import relative_folders
+from vrag.server.collections.jobs import JobJournal, JobState, UploadJob, UploadJobInfo
 from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
-from vrag.types import Document
+from vrag.types import Document, DocumentStatus
 
 log = logging.getLogger("vrag.server")
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 15.0
 """Growing pause before the next attempt when another process writes to the collection."""
+_COMPACT_FILES = 256
+"""Files after which the tables are compacted: reading slows with the number of commits."""
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -63,12 +74,16 @@ class IndexWorker:
         self._placing = threading.Lock()
         self._wake = threading.Condition()
         self._tasks: deque[tuple[Future[None], Callable[[], None]]] = deque()
-        self._waiting: deque[UploadJob] = deque()
+        self._waiting: list[UploadJob] = []
+        self._reading: dict[Path, UploadJob] = {}
+        """Jobs that were handed to the build, by path."""
+        self._is_replaced = False
+        """True if the file of one of these is another one now."""
         self._stopping = False
         self._is_recovered = False
         self._pause = 0.0
         self._not_before = 0.0
-        self._batches = 0
+        self._indexed = 0
         name = f"vrag-index-{open_collection.name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -81,33 +96,90 @@ class IndexWorker:
     @property
     def waiting(self) -> int:
         """The number of files that wait."""
-        return len(self._waiting)
+        return len(self._queue())
+
+    def describe_jobs(self, *, only_open: bool = False) -> list[UploadJobInfo]:
+        """Describe all jobs, or those that have not ended, the newest first."""
+        places = {job.id: place for place, job in enumerate(self._queue(), 1)}
+        jobs = [job for job in reversed(self.journal.all()) if not (only_open and job.over)]
+        return [job.info(places.get(job.id)) for job in jobs]
+
+    def describe_job(self, job: UploadJob) -> UploadJobInfo:
+        """Describe a job."""
+        queue = self._queue()
+        return job.info(queue.index(job) + 1 if job in queue else None)
 
     def place(self, part: uploads.IncomingUpload) -> UploadJob:
         """Queue a complete, closed upload for indexing. Of two with one name the last one counts."""
         with self._placing:
             stored = part.place()
-            return self.submit(stored.path, stored.document)
+            return self.submit(stored.path, stored.document, stored.size)
 
-    def submit(self, path: Path, document: str) -> UploadJob:
-        """Queue a file in `folder` for indexing; `document` is its id."""
-        job = UploadJob(self.open_collection.name, path, document)
+    def submit(self, path: Path, document: str, size: int, *, has_row: bool = False) -> UploadJob:
+        """Queue a file of `size` bytes for indexing; `document` is its id."""
+        job = UploadJob(self.open_collection.name, path, document, size, has_row)
         with self._wake:
             for other in [other for other in self._waiting if other.path == path]:
                 self._waiting.remove(other)
                 other.replaced()
+                job.has_row |= other.has_row
+            self._is_replaced |= path in self._reading
             self._waiting.append(job)
             self.journal.add(job)
             self._wake.notify()
         return job
 
-    def remove(self, document: str, name: str | None = None, folder: str | None = None) -> Future[None]:
+    def remove(self, selector: DocumentSelector) -> Future[None]:
         """Remove a document, before what waits to be indexed. Indexing is interrupted for it.
 
-        The arguments are those of `DocumentSelector`. The future raises `Refusal` (404) if there is no such
-        document, and `CollectionBusy` if another process is writing.
+        The future raises `Refusal` (404) if there is no such document, and `CollectionBusy` if another
+        process is writing.
         """
-        return self._run_task(lambda: self._remove(DocumentSelector(document, name, folder)))
+        return self._run_task(lambda: self._remove(selector))
+
+    def cancel(self, job: UploadJob) -> Future[None]:
+        """Cancel an upload: its file and what was made of it are deleted; a document that it replaces stays.
+
+        Reading is interrupted for it, unless the upload only waits. The future raises `Refusal` (409) if it
+        has ended, and `CollectionBusy` if another process is writing. Blocks.
+        """
+        with self._wake:
+            only_waits = job in self._waiting and not job.has_row
+            if only_waits:
+                self._waiting.remove(job)
+        if not only_waits:
+            return self._run_task(lambda: self._cancel(job))
+        done: Future[None] = Future()
+        complete_future(done, lambda: self._withdraw(job))
+        return done
+
+    def retry(self, selector: DocumentSelector) -> UploadJob:
+        """Queue a file again that could not be read, wholly or in part. Blocks.
+
+        Raises `Refusal` if there is none (404), or it was read completely or is gone (409).
+        """
+        statuses = {
+            job.path: DocumentStatus.FAILED  # if it failed before it had a row
+            for job in self.journal.all()
+            if job.state is JobState.FAILED and selector.matches(job.document, job.path.name, selector.folder)
+        }
+        statuses |= {Path(row.path): row.status for row in self._find_documents(selector)[0]}
+        if not statuses:
+            raise _no_document()
+        unread = [path for path, status in statuses.items() if status is not DocumentStatus.READY]
+        if not unread:
+            raise Refusal(409, "The document has been read completely.", "There is nothing to try again.")
+        path = min(unread)
+        with self._wake:
+            for job in (*self._waiting, *self._reading.values()):
+                if job.path == path:
+                    return job
+        try:
+            source = read_source(path)
+        except OSError as error:
+            raise Refusal(409, "The file is not there any more.", "Upload it again.") from error
+        with self._placing:
+            return self.submit(source.path, source.document, source.size, has_row=True)
 
     def end_with(self, work: Callable[[], None]) -> Future[None]:
         """Do work that the collection does not survive, before all that waits, and end.
@@ -174,102 +246,187 @@ class IndexWorker:
                 self._is_recovered = True  # later uploads are indexed nevertheless
 
     def _index(self) -> None:
-        """Index the next files in the queue; they stay there if another process writes, or a task waits."""
-        with self._wake:  # several together, since to start takes a second
-            jobs = [self._waiting.popleft() for _ in range(min(16, len(self._waiting)))]
+        """Index what is in the queue; it stays there if another process writes, or a task waits."""
         try:
-            self._add(jobs)
+            add_live(self.open_collection.collection, self._take, self._produce, self._committed)
+            self._settle_rest()
         except _Interrupted:
-            self._requeue(jobs, "Waiting in the queue.")
+            self._requeue()
             raise
         except CollectionBusy:
-            self._requeue(jobs, "Waiting: another process is writing to the collection.")
+            with self._wake:
+                for job in self._waiting:
+                    job.wait("Waiting: another process is writing to the collection.")
             raise
         except BaseException as error:  # noqa: BLE001 - a panic of the table's library is no Exception
-            subject = "The embedder" if isinstance(error, EmbedError) else "Writing to the collection"
-            error_id = log_error(error, f"Indexing {self.open_collection.name}")
-            hint = "Upload it again, or restart the server."
-            for job in jobs:
-                job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
-        for job in jobs:
-            self._ended(job.state.value)
-        self._batches += 1
-        if self._batches >= 64 and not self._waiting:  # reading slows with the number of commits
+            self._fail(error)
+        if self._indexed >= _COMPACT_FILES and not self.waiting:
             with suppress(CollectionBusy):
                 compact(self.open_collection.collection)
-                self._batches = 0
+                self._indexed = 0
 
-    def _add(self, jobs: list[UploadJob]) -> None:
-        by_path = {os.fspath(job.path): job for job in jobs}
-        for job in jobs:
-            job.begin()
-
-        def produce(
-            sources: Iterator[SourceFile],
-            items_dir: Path,
-            options: CorpusOptions,
-            have: Callable[[SourceFile], CollectionOf[int]],
-        ) -> Generator[Made, None, None]:
-            with closing(self._producer(sources, items_dir, options, have)) as making:
-                for made in making:
-                    yield made
-                    if self._stopping or self._tasks:  # after it was taken: nothing that was made is lost
-                        raise _Interrupted
-                    if job := by_path.get(os.fspath(made.source.path)):
-                        job.note(made)
-
-        collection = self.open_collection.collection
-        add_sources(collection, [job.path for job in jobs], produce)
-        rows = read_manifest(collection)
-        with self._placing:  # a file that has its name has its job
-            again = self._queued_paths()
-        for path, job in by_path.items():
-            if job.path in again:
-                job.replaced()
-            else:
-                job.settle(rows.get(path))
-
-    def _requeue(self, jobs: list[UploadJob], message: str) -> None:
+    def _take(self) -> list[Path]:
+        """Take the files that wait. Raises `_Interrupted` if reading has to end."""
         with self._wake:
+            if self._is_interrupted:
+                raise _Interrupted
+            jobs, self._waiting = self._waiting, []
+            for job in jobs:
+                job.has_row = True
+                self._reading[job.path] = job
+        return [job.path for job in jobs]
+
+    @property
+    def _is_interrupted(self) -> bool:
+        return self._stopping or bool(self._tasks) or self._is_replaced
+
+    def _produce(
+        self,
+        sources: Iterator[SourceFile],
+        items_dir: Path,
+        options: CorpusOptions,
+        have: Callable[[SourceFile], CollectionOf[int]],
+    ) -> Generator[Made, None, None]:
+        """Make items, and tell the jobs of them."""
+
+        def begin(source: SourceFile) -> CollectionOf[int]:
+            present = have(source)
+            if job := self._reading.get(source.path):
+                job.begin(len(present))
+            return present
+
+        with closing(self._producer(sources, items_dir, options, begin)) as making:
+            for made in making:
+                yield made
+                if self._is_interrupted:  # after it was taken: nothing that was made is lost
+                    raise _Interrupted
+                if job := self._reading.get(made.source.path):
+                    job.note(made)
+
+    def _committed(self, document: Document, rows: int) -> None:
+        """End the job of a document whose row is on disk."""
+        if job := self._reading.pop(Path(document.path), None):
+            self._settle(job, Known(document, rows))
+
+    def _settle_rest(self) -> None:
+        left, self._reading = self._reading, {}
+        rows = read_manifest(self.open_collection.collection) if left else {}
+        for path, job in left.items():
+            self._settle(job, rows.get(os.fspath(path)))
+
+    def _settle(self, job: UploadJob, row: Known | None) -> None:
+        with self._placing:  # a file that has its name has its job
+            is_replaced = job.path in self._queued_paths()
+            if not is_replaced:
+                uploads.replaced_file(job.path).unlink(missing_ok=True)
+        if is_replaced:
+            job.replaced()
+        else:
+            job.settle(row)
+        self._indexed += 1
+        self._ended(job.state.value)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the jobs whose files were read when writing failed, or else those that wait."""
+        subject = "The embedder" if isinstance(error, EmbedError) else "Writing to the collection"
+        error_id = log_error(error, f"Indexing {self.open_collection.name}")
+        hint = "Try it again, or restart the server."
+        with self._wake:
+            jobs, self._reading = list(self._reading.values()), {}
+            if not jobs:
+                jobs, self._waiting = self._waiting, []
+            self._is_replaced = False
+        for job in jobs:
+            job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
+            self._ended(job.state.value)
+
+    def _requeue(self) -> None:
+        with self._wake:
+            jobs, self._reading = list(self._reading.values()), {}
+            self._is_replaced = False
             again = {job.path for job in self._waiting}
-            for job in reversed(jobs):
+            for job in jobs:
                 if job.path in again:
                     job.replaced()
                 else:
-                    job.wait(message)
-                    self._waiting.appendleft(job)
+                    job.wait()
+                    self._waiting.append(job)
+
+    def _queue(self) -> list[UploadJob]:
+        """Return the jobs that wait, in the order in which they are read."""
+        with self._wake:
+            taken = [job for job in self._reading.values() if job.state is JobState.WAITING]
+            return sorted([*taken, *self._waiting], key=lambda job: job.size)
+
+    def _find_documents(self, selector: DocumentSelector) -> tuple[list[Document], list[UploadJob]]:
+        """Find the rows, and the jobs that wait, of the files that are meant."""
+        known = self.open_collection.collection.documents()
+        with self._wake:
+            waiting = list(self._waiting)
+        folders = relative_folders(
+            {*(row.path for row in known), *(os.fspath(job.path) for job in waiting)}, self.folder
+        )
+        rows = [row for row in known if selector.matches(row.id, row.name, folders[row.path])]
+        jobs = [
+            job
+            for job in waiting
+            if selector.matches(job.document, job.path.name, folders[os.fspath(job.path)])
+        ]
+        return rows, jobs
 
     def _remove(self, selector: DocumentSelector) -> None:
-        collection = self.open_collection.collection
-        known = collection.documents()
-        folders = distinct_folders({*(row.path for row in known), *map(os.fspath, self._queued_paths())})
-        rows = [row for row in known if selector.matches(row.id, row.name, folders.get(row.path))]
-        with self._wake:
-            jobs = [
-                job
-                for job in self._waiting
-                if selector.matches(job.document, job.path.name, folders.get(os.fspath(job.path)))
-            ]
-            for job in jobs:
-                self._waiting.remove(job)
+        rows, jobs = self._find_documents(selector)
         if not rows and not jobs:
-            raise Refusal(404, "There is no such document in the collection.", "Reload the list.")
-        own = [Path(row.path) for row in rows if uploads.lies_in(row.path, self.folder)]
-        hidden = uploads.hide_files({*own, *(job.path for job in jobs)})
+            raise _no_document()
+        self._delete(rows, jobs)
+        for job in jobs:
+            job.settle(None)
+
+    def _delete(self, rows: list[Document], jobs: list[UploadJob]) -> None:
+        """Delete rows with their uploaded files and items, and jobs that wait with their files."""
+        with self._wake:
+            self._waiting = [job for job in self._waiting if job not in jobs]
+        files = {*(Path(row.path) for row in rows), *(job.path for job in jobs)}
+        paths = {path for path in files if uploads.lies_in(os.fspath(path), self.folder)}
+        hidden = uploads.hide_files(paths - self._queued_paths())  # what replaces a document stays
         try:
             if rows:
-                remove(collection, [row.path for row in rows])
+                remove(self.open_collection.collection, [row.path for row in rows])
         except BaseException:
             if not self._are_gone(rows):
                 uploads.restore_files(hidden)
                 with self._wake:
-                    self._waiting.extendleft(reversed(jobs))
+                    self._waiting += jobs
                 raise
             log.exception("The rest of a removed document will be deleted with the next change.")
-        for path in hidden.values():
+        for path in (*hidden.values(), *map(uploads.replaced_file, paths)):
             path.unlink(missing_ok=True)
-        for job in jobs:
-            job.settle(None)
+
+    def _cancel(self, job: UploadJob) -> None:
+        """Cancel an upload of which something may have been made."""
+        if job not in self._waiting:
+            raise Refusal(409, "The file has been read already.", "Remove the document instead.")
+        collection = self.open_collection.collection
+        row = read_manifest(collection).get(os.fspath(job.path))
+        if row is None or row.document.status.served:  # what was made of it belongs to no row
+            with collection.lock():
+                with self._wake:
+                    self._waiting.remove(job)
+                self._withdraw(job)
+                settle(collection)
+        else:
+            self._delete([row.document], [job])
+            job.cancel()
+            self._ended(job.state.value)
+
+    def _withdraw(self, job: UploadJob) -> None:
+        """Delete the file of a job, or give the one that it replaced its name back."""
+        row = read_manifest(self.open_collection.collection).get(os.fspath(job.path))
+        with self._placing:
+            if job.path not in self._queued_paths():
+                uploads.withdraw(job.path, row.document if row else None)
+        job.cancel()
+        self._ended(job.state.value)
 
     def _are_gone(self, rows: list[Document]) -> bool:
         """Return whether the manifest has none of these any more: they are removed, whatever failed later."""
@@ -285,6 +442,9 @@ class IndexWorker:
         present = {path.name: path for path in uploads.uploaded_files(self.folder)}
         rows = self.open_collection.collection.documents() if self.folder.is_dir() else []
         own = {row.name: row for row in rows if uploads.lies_in(row.path, self.folder)}
+        uploads.clear_replaced(
+            self.folder, {name for name, row in own.items() if uploads.is_done(self.folder / name, row)}
+        )
         for path in self.folder.glob(f".*{uploads.REMOVED_SUFFIX}"):
             name = path.name[1 : -len(uploads.REMOVED_SUFFIX)]
             if name in own and name not in present:
@@ -296,7 +456,8 @@ class IndexWorker:
             if path not in taken and not uploads.is_done(path, own.get(name)):
                 with self._placing, suppress(OSError):
                     if path not in self._queued_paths():  # else it was uploaded just now
-                        self.submit(path, read_source(path).document)
+                        source = read_source(path)
+                        self.submit(path, source.document, source.size, has_row=True)
         self._is_recovered = True
 
     def _queued_paths(self) -> set[Path]:
@@ -318,3 +479,7 @@ class IndexWorker:
 
 def _closing() -> Refusal:
     return Refusal(503, "The collection is being closed.", "Reload the list of collections.")
+
+
+def _no_document() -> Refusal:
+    return Refusal(404, "There is no such document in the collection.", "Reload the list.")

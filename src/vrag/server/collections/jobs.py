@@ -14,8 +14,9 @@ from pydantic import Field, StringConstraints
 from vrag.corpus.converter import Converted, Failed, ItemCount
 from vrag.index.embed_items import Embedded, Made
 from vrag.index.manifest import Known
+from vrag.server.collections.files import kind_of
 from vrag.server.collections.registry import JOB_PATTERN, FrozenInfo
-from vrag.types import DocumentStatus
+from vrag.types import DocumentStatus, ItemKind
 
 _WAITING = "Waiting in the queue."
 _MAX_FINISHED_JOBS = 1000
@@ -33,6 +34,8 @@ class JobState(StrEnum):
     """It can be found, completely or in part; `problems` says what is missing."""
     FAILED = "failed"
     """It cannot be found; `problems` says why."""
+    CANCELLED = "cancelled"
+    """A client cancelled it; its file is deleted."""
 
 
 class UploadJobInfo(FrozenInfo):
@@ -41,7 +44,12 @@ class UploadJobInfo(FrozenInfo):
     id: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
     collection: str
     file: str = Field(description="The name under which the file is stored.")
+    size: int = Field(ge=0, description="Size of the file in bytes.")
     state: JobState
+    place: int | None = Field(
+        default=None, ge=1, description="Its place in the queue while it waits: small files come first."
+    )
+    kind: ItemKind = Field(description="What `done` and `total` count.")
     done: int = Field(ge=0, description="Pages, clips or passages that are done.")
     total: int | None = Field(default=None, ge=0, description="Their total, once it is known.")
     message: str = Field(description="The state in one sentence.")
@@ -63,6 +71,10 @@ class UploadJob:
     path: Path
     document: str
     """Id of the document that it becomes."""
+    size: int
+    """Bytes."""
+    has_row: bool = False
+    """True if the manifest may have a row of it."""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     state: JobState = JobState.WAITING
     done: int = 0
@@ -73,20 +85,27 @@ class UploadJob:
     @property
     def over(self) -> bool:
         """True if its state is final."""
-        return self.state in {JobState.FINISHED, JobState.FAILED}
+        return self.state in {JobState.FINISHED, JobState.FAILED, JobState.CANCELLED}
 
     @property
     def file(self) -> str:
         """The name under which the file is stored."""
         return self.path.name
 
-    def info(self) -> UploadJobInfo:
-        """Describe it for clients."""
-        return UploadJobInfo.model_validate(self, from_attributes=True)
+    @property
+    def kind(self) -> ItemKind:
+        """The kind of its items."""
+        return kind_of(self.path.suffix.lower())
 
-    def begin(self) -> None:
-        """Start it."""
-        self.state, self.message = JobState.RUNNING, "Reading the file."
+    def info(self, place: int | None = None) -> UploadJobInfo:
+        """Describe it for clients; `place` is its place in the queue."""
+        info = UploadJobInfo.model_validate(self, from_attributes=True)
+        return info.model_copy(update={"place": place if info.state is JobState.WAITING else None})
+
+    def begin(self, present: int) -> None:
+        """Start it, unless it was; so many of its items are there from before."""
+        if self.state is not JobState.RUNNING:
+            self.state, self.message, self.done = JobState.RUNNING, "Reading the file.", present
 
     def wait(self, message: str = _WAITING) -> None:
         """Put it back into the queue."""
@@ -101,13 +120,21 @@ class UploadJob:
                 self.done += 1
             case _:
                 return
-        of_total = "" if self.total is None else f" of {self.total}"
-        self.message = f"{self.done}{of_total} done."
+        self.state = JobState.RUNNING
+        if self.total is not None:
+            self.message = f"{self.done:,} of {self._counted(self.total)} read."
+
+    def _counted(self, count: int) -> str:
+        return f"{count:,} {self.kind}{'' if count == 1 else 's'}"
 
     def fail(self, reason: str) -> None:
         """End it without a result."""
         self.problems = (reason,)
         self.message, self.state = reason, JobState.FAILED
+
+    def cancel(self) -> None:
+        """End it because a client does not want it any more."""
+        self.state, self.message = JobState.CANCELLED, "It was cancelled."
 
     def replaced(self) -> None:
         """End it because its file is another one now."""
@@ -126,8 +153,9 @@ class UploadJob:
         else:
             self.problems = (row.document.reason,) if row.document.reason else ()
             self.done = self.total = max(row.document.items, row.rows)
-            missing = "; some could not be read" if self.problems else ""
-            self.message = f"{row.rows} of {self.total} can be found{missing}."
+            self.message = f"Ready to ask: {self._counted(row.rows)}."
+            if self.problems:
+                self.message = f"{row.rows:,} of {self._counted(self.total)} are ready to ask."
             self.state = JobState.FINISHED
 
 

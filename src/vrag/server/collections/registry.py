@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from vrag.index.collection import Collection
 from vrag.index.embed_items import Producer
 from vrag.search.schema import ID_PATTERN
-from vrag.types import DocumentStatus
+from vrag.types import DocumentStatus, ItemKind
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Names of new collections: each is the name of a directory too."""
@@ -131,15 +131,19 @@ class DocumentInfo(FrozenInfo):
 
     id: str = Field(description="SHA-256 of its bytes; empty where it could not be read.")
     name: str = Field(description="File name, for people.")
-    folder: str | None = Field(
+    folder: str = Field(description="Its folder, relative to the one that holds all files; empty at the top.")
+    size: int = Field(ge=0, description="Size of the file in bytes.")
+    modified: float | None = Field(
         default=None,
-        description="The end of its folder's path that tells it from others of its name; null without any.",
-    )
-    size: int | None = Field(
-        default=None, ge=0, description="Size of the file in bytes; null while it waits in the queue."
+        description="Seconds since 1970 at which the file was written or uploaded; null if that is unknown.",
     )
     status: DocumentStatus = Field(description="Its state in the index.")
     items: int = Field(ge=0, description="Its pages, clips or passages that can be found.")
+    kind: ItemKind = Field(description="What these are, for the most part.")
+    first: str | None = Field(
+        default=None, description="Id of the first page or clip; null if it is text, or cannot be shown."
+    )
+    seconds: float | None = Field(default=None, description="Length of a video.")
     problems: list[str] = Field(description="What could not be read, and why.")
     uploaded: bool = Field(description="Whether it was uploaded: removing it deletes the file as well.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -41,6 +42,19 @@ register_url_convertor("anything", _AnyText())
 CollectionName = Annotated[str, Path(min_length=1, max_length=200, description="Name of a collection.")]
 DocumentId = Annotated[str, Path(pattern=registry.DOCUMENT_PATTERN, description="Id of a document.")]
 FileName = Annotated[str, Path(min_length=1, max_length=4096, description="Name of the file.")]
+
+
+OneName = Annotated[
+    str | None,
+    Query(max_length=4096, description="File name, to mean only one of several files with this content."),
+]
+OneFolder = Annotated[
+    str | None,
+    Query(
+        max_length=4096, description="Its `folder` from the list, to mean only one of several of this name."
+    ),
+]
+JobId = Annotated[str, Path(pattern=registry.JOB_PATTERN, description="Id of a job, from its upload.")]
 
 
 def collection_routes(  # noqa: C901 - one per route
@@ -111,20 +125,8 @@ def collection_routes(  # noqa: C901 - one per route
         request: Request,
         name: CollectionName,
         id: DocumentId,
-        file: Annotated[
-            str | None,
-            Query(
-                max_length=4096,
-                description="File name, to remove only one of several files with this content.",
-            ),
-        ] = None,
-        folder: Annotated[
-            str | None,
-            Query(
-                max_length=4096,
-                description="Its `folder` from the list, to remove only one of several files of this name.",
-            ),
-        ] = None,
+        file: OneName = None,
+        folder: OneFolder = None,
     ) -> Plain:
         """An uploaded file is deleted. A file in another folder is kept, but no longer found by searches."""
         try:
@@ -133,6 +135,18 @@ def collection_routes(  # noqa: C901 - one per route
             message = "Another process is writing to the collection."
             raise Refusal(409, message, "Try again when it has finished.") from error
         return Plain(status_code=204)
+
+    @router.post(
+        "/collections/{name}/documents/{id}/retry",
+        status_code=202,
+        summary="Read a document again",
+        responses=responses(404, 409, 503),
+    )
+    async def retry(
+        name: CollectionName, id: DocumentId, file: OneName = None, folder: OneFolder = None
+    ) -> UploadJobInfo:
+        """For a document of which nothing, or not everything, could be read. Its job shows the progress."""
+        return await service.retry(name, id, file, folder)
 
     @router.put(
         "/collections/{name}/documents/{filename:anything}",
@@ -156,15 +170,32 @@ def collection_routes(  # noqa: C901 - one per route
         return job
 
     @router.get("/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 409))
-    async def jobs(name: CollectionName) -> Jobs:
+    async def jobs(
+        name: CollectionName,
+        open: Annotated[bool, Query(description="Whether to list only those that have not ended.")] = False,
+    ) -> Jobs:
         """List the jobs since the server started, newest first."""
-        return service.jobs(name)
+        return service.jobs(name, only_open=open)
 
     @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404))
-    async def job(
-        id: Annotated[str, Path(pattern=registry.JOB_PATTERN, description="Id of a job, from its upload.")],
-    ) -> UploadJobInfo:
+    async def job(id: JobId) -> UploadJobInfo:
         """A job is known until the server restarts."""
         return service.job(id)
+
+    @router.delete(
+        "/jobs/{id}",
+        status_code=204,
+        summary="Cancel an upload",
+        response_class=Plain,
+        responses=responses(404, 409, 503, 504),
+    )
+    async def cancel(request: Request, id: JobId) -> Plain:
+        """The file, and what was read of it, are deleted. A document that it was to replace stays."""
+        try:
+            await wait_for_client(request, asyncio.ensure_future(service.cancel(id)), options.item_seconds)
+        except CollectionBusy as error:
+            message = "Another process is writing to the collection."
+            raise Refusal(409, message, "Try again when it has finished.") from error
+        return Plain(status_code=204)
 
     return router

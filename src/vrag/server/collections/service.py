@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TypeVar
 
+from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
-from vrag.index.manifest import read_manifest
 from vrag.index.table import literal
 from vrag.server.collections import registry
-from vrag.server.collections.files import SUFFIXES, distinct_folders, safe_name, suffix_of
+from vrag.server.collections.files import SUFFIXES, DocumentSelector, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
-from vrag.server.collections.jobs import Jobs, UploadJobInfo
+from vrag.server.collections.jobs import Jobs, UploadJob, UploadJobInfo
+from vrag.server.collections.listing import list_documents
 from vrag.server.collections.registry import CollectionSet, OpenCollection
 from vrag.server.collections.uploads import (
     IncomingUpload,
     UploadLimits,
-    lies_in,
     receive,
     uploads_of,
 )
@@ -87,40 +87,15 @@ class CollectionService:
             reason=self._collections.absent or None,
         )
 
+    def active_jobs(self) -> list[UploadJobInfo]:
+        """List the uploads of all collections that are not over."""
+        workers = list(self._workers.values())
+        return [job.info() for worker in workers for job in worker.journal.all() if not job.over]
+
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> registry.Documents:
         """List the files of a collection by name, with those that wait to be indexed. Blocks."""
-        open_collection = self._find_collection(name)
-        uploads, worker = uploads_of(open_collection), self._workers.get(name)
-        rows = read_manifest(open_collection.collection)
-        waiting = {str(job.path): job for job in (worker.journal.all() if worker else ()) if not job.over}
-        waiting = {path: job for path, job in waiting.items() if path not in rows}
-        folders = distinct_folders([*rows, *waiting])
-        files = [
-            registry.DocumentInfo(
-                id=row.document.id,
-                name=row.document.name,
-                folder=folders.get(path),
-                size=row.document.size,
-                status=row.document.status,
-                items=row.rows if row.document.status.served else 0,
-                problems=[row.document.reason] if row.document.reason else [],
-                uploaded=lies_in(path, uploads),
-            )
-            for path, row in rows.items()
-        ]
-        files += [
-            registry.DocumentInfo(
-                id=job.document,
-                name=job.path.name,
-                folder=folders.get(path),
-                status=DocumentStatus.PENDING,
-                items=0,
-                problems=[],
-                uploaded=True,
-            )
-            for path, job in waiting.items()
-        ]
-        files.sort(key=lambda file: (file.name.casefold(), file.name, file.folder or "", file.id))
+        open_collection, worker = self._find_collection(name), self._workers.get(name)
+        files = list_documents(open_collection, worker.journal.all() if worker else ())
         return registry.Documents(documents=files[offset : offset + limit], total=len(files))
 
     def document(self, id: str) -> registry.DocumentPages:
@@ -154,19 +129,40 @@ class CollectionService:
             raise Refusal(409, message, open_collection.reason or _NAMED)
         await self._change(partial(self._drop, open_collection))
 
-    def jobs(self, name: str) -> Jobs:
+    def jobs(self, name: str, *, only_open: bool = False) -> Jobs:
         """List the uploads of a collection, the newest first."""
         self._find_collection(name)
         worker = self._workers.get(name)
-        return Jobs(jobs=[job.info() for job in reversed(worker.journal.all() if worker else [])])
+        return Jobs(jobs=worker.describe_jobs(only_open=only_open) if worker else [])
 
     def job(self, id: str) -> UploadJobInfo:
         """Return an upload. Raises `Refusal` if there is none of this id, or it was forgotten (404)."""
+        worker, job = self._find_job(id)
+        return worker.describe_job(job)
+
+    async def cancel(self, id: str) -> None:
+        """Cancel an upload that has not been read completely. Raises `Refusal` as `IndexWorker.cancel`."""
+        worker, job = self._find_job(id)
+        await asyncio.wrap_future(await self._threads.run(partial(worker.cancel, job)))
+
+    async def retry(
+        self, name: str, document: str, file: str | None = None, folder: str | None = None
+    ) -> UploadJobInfo:
+        """Read a document again that could not be read, wholly or in part. The names are those of `remove`.
+
+        Raises `Refusal` if there is no such document (404), and if it was read completely, or its file is
+        gone (409).
+        """
+        worker = self._start_worker(self._writable(name))
+        selector = DocumentSelector(document, file, folder)
+        return worker.describe_job(await self._threads.run(partial(worker.retry, selector)))
+
+    def _find_job(self, id: str) -> tuple[IndexWorker, UploadJob]:
         for worker in list(self._workers.values()):
             if job := worker.journal.get(id):
-                return job.info()
-        hint = "Jobs are forgotten when the server restarts: see the documents of the collection."
-        raise Refusal(404, "There is no such job.", hint)
+                return worker, job
+        hint = "Uploads are forgotten when the server restarts: see the documents of the collection."
+        raise Refusal(404, "There is no such upload.", hint)
 
     async def upload(
         self, name: str, file: str, body: AsyncIterator[bytes], length: int | None
@@ -183,6 +179,10 @@ class CollectionService:
         if suffix not in SUFFIXES:
             kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
             raise Refusal(415, f"{kind} are not supported.", f"Supported types: {', '.join(SUFFIXES)}")
+        for software in find_missing_software():
+            if suffix in software.suffixes:
+                message = f"This server cannot read {suffix} files: {software.name} is not installed on it."
+                raise Refusal(415, message, f"Whoever runs the server can install it: {software.install}")
         if length is not None and length > max_bytes:
             raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
         worker = self._start_worker(open_collection)
@@ -190,7 +190,7 @@ class CollectionService:
             raise Refusal(503, "Too many files wait to be indexed.", "Try again when some are done.")
         part = IncomingUpload(worker.folder / safe_name(file), self._limits)
         job = await receive(body, part, max_bytes, self._threads, worker.place)
-        return job.info()
+        return worker.describe_job(job)
 
     def remove(
         self, name: str, document: str, file: str | None = None, folder: str | None = None
@@ -201,7 +201,8 @@ class CollectionService:
         content. The future raises `Refusal` (404) if there is no such document, and `CollectionBusy` if
         another process is writing.
         """
-        return asyncio.wrap_future(self._start_worker(self._writable(name)).remove(document, file, folder))
+        selector = DocumentSelector(document, file, folder)
+        return asyncio.wrap_future(self._start_worker(self._writable(name)).remove(selector))
 
     async def _change(self, change: Callable[[], T]) -> T:
         """Create or delete a collection, in a thread."""
@@ -243,7 +244,7 @@ class CollectionService:
         for open_collection in self._collections.open_collections:
             if open_collection.name == name:
                 return open_collection
-        raise Refusal(404, "There is no such collection.", "GET /collections lists the collections.")
+        raise Refusal(404, "There is no such collection.", "Reload the list of documents.")
 
     def _writable(self, name: str) -> OpenCollection:
         open_collection = self._find_collection(name)

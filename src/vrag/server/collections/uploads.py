@@ -35,6 +35,7 @@ T = TypeVar("T")
 log = logging.getLogger("vrag.server")
 REMOVED_SUFFIX = ".gone"
 """A file that is being removed is called `.NAME.gone`."""
+_REPLACED_SUFFIX = ".before"
 _PART_SUFFIX = ".part"
 _STALE_SECONDS = 600.0
 _WRITE_BYTES = 1024 * 1024
@@ -112,6 +113,32 @@ def moved_files(
         if not known and not os.path.lexists(row.path):
             found.setdefault(present[row.name], []).append(row)
     return found
+
+
+def replaced_file(path: Path) -> Path:
+    """Return the hidden name of the file that an upload replaces, until that is read."""
+    return path.with_name(f".{path.name}{_REPLACED_SUFFIX}")
+
+
+def withdraw(path: Path, row: Document | None) -> None:
+    """Delete an upload that is not read; `row` is that of its path.
+
+    A document that it was to replace has its file again.
+    """
+    before = replaced_file(path)
+    if row is not None and row.status.served and is_unchanged(before, row):
+        before.replace(path)
+    else:
+        path.unlink(missing_ok=True)
+        before.unlink(missing_ok=True)
+
+
+def clear_replaced(folder: Path, done: set[str]) -> None:
+    """Delete the files that uploads replaced which are `done`, by name, or gone."""
+    for path in folder.glob(f".*{_REPLACED_SUFFIX}"):
+        name = path.name[1 : -len(_REPLACED_SUFFIX)]
+        if name in done or not (folder / name).exists():
+            path.unlink(missing_ok=True)
 
 
 def hide_files(paths: set[Path]) -> dict[Path, Path]:
@@ -243,6 +270,9 @@ class IncomingUpload:
     def place(self) -> StoredUpload:
         """Give it its name, once it is closed, replacing the file of that name.
 
+        That is kept as `replaced_file`, unless an earlier upload of the name is not read yet, or the file
+        system has no links.
+
         Its modification time is later than that of the file replaced: by it and the size the index tells that
         a file has changed, and two files of one size may well be written within one tick of the clock.
         """
@@ -252,6 +282,8 @@ class IncomingUpload:
                 for step in _TIME_STEPS_NS:
                     if self._path.stat().st_mtime_ns <= before:
                         os.utime(self._path, ns=(before + step, before + step))
+            with suppress(OSError):
+                replaced_file(self.target).hardlink_to(self.target)
             self._path.replace(self.target)
             self._over = True
             with suppress(OSError):  # where the system cannot write the names of a folder to the disk
@@ -277,7 +309,7 @@ def _disk_errors() -> Generator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        hint = "GET /collections lists the collections."
+        hint = "Reload the list of documents."
         raise Refusal(404, "The collection no longer exists.", hint) from error
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:

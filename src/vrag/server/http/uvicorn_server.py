@@ -31,6 +31,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vrag.errors import SettingsError
 from vrag.server.http.limits import network_of
+from vrag.server.http.users import TokenFile
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions, is_loopback
 
@@ -55,17 +56,19 @@ _STREAM_END_SECONDS = 1.0
 """Time for streams to send their last event after their run has ended."""
 
 
-def check_access(host: str, *, token: str | None, insecure: bool) -> None:
-    """Refuse to serve other machines without a token.
+def check_access(host: str, *, token: str | None, insecure: bool, tokens: TokenFile | None = None) -> None:
+    """Refuse to serve other machines without a token, and with a file of tokens that cannot be used.
 
     Raises `SettingsError` if `host` is not loopback and there is neither a token nor `insecure`.
     """
+    if tokens is not None:
+        tokens.check()
     if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
         raise SettingsError("The token cannot be used.", "Use printable ASCII characters.")
-    if not is_loopback(host) and token is None and not insecure:
+    if not is_loopback(host) and token is None and tokens is None and not insecure:
         raise SettingsError(
             f"Anyone who reaches {host} could read the collection.",
-            "Set VRAG_API_KEY to a token that clients send, or pass --insecure.",
+            "Set VRAG_API_KEY to a token that clients send, or pass --tokens or --insecure.",
         )
 
 

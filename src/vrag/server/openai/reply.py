@@ -24,7 +24,7 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.agent.runs.run_result import RunResult
-from vrag.render.markup import inline
+from vrag.render.markdown_text import inline
 from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, summarize_claims
 from vrag.server.http.errors import FrozenModel, Refusal
@@ -52,6 +52,8 @@ _NOT_FOUND = f"{NOT_FOUND} {A_MODEL}"
 _BY_READER = f"\n\n*{BY_READER}*"
 _LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
 """The number of a source in the list."""
+_ADDRESSED = re.compile(r"!\[|\[(?=\d+\]:)")
+"""Begins a picture, or the address of all markers of a number."""
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
 Finish = Literal["stop", "length"]
@@ -371,11 +373,11 @@ def escape_answer(marked: MarkedText) -> tuple[str, tuple[int, ...]]:
 
 
 def _escape(text: str, *, follows_marker: bool = False) -> str:
-    r"""Escape Markdown that would make a client fetch a picture, or make a link of the marker before it.
+    r"""Escape Markdown that would make a client fetch a picture, or make links of markers.
 
-    Addresses of both may come from a document.
+    Their addresses may come from a document.
     """
-    escaped = text.replace("![", "!\\[")
+    escaped = _ADDRESSED.sub(lambda found: found[0].replace("[", "\\["), text)
     return f"\\{escaped}" if follows_marker and escaped.startswith("(") else escaped
 
 

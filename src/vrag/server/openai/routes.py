@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from vrag.agent.events import Event
+from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, Responses, json_body, responses
@@ -44,6 +45,7 @@ from vrag.server.openai.request import (
 )
 from vrag.server.runs.run_manager import RunManager, broken_off
 from vrag.server.runs.sse import BEAT, STREAM_HEADERS, with_beats
+from vrag.server.runs.user_runs import UserRuns, requester_of
 
 _ANSWERS: Responses = {
     200: {
@@ -54,7 +56,7 @@ _ANSWERS: Responses = {
 }
 
 
-def openai_routes(runs: RunManager) -> APIRouter:
+def openai_routes(manager: RunManager) -> APIRouter:
     """Build `/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application."""
     router = APIRouter(prefix="/v1", tags=["openai"])
     created = int(time.time())
@@ -64,12 +66,12 @@ def openai_routes(runs: RunManager) -> APIRouter:
     @router.get("/models", summary="Available models", responses=_errors(503))
     async def models() -> ModelCards:
         """Each agent is listed by itself and with each model it can use."""
-        return model_cards(await runs.capabilities(), created)
+        return model_cards(await manager.capabilities(), created)
 
     @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
     async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
         """Describe a model; status 404 if the server does not have it."""
-        offer = await runs.capabilities()
+        offer = await manager.capabilities()
         try:
             find_model(id, offer)
         except InvalidRequest as invalid:
@@ -88,7 +90,7 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
         The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
         """
-        offer = await runs.capabilities()
+        offer = await manager.capabilities()
 
         def parse(body: bytes) -> tuple[CompletionRequest, ChatQuestion]:
             parsed = parse_request(body)
@@ -96,10 +98,11 @@ def openai_routes(runs: RunManager) -> APIRouter:
 
         try:
             body = await request.body()
-            parsed, (run, history) = await runs.in_thread(lambda: parse(body))  # pictures make it long
+            parsed, (run, history) = await manager.in_thread(lambda: parse(body))  # pictures make it long
         except InvalidRequest as invalid:
             return error_response(invalid)
-        summary = await runs.start(run, client=getattr(request.state, "client", ""), history=history)
+        runs = UserRuns(manager, requester_of(request, Via.OPENAI))
+        summary = await runs.start(run, history=history)
         url = f"{request.base_url}#/runs/{summary.id}"
         answer = StartedAnswer(summary.id, parsed.model, int(time.time()), url)
         if parsed.stream:
@@ -139,7 +142,7 @@ class StartedAnswer:
         return Chunk(id=self.id, created=self.created, model=self.model, choices=choices)
 
 
-async def _complete_response(runs: RunManager, answer: StartedAnswer, request: Request) -> Response:
+async def _complete_response(runs: UserRuns, answer: StartedAnswer, request: Request) -> Response:
     """Build the response when the run has ended; the run is stopped if the client leaves."""
     reasoning, parts = Reasoning(), list[str]()
 
@@ -187,7 +190,7 @@ class ChunkStream(StreamingResponse):
 
 
 async def chunk_frames(
-    runs: RunManager, answer: StartedAnswer, *, with_usage: bool
+    runs: UserRuns, answer: StartedAnswer, *, with_usage: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield a run as chunks: thoughts, steps and answer as they come, then its evidence and the usage.
 

@@ -11,6 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
+from vrag.agent.runs.run_meta import Via
+from vrag.agent.runs.run_store import RunState
 from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
 from vrag.render.markup import POLICY
@@ -19,11 +21,11 @@ from vrag.server.metrics import ServerMetrics
 from vrag.server.runs import schema
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.sse import BEAT, RETRY, STREAM_HEADERS, end_frame, event_frame, with_beats
+from vrag.server.runs.user_runs import UserRuns, requester_of
 
 EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
 """An exported run that is opened at the server's address may be drawn, and nothing else."""
 RunPath = Annotated[str, Path(pattern=schema.RUN_ID, description="Id of a run.")]
-_OPTIONAL_RUN_ID = f"{schema.RUN_ID}|^$"
 _EVIDENCE_TYPES = ("application/zip", "application/ld+json")
 
 
@@ -36,44 +38,62 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     router = APIRouter(tags=["runs"])
     exporting = asyncio.Semaphore(2)  # each keeps a processor busy, and a thread that others need
 
+    def runs_of(request: Request) -> UserRuns:
+        via = Via.PAGE if request.state.own_page else Via.API
+        return UserRuns(runs, requester_of(request, via))
+
     @router.get("/options", summary="What can be requested", responses=responses(503, 504))
-    async def options() -> schema.Capabilities:
+    async def options(request: Request) -> schema.Capabilities:
         """List the agents, models and collections, and the limits of a run."""
-        return await runs.capabilities()
+        return await runs.capabilities(request.state.session)
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:
         """Start a run. It continues even if no client follows it."""
-        summary = await runs.start(question, client=getattr(request.state, "client", ""))
+        summary = await runs_of(request).start(question)
         response.headers["Location"] = f"/runs/{summary.id}"
         return summary
 
     @router.get("/runs", summary="Runs, the newest first", responses=responses(503, 504))
-    async def list_runs(
-        limit: Annotated[int, Query(ge=1, le=200, description="Maximum number.")] = 50,
-        before: Annotated[
-            str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a run: only older ones.")
-        ] = "",
-        session: Annotated[str, Query(pattern=_OPTIONAL_RUN_ID, description="Id of a conversation.")] = "",
-    ) -> schema.RunList:
-        """Runs in progress are included."""
-        found, more = await runs.summaries(limit=limit, before=before, session=session)
-        return schema.RunList(runs=tuple(found), more=more)
+    async def list_runs(request: Request, query: Annotated[schema.RunQuery, Query()]) -> schema.RunList:
+        """Runs of the user, those in progress included; administrators see the runs of all users.
+
+        With `session`, the runs of a conversation that is shared as well.
+        """
+        return await runs_of(request).summaries(query)
 
     @router.get("/runs/{id}", summary="A run", responses=responses(404, 503, 504))
-    async def detail(id: RunPath) -> schema.RunDetail:
+    async def detail(request: Request, id: RunPath) -> schema.RunDetail:
         """The end of a run, its cost, and the evidence of its answer."""
-        return await runs.detail(id)
+        return await runs_of(request).detail(id)
+
+    @router.patch("/runs/{id}", summary="Rename, pin or share", responses=responses(403, 404, 503, 504))
+    async def change(request: Request, id: RunPath, changes: schema.RunChanges) -> schema.RunSummary:
+        """Change title, pin and sharing of the conversation of a run. Its owner and administrators may."""
+        return await runs_of(request).change(id, changes)
 
     @router.delete(
         "/runs/{id}",
-        summary="Stop a run",
-        responses=responses(404, 409, 503, 504)
+        summary="Stop a run, or delete it",
+        responses=responses(403, 404, 409, 503, 504)
         | {202: {"model": schema.RunSummary, "description": "It ends at the next opportunity."}},
     )
-    async def cancel(response: Response, id: RunPath) -> schema.RunSummary:
-        """The run stops as soon as possible. A finished run is not changed."""
-        summary, running = await runs.cancel(id)
+    async def cancel(
+        request: Request,
+        response: Response,
+        id: RunPath,
+        remove: Annotated[
+            schema.Removal | None, Query(description="Delete the run, or its whole conversation.")
+        ] = None,
+    ) -> schema.RunSummary:
+        """The run stops as soon as possible. A finished run is not changed.
+
+        With `remove` the run, or every run of its conversation, is stopped and deleted from the disk: events
+        and pictures. Its owner and administrators may.
+        """
+        if remove is not None:
+            return await runs_of(request).delete(id, conversation=remove == "conversation")
+        summary, running = await runs_of(request).cancel(id)
         response.status_code = 202 if running else 200
         return summary
 
@@ -84,6 +104,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         responses=_document("The events.", "text/event-stream") | responses(404, 503, 504),
     )
     async def events(
+        request: Request,
         id: RunPath,
         after: Annotated[int, Query(ge=-1, le=10**9, description="The last `seq` known; -1 for none.")] = -1,
         last_event_id: Annotated[str, Header(max_length=20)] = "",
@@ -92,10 +113,11 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
 
         The drawing of each graph is sent before the graph. `end` is the last event.
         """
-        await runs.detail(id)
+        readable = runs_of(request)
+        await readable.detail(id)
         if re.fullmatch("[0-9]{1,9}", last_event_id):
             after = int(last_event_id)
-        frames = _event_frames(runs, metrics, id, after)
+        frames = _event_frames(readable, metrics, id, after)
         return StreamingResponse(frames, 200, STREAM_HEADERS, "text/event-stream")
 
     @router.get(
@@ -104,9 +126,11 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         response_class=Response,
         responses=_document("The picture.", "image/jpeg") | responses(404, 503, 504),
     )
-    async def file(id: RunPath, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]) -> Response:
+    async def file(
+        request: Request, id: RunPath, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+    ) -> Response:
         """The picture as the model saw it."""
-        path = runs.file(id, sha256)
+        path = await runs_of(request).file(id, sha256)
         if not path.is_file():
             raise Refusal(404, f"The run {id} has no such picture.", "Its events name its pictures.")
         headers = {"Cache-Control": "private, max-age=86400, immutable"}
@@ -121,17 +145,19 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         )
         | responses(404, 409, 413, 503, 504),
     )
-    async def export(id: RunPath, format: schema.ExportFormat = "html") -> Response:
-        """Export a run as a self-contained HTML page, as Markdown or as JSON.
+    async def export(request: Request, id: RunPath, format: schema.ExportFormat = "html") -> Response:
+        """Export a run as a self-contained HTML page, as Markdown or as JSON; links open its places here.
 
         Or its evidence alone: `pdf`, a ZIP archive of the source PDF files with highlights and numbered
         notes; `annotations`, a W3C Web Annotation collection; `pictures`, a ZIP archive of PNG files.
         """
         async with exporting:
-            stored = await runs.stored(id)
+            stored = await runs_of(request).stored(id)
             if format in schema.EVIDENCE_FORMATS:
                 return _attachment(await runs.evidence([stored], format))
-            return _attachment(await runs.in_thread(lambda: export_of(stored, format)))
+            return _attachment(
+                await runs.in_thread(lambda: export_of(stored, format, server=str(request.base_url)))
+            )
 
     @router.post(
         "/reports",
@@ -140,23 +166,26 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         responses=_document("The document.", "text/html", "text/markdown", *_EVIDENCE_TYPES)
         | responses(404, 409, 413, 503, 504),
     )
-    async def report(request: schema.ReportRequest) -> Response:
+    async def report(request: Request, wanted: schema.ReportRequest) -> Response:
         """Export a report as a self-contained HTML page, or as Markdown with embedded pictures.
 
+        Links open its places here.
         Or the evidence of all runs, as of one; citation 2.1 is the first one of the second run.
         """
         async with exporting:
-            stored = [await runs.stored(run) for run in request.runs]
-            if request.format in schema.EVIDENCE_FORMATS:
-                return _attachment(await runs.evidence(stored, request.format, request.title))
-            work = runs.in_thread(lambda: report_document(stored, request.title, request.format))
+            readable = runs_of(request)
+            stored = [await readable.stored(run) for run in wanted.runs]
+            if wanted.format in schema.EVIDENCE_FORMATS:
+                return _attachment(await runs.evidence(stored, wanted.format, wanted.title))
+            server = str(request.base_url)
+            work = runs.in_thread(lambda: report_document(stored, wanted.title, wanted.format, server=server))
             return _attachment(await work)
 
     return router
 
 
 async def _event_frames(
-    runs: RunManager, metrics: ServerMetrics, run: str, after: int
+    runs: UserRuns, metrics: ServerMetrics, run: str, after: int
 ) -> AsyncGenerator[bytes, None]:
     metrics.streams.inc()
     try:
@@ -169,8 +198,8 @@ async def _event_frames(
                 metrics.events.inc()
                 yield event_frame(event)
         yield end_frame((await runs.detail(run)).state)
-    except (Refusal, RunError):
-        return  # it was deleted meanwhile
+    except (Refusal, RunError):  # it was deleted meanwhile, and is over
+        yield end_frame(RunState.INTERRUPTED)
     finally:
         metrics.streams.dec()
 

@@ -10,25 +10,27 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from vrag.agent.agent import Agent
 from vrag.agent.events import Event, RunFailed, StopReason
 from vrag.agent.question import PreviousTurn, Question, QuestionImage
+from vrag.agent.runs.run_meta import RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunLog, RunState, StoredRun
 from vrag.errors import FileTooLargeError, RunError, SettingsError, VragError
 from vrag.render.exports import Download, evidence_document
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
+from vrag.server.http.users import User
 from vrag.server.options import ServerOptions
 from vrag.server.runs import schema
-from vrag.server.runs.history import RunHistory, unanswered
+from vrag.server.runs.history import RunHistory, no_conversation, unanswered
 from vrag.server.runs.schema import RunSummary
+from vrag.server.setup.choices import ModelChoices
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
@@ -36,8 +38,22 @@ _START_SECONDS = 10.0
 """Time for a run to begin: it asks the search for its version first, which may be another server."""
 _MAX_GRACE_SECONDS, _MIN_GRACE_SECONDS = 5.0, 0.2
 """Time for cancelled runs to write their last event."""
+_STOP_SECONDS = 10.0
+"""Time for a run to stop before it is deleted."""
 _RETRY_BUSY_SECONDS = 5.0
 """Wait before the next attempt when there are enough runs: a few calls of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who asks for runs, and by which interface."""
+
+    user: User
+    client: str = ""
+    """The name by which the runs in progress of a client are counted."""
+    via: Via = Via.API
+    session: bytes | None = None
+    """The digest of the browser's session, whose model answers a question that names none."""
 
 
 @dataclass(slots=True)
@@ -50,6 +66,8 @@ class LiveRun:
 
     client: str
     """The client that started it."""
+    meta: RunMeta
+    """Its metadata at the start."""
     session: str = ""
     """The conversation that it continues; empty if it begins one."""
     id: str = ""
@@ -82,6 +100,11 @@ class LiveRun:
             await self._changed.wait()
         return self.outline
 
+    async def ended(self) -> None:
+        """Wait until it is over."""
+        while not self.done:
+            await self._changed.wait()
+
     async def follow(self, after: int) -> AsyncGenerator[Event, None]:
         """Yield the events after one of them, future ones included, until the run is over."""
         position = after + 1
@@ -100,9 +123,10 @@ class LiveRun:
 
 
 class RunManager:
-    """Starts runs, lets clients follow them, and stops them. One event loop for each manager.
+    """Starts runs, and keeps those in progress. One event loop for each manager.
 
-    Each observer receives every event of every run, in order, and must not block.
+    Requests see runs by `UserRuns`, each those of its user. Each observer receives every event of every run,
+    in order, and must not block.
     """
 
     def __init__(
@@ -110,13 +134,17 @@ class RunManager:
         provider: schema.AgentProvider,
         options: ServerOptions | None = None,
         observers: Sequence[Callable[[Event], None]] = (),
+        choices: ModelChoices | None = None,
     ) -> None:
-        self._history = RunHistory(provider.store)
+        self.history = RunHistory(provider.store)
+        self.history.store.sweep()
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
         self._provider = provider
-        self._live: dict[str, LiveRun] = {}
+        self._choices = choices
+        self.live: dict[str, LiveRun] = {}
+        """Runs in progress, by their ids."""
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}
         self._busy: Counter[str] = Counter()
         """Runs in progress by client, with those that are being prepared."""
@@ -129,34 +157,52 @@ class RunManager:
         """The number of runs in progress."""
         return self._busy.total()
 
-    async def capabilities(self) -> schema.Capabilities:
-        """Return the agents, models and collections that can be requested at the moment."""
-        return await self.in_thread(lambda: self._provider.offer)
+    async def capabilities(self, browser: bytes | None = None) -> schema.Capabilities:
+        """Return the agents, models and collections that can be requested at the moment.
+
+        `browser` is the digest of the browser's session, whose model is the default there.
+        """
+        capabilities = await self.in_thread(lambda: self._provider.offer)
+        if self._choices is None:
+            return capabilities
+        chosen = (self._choices.of_session(browser), self._choices.for_all)
+        names = [each.model for each in chosen if each]
+        return capabilities.with_models(names, setup=not self._choices.closed)
 
     async def start(
-        self, request: schema.RunRequest, *, client: str = "", history: Sequence[PreviousTurn] | None = None
+        self,
+        request: schema.RunRequest,
+        requester: Requester,
+        *,
+        history: Sequence[PreviousTurn] | None = None,
     ) -> RunSummary:
-        """Start a run; it is on disk when this returns.
+        """Start a run; it is on disk when this returns. It belongs to the owner of its conversation.
 
         Without `history`, the conversation so far is that of the request's session.
 
         Raises `Refusal` if the server is full or shutting down (503), the client has enough runs (429), or
-        the request cannot be fulfilled (422, 404, 409), and `VragError` if the agent cannot be opened or the
-        run cannot be written.
+        the request cannot be fulfilled (422, 404, 403, 409), and `VragError` if the agent cannot be opened or
+        the run cannot be written.
         """
         self._check_open()
         if self.running >= self._options.runs:
             hint = "Try again when some are over."
             raise Refusal(503, f"{self.running} runs are in progress.", hint, _RETRY_BUSY_SECONDS)
+        client = requester.client
         if (number := self._busy[client]) >= self._options.client_runs:
             hint = "Wait for one of them, or stop it."
             raise Refusal(429, f"{number} of your runs are in progress.", hint, _RETRY_BUSY_SECONDS)
-        live = LiveRun(client)
+        live = LiveRun(client, RunMeta(owner=requester.user.name, via=requester.via))
         self._busy[client] += 1
         try:
             if request.session and history is None:
-                live.session = await self._join_session(request.session)
-            agent, question = await self.in_thread(lambda: self._prepare(request, live.session, history))
+                live.session = await self._join_session(request.session, requester.user)
+                live.meta = live.meta.model_copy(update={"owner": await self._owner_of(request.session)})
+            chosen = self._choices.find(request.model, requester.session) if self._choices else None
+            selection = schema.AgentSelection.of(request, chosen)
+            agent, question = await self.in_thread(
+                lambda: self._prepare(request, selection, live.session, history)
+            )
             self._check_open()  # it may have been closed meanwhile
         except BaseException:
             self._release(live)
@@ -173,86 +219,22 @@ class RunManager:
         except asyncio.CancelledError:  # nobody learns its id
             live.cancel.set()
             raise
-        return RunSummary.of(live.id, outline, RunState.RUNNING)
+        summary = RunSummary.of(live.id, outline, RunState.RUNNING)
+        return await self.in_thread(lambda: self.history.label(summary))
 
-    async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:
-        """Yield the events of a run: those on disk, then future ones, until it is over.
+    async def end(self, run: str) -> None:
+        """Stop a run of this process and wait for its end; others are left alone.
 
-        `after` is the `seq` of the last event that is known already. Unknown runs are refused (404).
+        Raises `Refusal` if it does not end in time (409).
         """
-        if (live := self._live.get(run)) is not None:
-            async with aclosing(live.follow(after)) as events:
-                async for event in events:
-                    yield event
+        if (live := self.live.get(run)) is None:
             return
-        running = True
-        while running:
-            running = await self.in_thread(lambda: self._history.is_running(run))
-            stored = await self.stored(run)
-            for event in stored.events[after + 1 :]:
-                yield event
-            after = max(after, len(stored.events) - 1)
-            if running:
-                await asyncio.sleep(0.5)  # another process writes it
-
-    async def follow_to_end(
-        self, run: str, on_event: Callable[[Event, RunResult], Awaitable[None]]
-    ) -> RunResult:
-        """Follow a run from its start to its end; stop it if the caller gives up first.
-
-        `on_event` is given each event, and the run as it is after it.
-        """
-        outline: RunResult | None = None
+        live.cancel.set()
         try:
-            async with aclosing(self.follow(run)) as events:
-                async for event in events:
-                    outline = RunResult.of([event]) if outline is None else outline.plus(event)
-                    await on_event(event, outline)
-        finally:
-            if outline is None or outline.end is None:
-                await self.stop(run)
-        if outline is None:
-            raise broken_off()
-        return outline
-
-    async def cancel(self, run: str) -> tuple[RunSummary, bool]:
-        """Stop a run at the next opportunity; a finished run is not changed.
-
-        Returns its summary, and whether it was running.
-
-        Raises `Refusal` if there is no such run (404), or another process runs it (409).
-        """
-        if (live := self._live.get(run)) is not None:
-            live.cancel.set()
-            return RunSummary.of(run, await live.begun(), RunState.RUNNING), True
-        detail = await self.detail(run)
-        if detail.state is RunState.RUNNING:
-            raise Refusal(409, "Another process executes this run.", "Stop it there.")
-        return RunSummary(**{name: getattr(detail, name) for name in RunSummary.model_fields}), False
-
-    async def stop(self, run: str) -> None:
-        """Stop a run that nobody waits for any more; leave a finished or missing one as it is."""
-        with suppress(VragError):
-            await self.cancel(run)
-
-    async def detail(self, run: str) -> schema.RunDetail:
-        """Summarize a run with its evidence. Raises `Refusal` if there is no such run (404)."""
-        if (live := self._live.get(run)) is not None:
-            return schema.RunDetail.of(run, await live.begun(), RunState.RUNNING)
-        return await self.in_thread(lambda: self._history.detail(run))
-
-    async def summaries(
-        self, *, limit: int, before: str = "", session: str = ""
-    ) -> tuple[list[RunSummary], bool]:
-        """List runs, the newest first, and whether there are older ones; see `RunHistory.summaries`."""
-        live = {run: live.outline for run, live in self._live.items() if live.outline is not None}
-        return await self.in_thread(
-            lambda: self._history.summaries(live, limit=limit, before=before, session=session)
-        )
-
-    async def stored(self, run: str) -> StoredRun:
-        """Read a run from disk. Raises `Refusal` if there is no such run (404)."""
-        return await self.in_thread(lambda: self._history.read(run))
+            async with asyncio.timeout(_STOP_SECONDS):
+                await live.ended()
+        except TimeoutError:
+            raise Refusal(409, "The run has not stopped yet.", "Try again in a moment.") from None
 
     async def evidence(self, runs: Sequence[StoredRun], format: str, title: str = "") -> Download:
         """Export the evidence of runs in one of `schema.EVIDENCE_FORMATS`.
@@ -264,15 +246,11 @@ class RunManager:
             try:
                 return evidence_document(runs, self._provider.evidence_sources(runs), format, title)
             except FileTooLargeError as error:
-                raise Refusal(413, error.message, "Export fewer runs, or use `vrag runs export`.") from error
+                raise Refusal(413, error.message, "Export fewer answers at once.") from error
             except RunError as error:
                 raise Refusal(409, error.message, error.hint) from error
 
         return await self.in_thread(export)
-
-    def file(self, run: str, sha256: str) -> Path:
-        """Return the path of a run's picture, if the run has it. Both names must match their patterns."""
-        return self._history.store.file(run, sha256)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread."""
@@ -307,16 +285,29 @@ class RunManager:
         if self._closing:
             raise Refusal(503, "The server is shutting down.", "Try again later.", 15.0)  # it may restart
 
-    async def _join_session(self, run: str) -> str:
+    async def _join_session(self, run: str, user: User) -> str:
         """Return the conversation of a run and reserve it until the run is released.
 
-        Raises `Refusal` if there is none (404), or another question is being answered in it (409).
+        Raises `Refusal` if there is none for the user (404), it is another user's (403), or another question
+        is being answered in it (409).
         """
-        session = await self.in_thread(lambda: self._history.first_of(run))
+
+        def find() -> str:
+            session = self.history.first_of(run)
+            try:
+                self.history.check(run, user, to_change=True)
+            except Refusal as refusal:
+                raise (no_conversation(run) if refusal.status == 404 else refusal) from None
+            return session
+
+        session = await self.in_thread(find)
         if session in self._sessions:
             raise unanswered()
         self._sessions.add(session)
         return session
+
+    async def _owner_of(self, run: str) -> str:
+        return await self.in_thread(lambda: self.history.store.meta(run).owner)
 
     def _release(self, live: LiveRun) -> None:
         self._sessions.discard(live.session)
@@ -325,7 +316,11 @@ class RunManager:
             del self._busy[live.client]
 
     def _prepare(
-        self, request: schema.RunRequest, session: str, history: Sequence[PreviousTurn] | None
+        self,
+        request: schema.RunRequest,
+        selection: schema.AgentSelection,
+        session: str,
+        history: Sequence[PreviousTurn] | None,
     ) -> tuple[Agent, Question]:
         """Build the agent and the question of a request, in a thread."""
         images: list[QuestionImage] = []
@@ -336,18 +331,18 @@ class RunManager:
                 message = f"Picture {number} cannot be used: {error.message}"
                 raise Refusal(422, message, error.hint) from error
         if history is None:
-            history = self._history.history(session) if session else ()
+            history = self.history.history(session) if session else ()
         question = Question(request.question, tuple(history), tuple(images), session)
         try:
-            return self._provider.agent(schema.AgentSelection.of(request)), question
+            return self._provider.agent(selection), question
         except SettingsError as error:
             raise Refusal(422, error.message, error.hint) from error
 
     async def _record(self, agent: Agent, question: Question, live: LiveRun) -> None:
         """Execute one run, from its first event to its last, on disk and for its followers."""
-        with self._history.store.record() as recording:
+        with self.history.store.record(live.meta) as recording:
             live.id = recording.id
-            self._live[live.id] = live
+            self.live[live.id] = live
             try:
                 async with aclosing(agent.arecord(question, recording, cancel=live.cancel)) as events:
                     async for event in events:
@@ -390,7 +385,7 @@ class RunManager:
 
     def _end(self, task: asyncio.Task[None]) -> None:
         live = self._tasks.pop(task)
-        self._live.pop(live.id, None)
+        self.live.pop(live.id, None)
         live.end(asyncio.CancelledError() if task.cancelled() else task.exception())
         self._release(live)
 

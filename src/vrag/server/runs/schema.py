@@ -6,11 +6,13 @@ import base64
 import binascii
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     StringConstraints,
     model_validator,
@@ -18,27 +20,34 @@ from pydantic import (
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.citation import CheckedClaim, Citation
-from vrag.agent.events import StopReason
+from vrag.agent.events import AnswerReading, StopReason
 from vrag.agent.evidence import Evidence
+from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
+from vrag.server.setup.choices import ChosenModel
 from vrag.settings import AgentName
 
 MAX_QUESTION_CHARS = 8000
+MAX_SEARCH_CHARS = 300
 MAX_IMAGES, MAX_IMAGE_BYTES = 4, 8 * 1024 * 1024
 MAX_STEPS, MAX_HITS = 200, 100
 MAX_DOCUMENTS, MAX_RUNS = 10_000, 200
 """Documents and runs that a request may name."""
 RUN_ID = r"^[0-9a-f-]{1,40}$"
+_OPTIONAL_RUN_ID = f"{RUN_ID}|^$"
 RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
 DocumentId = Annotated[str, StringConstraints(max_length=100)]
 Thinking = Literal["auto", "on", "off"]
+Verify = Literal["off", "tell", "repair", "withdraw"]
 EVIDENCE_FORMATS = frozenset({"pdf", "annotations", "pictures"})
 """The formats of exports and reports that are the evidence alone."""
 ReportFormat = Literal["html", "markdown", "pdf", "annotations", "pictures"]
 ExportFormat = Literal["html", "markdown", "json", "pdf", "annotations", "pictures"]
+Removal = Literal["run", "conversation"]
 
 
 def _not_blank(text: str) -> str:
@@ -101,6 +110,14 @@ class RunOptions(_RequestModel):
     )
     top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits per search.")
     thinking: Thinking | None = Field(default=None, description="Whether the model thinks before its reply.")
+    crop_nodes: bool | None = Field(
+        default=None, description="Whether vimrag may zoom into pictures from memory."
+    )
+    verify: Verify | None = Field(
+        default=None,
+        description="What is done about claims that the evidence does not support: nothing is checked (off), "
+        "it is shown (tell), the model looks again (repair), or the answer is withdrawn.",
+    )
 
 
 class RunRequest(RunOptions):
@@ -146,10 +163,15 @@ class RunSummary(FrozenModel):
     visual_tokens: int
     cost: float | None = Field(description="In the currency of the prices; null where they are unknown.")
     events: int = Field(description="Events so far.")
+    owner: str = Field(default="", description="Name of the user who asked; empty if it has no owner.")
+    via: Via = Field(default=Via.CLI, description="The interface by which the question came.")
+    title: str = Field(default="", description="Title of the conversation; by default its first question.")
+    pinned: bool = Field(default=False, description="Whether the conversation is pinned.")
+    shared: bool = Field(default=False, description="Whether every user may read the conversation.")
 
     @classmethod
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunSummary:
-        """Summarize a run."""
+        """Summarize a run, without its metadata."""
         started, usage = outline.started, outline.usage
         return cls(
             id=id,
@@ -169,6 +191,18 @@ class RunSummary(FrozenModel):
             visual_tokens=usage.visual_tokens,
             cost=usage.cost,
             events=outline.events,
+        )
+
+    def with_meta(self, own: RunMeta, first: RunMeta, question: str) -> Self:
+        """Return a copy with the metadata of the run, and that of the first run of its conversation."""
+        return self.model_copy(
+            update={
+                "owner": own.owner,
+                "via": own.via,
+                "title": first.title or question,
+                "pinned": first.pinned,
+                "shared": first.shared,
+            }
         )
 
 
@@ -206,6 +240,16 @@ class RunDetail(RunSummary):
     )
     looked_at: tuple[NumberedEvidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
+    reading: AnswerReading | None = Field(
+        default=None, description="Where a short answer stands, and how it was found."
+    )
+    history: tuple[PreviousTurn, ...] = Field(
+        default=(), description="Earlier questions of the conversation, as the model was given them."
+    )
+    attached: tuple[str, ...] = Field(
+        default=(), description="SHA-256 of the pictures that came with the question."
+    )
+    notices: tuple[str, ...] = Field(default=(), description="What there is to know about the setup.")
     failure: str | None = None
 
     @classmethod
@@ -221,7 +265,47 @@ class RunDetail(RunSummary):
             evidence=evidence,
             looked_at=looked_at,
             unsupported=outline.unsupported,
+            reading=outline.reading,
+            history=outline.started.history,
+            attached=outline.started.attached,
+            notices=outline.started.notices,
             failure=outline.failure,
+        )
+
+
+class RunQuery(BaseModel):
+    """The runs that a list has; by default all."""
+
+    model_config = ConfigDict(frozen=True)
+
+    limit: int = Field(default=50, ge=1, le=200, description="Maximum number.")
+    before: str = Field(default="", pattern=_OPTIONAL_RUN_ID, description="Id of a run: only older ones.")
+    session: str = Field(
+        default="", pattern=_OPTIONAL_RUN_ID, description="Only one conversation: the id of its first run."
+    )
+    text: str = Field(
+        default="", max_length=MAX_SEARCH_CHARS, description="Words in title, question or answer."
+    )
+    agent: str = Field(default="", max_length=20, description="Only runs of an agent.")
+    collection: str = Field(default="", max_length=200, description="Only runs in a collection.")
+    owner: str | None = Field(default=None, max_length=64, description="Only runs of a user.")
+    asker: Literal["people", "programs"] | None = Field(
+        default=None, description="Only runs that people or programs asked for."
+    )
+    pinned: bool = Field(default=False, description="Only pinned conversations.")
+
+    @property
+    def needs_events(self) -> bool:
+        """True if only the events of a run tell whether it is one of them."""
+        return bool(self.text or self.agent or self.collection)
+
+    def has(self, summary: RunSummary) -> bool:
+        """Return whether a run is one of them, as far as its events tell."""
+        content = f"{summary.title}\n{summary.question}\n{summary.answer or ''}".casefold()
+        return (
+            self.agent in {"", summary.agent}
+            and self.collection in {"", summary.collection}
+            and all(word in content for word in self.text.casefold().split())
         )
 
 
@@ -229,7 +313,21 @@ class RunList(FrozenModel):
     """Runs, the newest first."""
 
     runs: tuple[RunSummary, ...]
-    more: bool = Field(description="Whether there are older ones.")
+    more: bool = Field(description="Whether there may be older ones.")
+    next: str = Field(default="", description="If there may be older ones: the `before` to list them.")
+    people: int = Field(default=0, description="All runs that people asked for, however listed.")
+    programs: int = Field(default=0, description="All runs that programs asked for, however listed.")
+    owners: tuple[str, ...] = Field(default=(), description="Owners of these; for administrators.")
+
+
+class RunChanges(_RequestModel):
+    """Changes of a conversation. What is absent stays as it is."""
+
+    title: str | None = Field(
+        default=None, max_length=MAX_TITLE_CHARS, description="Its title; empty for its first question."
+    )
+    pinned: bool | None = Field(default=None, description="Whether it is pinned.")
+    shared: bool | None = Field(default=None, description="Whether every user of the server may read it.")
 
 
 class ReportRequest(_RequestModel):
@@ -275,6 +373,16 @@ class Defaults(FrozenModel):
     max_steps: int | None = None
     top_k: int | None = None
     thinking: Thinking = "auto"
+    crop_nodes: bool = True
+    verify: Verify = "tell"
+
+
+class UnreadableTypes(FrozenModel):
+    """Types of files that need software which is not installed."""
+
+    types: tuple[str, ...] = Field(description="Their suffixes.")
+    needs: str = Field(description="The software.")
+    install: str = Field(description="How to install it, for whoever runs the server.")
 
 
 class CapabilityLimits(FrozenModel):
@@ -284,7 +392,10 @@ class CapabilityLimits(FrozenModel):
     images: int = MAX_IMAGES
     image_bytes: int = MAX_IMAGE_BYTES
     upload_bytes: int
-    upload_types: tuple[str, ...]
+    upload_types: tuple[str, ...] = Field(description="Suffixes of files that can be uploaded.")
+    unreadable: tuple[UnreadableTypes, ...] = Field(
+        default=(), description="Types of files that could be, if more software was installed."
+    )
     steps: int = MAX_STEPS
     top_k: int = MAX_HITS
 
@@ -298,7 +409,17 @@ class Capabilities(FrozenModel):
     defaults: Defaults
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
+    setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
     version: str
+
+    def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
+        """Add models that were chosen on the page, of which the first is the default, and `setup`."""
+        if not chosen:
+            return self.model_copy(update={"setup": setup})
+        known = [model for model in self.models if model.name not in chosen]
+        added = [ModelChoice(name=name, title=name) for name in dict.fromkeys(chosen)]
+        defaults = self.defaults.model_copy(update={"model": chosen[0]})
+        return self.model_copy(update={"models": (*known, *added), "defaults": defaults, "setup": setup})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,10 +434,14 @@ class AgentSelection:
     max_steps: int | None = None
     top_k: int | None = None
     thinking: Thinking | None = None
+    crop_nodes: bool | None = None
+    verify: Verify | None = None
+    chosen: ChosenModel | None = None
+    """The model that was chosen on the page, in place of `model`."""
 
     @classmethod
-    def of(cls, request: RunRequest) -> AgentSelection:
-        """Read the selection of a request."""
+    def of(cls, request: RunRequest, chosen: ChosenModel | None = None) -> AgentSelection:
+        """Read the selection of a request; `chosen` is the chosen model that it names or has by default."""
         return cls(
             agent=request.agent,
             model=request.model,
@@ -325,6 +450,9 @@ class AgentSelection:
             max_steps=request.max_steps,
             top_k=request.top_k,
             thinking=request.thinking,
+            crop_nodes=request.crop_nodes,
+            verify=request.verify,
+            chosen=chosen,
         )
 
 

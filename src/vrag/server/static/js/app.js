@@ -26,8 +26,10 @@ async function start() {
 
 /** @param {any} offer @param {boolean} secured */
 function open(offer, secured) {
+  localStorage.setItem("vrag.start", "page"); // the next visit asks for all of it at once; see first.js
   const page = new Page(offer, secured);
   delete root.dataset.noShell;
+  delete root.dataset.first;
   window.addEventListener(
     "vrag:signed-out",
     (event) => {
@@ -42,6 +44,8 @@ function open(offer, secured) {
 
 /** @param {boolean} expired */
 function showSignInPage(expired) {
+  localStorage.setItem("vrag.start", "sign-in");
+  delete root.dataset.first;
   root.dataset.noShell = "";
   openSidebar(false, false);
   for (const id of ["sidebar", "toolbar"]) document.getElementById(id)?.replaceChildren();
@@ -51,6 +55,7 @@ function showSignInPage(expired) {
 
 /** @param {Problem} problem */
 function showFailure(problem) {
+  root.dataset.noShell = "";
   const again = setTimeout(start, RETRY);
   const now = () => {
     clearTimeout(again);

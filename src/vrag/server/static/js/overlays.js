@@ -1,6 +1,6 @@
 /** Dialogs, toasts and notices. */
 
-import { announce, h, icon, iconButton, replace } from "./dom.js";
+import { announce, h, icon, iconButton, replace } from "./elements.js";
 
 /**
  * @typedef {object} DialogAction

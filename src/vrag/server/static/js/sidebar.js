@@ -25,6 +25,7 @@ export function buildSidebar(sidebar, { version, secured, loadMore }) {
   const links = {
     ask: h("a", { href: "#/", id: "new-question", class: "sidebar-link" }, icon("plus"), "New question", h("kbd", { "aria-hidden": true, text: "/" })),
     documents: h("a", { href: "#/documents", id: "to-documents", class: "sidebar-link" }, icon("pages"), "Documents", uploading),
+    setup: h("a", { href: "#/setup", id: "to-setup", class: "sidebar-link" }, icon("sliders"), "Settings"),
   };
   const draw = () => {
     if (shown.fault && shown.runs.length === 0) replace(list, h("p", { class: "sidebar-empty", text: shown.fault }));
@@ -37,7 +38,7 @@ export function buildSidebar(sidebar, { version, secured, loadMore }) {
     h("div", { class: "sidebar-links" }, links.ask, links.documents),
     h("div", { class: "sidebar-search" }, icon("search"), search),
     list,
-    h("div", { class: "sidebar-foot" }, themeToggle(), h("span", { class: "faint size-1 grow", text: `vrag ${version}` }), secured && iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } })),
+    h("div", { class: "sidebar-foot" }, links.setup, themeToggle(), h("span", { class: "faint size-1 grow", text: `vrag ${version}` }), secured && iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } })),
   );
   drawer();
   return {
@@ -46,10 +47,11 @@ export function buildSidebar(sidebar, { version, secured, loadMore }) {
       shown = next;
       draw();
     },
-    /** @param {"ask" | "run" | "documents"} name */
+    /** @param {"ask" | "run" | "documents" | "setup"} name */
     mark(name) {
       links.ask.toggleAttribute("data-here", name === "ask");
       links.documents.toggleAttribute("data-here", name === "documents");
+      links.setup.toggleAttribute("data-here", name === "setup");
       if (!ROOM.matches) openSidebar(false);
     },
     /** @param {number} count */
@@ -108,7 +110,7 @@ async function signOut() {
   window.dispatchEvent(new CustomEvent("vrag:signed-out", { detail: { byHand: true } }));
 }
 
-/** Light, dark, or as the device is; theme.js applies the choice before the first paint. @returns {HTMLElement} */
+/** Light, dark, or as the device is; first.js applies the choice before the first paint. @returns {HTMLElement} */
 function themeToggle() {
   const kept = document.documentElement.dataset.theme ?? "device";
   const choose = (/** @type {string} */ name) => {

@@ -1,0 +1,87 @@
+"""The files of a collection as a list for people: with their folders, states and first pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from vrag.index.collection import Collection
+from vrag.index.manifest import Known, read_manifest
+from vrag.index.table import literal
+from vrag.server.collections.files import kind_of
+from vrag.server.collections.folders import relative_folders
+from vrag.server.collections.jobs import UploadJob
+from vrag.server.collections.registry import DocumentInfo, OpenCollection
+from vrag.server.collections.uploads import lies_in, uploads_of
+from vrag.types import ABSENT, DocumentStatus, ItemKind
+
+
+class _Contents(NamedTuple):
+    """What the items of a collection say about its documents, by their ids."""
+
+    firsts: dict[str, tuple[str, ItemKind]]
+    """The first item."""
+    seconds: dict[str, float]
+    """Length of a video."""
+
+
+def list_documents(open_collection: OpenCollection, jobs: Iterable[UploadJob]) -> list[DocumentInfo]:
+    """List the files of a collection by name, with those of the jobs that have no row yet. Blocks."""
+    collection, folder = open_collection.collection, uploads_of(open_collection)
+    rows = read_manifest(collection)
+    contents = _read_contents(collection, collection.item_table.version)
+    waiting = {str(job.path): job for job in jobs if not job.over and str(job.path) not in rows}
+    folders = relative_folders([*rows, *waiting], folder)
+    files = [_row_info(path, row, folders[path], folder, contents) for path, row in rows.items()]
+    files += [_job_info(job, folders[path]) for path, job in waiting.items()]
+    return sorted(files, key=lambda file: (file.name.casefold(), file.name, file.folder, file.id))
+
+
+def _row_info(path: str, row: Known, folder: str, uploads: Path, contents: _Contents) -> DocumentInfo:
+    document = row.document
+    served = document.status.served
+    first, kind = contents.firsts.get(document.id, (None, kind_of(Path(document.name).suffix.lower())))
+    return DocumentInfo(
+        id=document.id,
+        name=document.name,
+        folder=folder,
+        size=document.size,
+        modified=None if document.mtime_ns == ABSENT else document.mtime_ns / 1e9,
+        status=document.status,
+        items=row.rows if served else 0,
+        kind=kind,
+        first=first if served and kind is not ItemKind.PASSAGE else None,
+        seconds=contents.seconds.get(document.id) if served else None,
+        problems=[document.reason] if document.reason else [],
+        uploaded=lies_in(path, uploads),
+    )
+
+
+def _job_info(job: UploadJob, folder: str) -> DocumentInfo:
+    return DocumentInfo(
+        id=job.document,
+        name=job.file,
+        folder=folder,
+        size=job.size,
+        status=DocumentStatus.PENDING,
+        items=0,
+        kind=job.kind,
+        problems=[],
+        uploaded=True,
+    )
+
+
+@lru_cache(16)
+def _read_contents(
+    collection: Collection, _version: int
+) -> _Contents:  # a collection is equal to itself only
+    first = collection.item_table.read(["id", "document", "kind"], "ordinal = 1").data.to_pylist()
+    clips = collection.item_table.read(
+        ["document", "clip_end"], f"kind = {literal(ItemKind.CLIP)}"
+    ).data.to_pylist()
+    seconds: dict[str, float] = {}
+    for row in clips:
+        seconds[row["document"]] = max(seconds.get(row["document"], 0.0), row["clip_end"] or 0.0)
+    return _Contents({row["document"]: (row["id"], ItemKind(row["kind"])) for row in first}, seconds)
