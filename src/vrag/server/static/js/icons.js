@@ -20,6 +20,7 @@ export const SHAPES = {
   close: lines("M6 6l12 12", "M18 6L6 18"),
   plus: lines("M12 5v14", "M5 12h14"),
   minus: lines("M5 12h14"),
+  full: lines("M4 9V4h5", "M15 4h5v5", "M20 15v5h-5", "M9 20H4v-5", "M4 4l5.5 5.5", "M20 4l-5.5 5.5", "M20 20l-5.5-5.5", "M4 20l5.5-5.5"),
   fit: lines("M4 9V4h5", "M15 4h5v5", "M20 15v5h-5", "M9 20H4v-5"),
   link: lines("M10 14a4 4 0 0 0 5.7.3l3-3a4 4 0 0 0-5.7-5.7L11.8 6.8", "M14 10a4 4 0 0 0-5.7-.3l-3 3a4 4 0 0 0 5.7 5.7l1.2-1.2"),
   share: lines("M14 5h5v5", "M19 5l-8 8", "M17 13.5V19H5V7h5.5"),
@@ -55,5 +56,8 @@ export const SHAPES = {
     ["circle", { cx: "18", cy: "12", r: "1.4", class: "solid" }],
   ],
   leave: lines("M14 4H5v16h9", "M10 12h10", "M16.5 8.5L20 12l-3.5 3.5"),
+  pin: lines("M9 4h6l-1 6l3 3v1.5H7V13l3-3z", "M12 14.5V20.5"),
+  edit: lines("M5 19l1-4L16 5l3 3L9 18z", "M14 7l3 3"),
+  user: [["circle", { cx: "12", cy: "8.5", r: "3.5" }], ...lines("M5 20c.5-4 3.3-6 7-6s6.5 2 7 6")],
   dot: [["circle", { cx: "12", cy: "12", r: "4", class: "solid" }]],
 };
