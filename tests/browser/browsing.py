@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
     from pathlib import Path
 
-    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Request
 
     from vrag.agent.evidence import BoxSides
     from vrag.agent.policy import Delta, Message, Reply
@@ -206,22 +206,27 @@ Opener: TypeAlias = Callable[..., Visit]
 
 _SPOT = """([leaf, at]) => {
   const image = leaf.querySelector("img").getBoundingClientRect();
-  const box = leaf.querySelectorAll("[data-box]")[at].getBoundingClientRect();
+  const box = leaf.querySelectorAll("[data-box][data-here]")[at].getBoundingClientRect();
   const x = (side) => (side - image.left) / image.width, y = (side) => (side - image.top) / image.height;
   return [image.width, image.height, x(box.left), y(box.top), x(box.right), y(box.bottom)];
 }"""
 
 
+def current_leaf(page: Page) -> Locator:
+    """The page that the viewer is at."""
+    return page.locator("#viewer .leaf[data-current]")
+
+
 def check_page_shown(page: Page) -> None:
     """The viewer shows the picture of a page."""
-    expect(page.locator("#viewer .leaf img")).to_have_attribute("src", re.compile("/items/"))
-    expect(page.locator("#viewer .leaf")).not_to_have_class(re.compile("loading"))
+    expect(current_leaf(page).locator("img")).to_have_attribute("src", re.compile("/items/"))
+    expect(current_leaf(page)).not_to_have_class(re.compile("loading"))
 
 
 def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
     """The viewer's rectangle lies on the page's picture where the evidence says, to two pixels."""
-    leaf = page.locator("#viewer .leaf")
-    expect(leaf.locator("[data-box]").nth(index)).to_be_visible()
+    leaf = current_leaf(page)
+    expect(leaf.locator("[data-box][data-here]").nth(index)).to_be_visible()
     check_page_shown(page)
     width, height, *found = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
     assert width > 100

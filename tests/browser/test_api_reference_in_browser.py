@@ -28,5 +28,11 @@ def test_it_is_drawn_as_its_policy_allows_and_for_everybody(
     page.keyboard.press("Enter")
     expect(page.locator("#post-runs")).to_be_in_viewport()
     check_no_sideways(page)
-    page.get_by_role("link", name="Page").click()
+    page.get_by_role("link", name="Page", exact=True).click()
     expect(page.locator("#ask-box")).to_be_visible()
+
+
+def test_the_settings_lead_to_it(desk: Desk, visit: Opener) -> None:
+    page = visit(f"{desk.address}/#/setup").page
+    page.get_by_role("link", name="HTTP interface").click()
+    expect(page.get_by_role("heading", name="HTTP interface")).to_be_visible()

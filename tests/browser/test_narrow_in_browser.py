@@ -41,7 +41,7 @@ def test_a_question_is_asked_and_its_evidence_seen(desk: Desk, visit: Opener, si
     check_spot(page, box)
     check_no_sideways(page)
     assert page.evaluate("document.getElementById('app').inert")  # a sheet: nothing behind it is reached
-    expect(page.locator(".viewer-pages [data-item]")).to_have_count(8)
+    expect(page.locator(".viewer-count")).to_have_text("of 8")
     for _ in range(4):
         page.get_by_role("button", name="Larger (+)").tap()
     check_spot(page, box)

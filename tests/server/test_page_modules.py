@@ -40,7 +40,7 @@ def test_every_module_parses(copied: Path) -> None:
         _node("--check", module, folder=copied)
 
 
-@pytest.mark.parametrize("case", sorted(path.name for path in CASES.glob("*.mjs")))
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.glob("*.test.mjs")))
 def test_pure_functions_keep_their_properties(copied: Path, case: str) -> None:
     _node("--test", case, folder=copied)
 

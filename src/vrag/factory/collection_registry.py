@@ -218,7 +218,7 @@ class CollectionRegistry:
     @property
     def _open_state(self) -> _RegistryState:
         if self._state is None:
-            raise SettingsError(self.absent, "Ask the server that VRAG_SEARCH_URL names.")
+            raise SettingsError(self.absent, "Ask the server that searches.")
         return self._state
 
     def _new_state(
@@ -245,7 +245,7 @@ class CollectionRegistry:
         if not isinstance(collection.location, LocalLocation):
             return "It is published: add documents to the original collection and publish that again."
         if self.settings.qdrant:
-            return "Its vectors are searched in Qdrant: add and upload documents with vrag index."
+            return "Its vectors are searched in Qdrant: add documents where the server runs, by vrag index."
         if mark is not None and mark.imported:
             return "Its vectors were imported, and their embedder is not known yet."
         try:

@@ -163,7 +163,7 @@ class Agents:
         if self.registry.open_collections and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
-                "GET /collections/{name}/documents lists the documents.",
+                "Reload the list of documents.",
             )
 
 

@@ -17,7 +17,7 @@ def relative_folders(paths: Iterable[str], uploads: Path) -> dict[str, str]:
 
     A folder is relative to the innermost one that holds all files; if that is the root of the disk, each of
     its branches begins with the innermost folder that holds all of the branch. Files in `uploads` have the
-    folder that is part of their name. Where there are others too, it lies below one named `uploads`.
+    folder that is part of their name; one below `uploads` if another file of the name is there already.
 
     >>> relative_folders(["/r/2023/a.pdf", "/r/2024/q1/a.pdf", "/r/b.pdf"], Path("/uploads"))
     {'/r/2023/a.pdf': '2023', '/r/2024/q1/a.pdf': '2024/q1', '/r/b.pdf': ''}
@@ -29,9 +29,12 @@ def relative_folders(paths: Iterable[str], uploads: Path) -> dict[str, str]:
             uploaded.append(path)
         else:
             others[path] = PurePath(path).parent.parts
-    above = (uploads.name,) if others else ()
-    folders = {path: (*above, *PurePath(path).name.split(FOLDER_SIGN)[:-1]) for path in uploaded}
-    folders |= _below_common(others)
+    folders = _below_common(others)
+    taken = {(folder, PurePath(path).name) for path, folder in folders.items()}
+    for path in uploaded:
+        name = PurePath(path).name
+        folder = tuple(name.split(FOLDER_SIGN)[:-1])
+        folders[path] = (uploads.name, *folder) if (folder, name) in taken else folder
     return {path: "/".join(folder) for path, folder in folders.items()}
 
 

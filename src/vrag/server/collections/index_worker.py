@@ -98,10 +98,11 @@ class IndexWorker:
         """The number of files that wait."""
         return len(self._queue())
 
-    def describe_jobs(self) -> list[UploadJobInfo]:
-        """Describe all jobs, the newest first."""
+    def describe_jobs(self, *, only_open: bool = False) -> list[UploadJobInfo]:
+        """Describe all jobs, or those that have not ended, the newest first."""
         places = {job.id: place for place, job in enumerate(self._queue(), 1)}
-        return [job.info(places.get(job.id)) for job in reversed(self.journal.all())]
+        jobs = [job for job in reversed(self.journal.all()) if not (only_open and job.over)]
+        return [job.info(places.get(job.id)) for job in jobs]
 
     def describe_job(self, job: UploadJob) -> UploadJobInfo:
         """Describe a job."""

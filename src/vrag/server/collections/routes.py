@@ -170,9 +170,12 @@ def collection_routes(  # noqa: C901 - one per route
         return job
 
     @router.get("/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 409))
-    async def jobs(name: CollectionName) -> Jobs:
+    async def jobs(
+        name: CollectionName,
+        open: Annotated[bool, Query(description="Whether to list only those that have not ended.")] = False,
+    ) -> Jobs:
         """List the jobs since the server started, newest first."""
-        return service.jobs(name)
+        return service.jobs(name, only_open=open)
 
     @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404))
     async def job(id: JobId) -> UploadJobInfo:

@@ -129,11 +129,11 @@ class CollectionService:
             raise Refusal(409, message, open_collection.reason or _NAMED)
         await self._change(partial(self._drop, open_collection))
 
-    def jobs(self, name: str) -> Jobs:
+    def jobs(self, name: str, *, only_open: bool = False) -> Jobs:
         """List the uploads of a collection, the newest first."""
         self._find_collection(name)
         worker = self._workers.get(name)
-        return Jobs(jobs=worker.describe_jobs() if worker else [])
+        return Jobs(jobs=worker.describe_jobs(only_open=only_open) if worker else [])
 
     def job(self, id: str) -> UploadJobInfo:
         """Return an upload. Raises `Refusal` if there is none of this id, or it was forgotten (404)."""
@@ -244,7 +244,7 @@ class CollectionService:
         for open_collection in self._collections.open_collections:
             if open_collection.name == name:
                 return open_collection
-        raise Refusal(404, "There is no such collection.", "GET /collections lists the collections.")
+        raise Refusal(404, "There is no such collection.", "Reload the list of documents.")
 
     def _writable(self, name: str) -> OpenCollection:
         open_collection = self._find_collection(name)

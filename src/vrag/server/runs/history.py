@@ -262,7 +262,7 @@ def is_owner(user: User, meta: RunMeta) -> bool:
 
 
 def _no_run(run: str) -> Refusal:
-    return Refusal(404, f"There is no run {run}.", "GET /runs lists the runs.")
+    return Refusal(404, f"There is no run {run}.", "It may have been deleted. Reload the list of questions.")
 
 
 def no_conversation(run: str) -> Refusal:

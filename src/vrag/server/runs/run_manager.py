@@ -246,7 +246,7 @@ class RunManager:
             try:
                 return evidence_document(runs, self._provider.evidence_sources(runs), format, title)
             except FileTooLargeError as error:
-                raise Refusal(413, error.message, "Export fewer runs, or use `vrag runs export`.") from error
+                raise Refusal(413, error.message, "Export fewer answers at once.") from error
             except RunError as error:
                 raise Refusal(409, error.message, error.hint) from error
 

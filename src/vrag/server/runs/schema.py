@@ -20,8 +20,9 @@ from pydantic import (
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.citation import CheckedClaim, Citation
-from vrag.agent.events import StopReason
+from vrag.agent.events import AnswerReading, StopReason
 from vrag.agent.evidence import Evidence
+from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, PROGRAMS, RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
@@ -239,6 +240,16 @@ class RunDetail(RunSummary):
     )
     looked_at: tuple[NumberedEvidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
+    reading: AnswerReading | None = Field(
+        default=None, description="Where a short answer stands, and how it was found."
+    )
+    history: tuple[PreviousTurn, ...] = Field(
+        default=(), description="Earlier questions of the conversation, as the model was given them."
+    )
+    attached: tuple[str, ...] = Field(
+        default=(), description="SHA-256 of the pictures that came with the question."
+    )
+    notices: tuple[str, ...] = Field(default=(), description="What there is to know about the setup.")
     failure: str | None = None
 
     @classmethod
@@ -254,6 +265,10 @@ class RunDetail(RunSummary):
             evidence=evidence,
             looked_at=looked_at,
             unsupported=outline.unsupported,
+            reading=outline.reading,
+            history=outline.started.history,
+            attached=outline.started.attached,
+            notices=outline.started.notices,
             failure=outline.failure,
         )
 

@@ -3,11 +3,13 @@
 import { get, Problem } from "./api.js";
 import { counted } from "./run-options.js";
 import { h, icon, replace } from "./dom.js";
-import { uploadButton } from "./documents.js";
-import { kindOf, placed } from "./file-names.js";
-import { openDocument } from "./viewer/viewer.js";
+import { uploadButtons } from "./documents/upload-list.js";
+import { kindOf, placed, plainName } from "./file-names.js";
+import { openDocument } from "./parts.js";
 import { showNotice } from "./overlays.js";
+import { bytes } from "./pictures.js";
 import { documentsHash } from "./router.js";
+import { kinds } from "./uploads.js";
 
 const FEW = 6;
 
@@ -67,8 +69,9 @@ function showEmpty(holds, offer, uploads) {
       { class: "empty-drop", id: "no-documents" },
       icon("pages"),
       h("h2", { id: "holds-title", text: "No documents yet" }),
-      h("p", { class: "soft", text: target ? "Drop PDFs, office files, pictures or videos anywhere on this page. You can ask questions as soon as the first document has been read." : "The collections on this server are empty and do not accept uploads." }),
-      target && uploadButton(uploads, target.name),
+      h("p", { class: "soft", text: target ? "Choose files, or drop them anywhere on this page. They are sent to this server and read there: you can ask questions as soon as the first one is ready." : "The collections on this server are empty and do not accept uploads." }),
+      target && h("p", { class: "faint size-2", text: `${kinds(uploads.limits.upload_types)}, up to ${bytes(uploads.limits.upload_bytes)} each` }),
+      target && h("div", { class: "row" }, uploadButtons(uploads, target.name)),
     ),
   );
   if (!target) tellUnreadable(holds);
@@ -94,14 +97,14 @@ async function showCollections(holds, offer, chosen) {
   const collection = offer.collections.find((/** @type {any} */ one) => one.name === chosen) ?? offer.collections.find((/** @type {any} */ one) => one.documents > 0);
   const all = chosen === null && offer.collections.length > 1;
   const title = all ? `${counted(offer.collections.length, "collection")}` : collection.name;
-  const count = all ? sum(offer.collections) : collection;
+  const documents = all ? offer.collections.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.documents, 0) : collection.documents;
   const list = h("ul", { class: "holds-list" });
   replace(
     holds,
     h(
       "header",
       h("h2", { id: "holds-title", class: "small-title", dir: "auto", text: title }),
-      h("span", { class: "faint size-1", text: `${counted(count.documents, "document")} · ${counted(count.items, "item")}` }),
+      h("span", { class: "faint size-1", text: counted(documents, "document") }),
       h("span", { class: "grow" }),
       h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
     ),
@@ -109,12 +112,6 @@ async function showCollections(holds, offer, chosen) {
   );
   if (all) replace(list, offer.collections.slice(0, FEW).map(collectionLink));
   else replace(list, await documentButtons(collection));
-}
-
-/** @param {any[]} collections */
-function sum(collections) {
-  const total = (/** @type {string} */ key) => collections.reduce((sum, one) => sum + one[key], 0);
-  return { documents: total("documents"), items: total("items") };
 }
 
 /** @param {any} one */
@@ -125,9 +122,9 @@ function collectionLink(one) {
 /** @param {any} collection */
 async function documentButtons(collection) {
   try {
-    const { documents } = await get(`/collections/${encodeURIComponent(collection.name)}/documents`);
+    const { documents, total } = await get(`/collections/${encodeURIComponent(collection.name)}/documents?limit=100`);
     const shown = documents.filter((/** @type {any} */ one) => one.items > 0);
-    const rest = documents.length - Math.min(shown.length, FEW);
+    const rest = total - Math.min(shown.length, FEW);
     return [...shown.slice(0, FEW).map(documentButton), rest > 0 && h("li", h("a", { href: documentsHash(collection.name), class: "button quiet", text: `${rest} more` }))];
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -137,5 +134,5 @@ async function documentButtons(collection) {
 
 /** @param {any} one */
 function documentButton(one) {
-  return h("li", h("button", { type: "button", class: "quiet", title: `Open ${placed(one)}`, dataset: { document: one.id }, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), h("span", { class: "clip", dir: "auto", text: one.name }), one.folder !== null && h("span", { class: "clip faint", dir: "auto", text: one.folder })));
+  return h("li", h("button", { type: "button", class: "quiet", title: `Open ${placed(one)}`, dataset: { document: one.id }, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), h("span", { class: "clip", dir: "auto", text: plainName(one) }), one.folder !== "" && h("span", { class: "clip faint", dir: "auto", text: one.folder })));
 }

@@ -2,6 +2,8 @@
 
 import { post, Problem } from "./api.js";
 import { describeOptions, followUpOptions, optionFields, selectOptions, storedOptions, storeOptions } from "./run-options.js";
+import { ChosenDocuments } from "./chosen.js";
+import { chosenTray } from "./chosen-tray.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { carriesFiles, isPicture, Pictures } from "./pictures.js";
 
@@ -14,6 +16,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @property {(text: string) => void} fill
  * @property {(reason: string) => void} hold Why nothing can be asked now; empty when it can.
  * @property {() => string | null} collection What is chosen; null for all.
+ * @property {() => void} choose Opens the options, at the model.
  * @property {(files: File[]) => void} attach
  */
 
@@ -21,12 +24,13 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @param {object} how
  * @param {any} how.offer What the server offers.
  * @param {{session: string, agent: string, model: string, collection: string | null}} [how.after] The run that it follows: its agent, model and collection are asked again.
+ * @param {ChosenDocuments} [how.chosen] The documents that are asked, if not all.
  * @param {string} [how.placeholder]
  * @param {(run: any, here: boolean) => void} how.asked Called with the run that began, and whether the box is still shown.
  * @param {() => void} [how.changed] Called when an option changed.
  * @returns {Composer}
  */
-export function composer({ offer, after, placeholder = "Ask a question about your documents", asked, changed }) {
+export function composer({ offer, after, chosen = new ChosenDocuments([]), placeholder = "Ask a question about your documents", asked, changed }) {
   const session = after?.session;
   const choices = selectOptions(offer, after ? followUpOptions(offer, after, storedOptions()) : storedOptions());
   const refusal = h("div", { class: "refusal", role: "alert", hidden: true });
@@ -49,15 +53,18 @@ export function composer({ offer, after, placeholder = "Ask a question about you
   row.hidden = true;
   const fold = h("button", { type: "button", id: "options-button", class: "quiet fold", "aria-expanded": false, "aria-controls": row.id, title: "Options" }, icon("sliders"), h("span", { class: "hidden-text", text: "Options: " }), summary, icon("down"));
 
+  const choice = chosenTray(chosen, () => update());
+
   const element = h(
     "form",
     { class: "composer", id: "composer", "aria-label": session ? "Ask a follow-up" : "Ask", dataset: session ? { session } : {} },
-    h("div", { class: "composer-box" }, pictures.tray, box, h("div", { class: "composer-foot" }, pictures.button(), fold, h("span", { class: "grow" }), send), row),
+    h("div", { class: "composer-box" }, choice.element, pictures.tray, box, h("div", { class: "composer-foot" }, pictures.button(), fold, h("span", { class: "grow" }), send), row),
     refusal,
   );
 
   const update = () => {
     fit(box);
+    choice.show();
     replace(summary, describeOptions(offer, choices).join(" · "));
     send.disabled = busy || held !== "" || box.value.trim() === "";
     send.title = held || "Ask (Enter)";
@@ -77,7 +84,7 @@ export function composer({ offer, after, placeholder = "Ask a question about you
     busy = true;
     update();
     try {
-      const run = await post("/runs", request(box.value, choices, { session, images: pictures.urls }));
+      const run = await post("/runs", request(box.value, choices, { session, images: pictures.urls, chosen }));
       box.value = "";
       sessionStorage.removeItem(draft);
       pictures.clear();
@@ -115,6 +122,7 @@ export function composer({ offer, after, placeholder = "Ask a question about you
     fill: (text) => { box.value = text; update(); box.focus(); },
     hold: (reason) => { held = reason; update(); },
     collection: () => choices.collection,
+    choose: () => { opened(true); /** @type {HTMLElement | null} */ (row.querySelector("#choice-model"))?.focus(); },
     attach: (files) => pictures.add(files),
   };
 }
@@ -123,10 +131,11 @@ export function composer({ offer, after, placeholder = "Ask a question about you
  * The body of POST /runs.
  * @param {string} question
  * @param {import("./run-options.js").Choices} choices
- * @param {{session?: string, images?: string[]}} more
+ * @param {{session?: string, images?: string[], chosen?: {list: {id: string}[], collection: string | null}}} more
  */
-export function request(question, choices, { session, images = [] }) {
-  const body = { question: question.trim(), ...choices, ...(session && { session }), ...(images.length && { images }) };
+export function request(question, choices, { session, images = [], chosen }) {
+  const documents = chosen?.list.length ? { documents: chosen.list.map((one) => one.id), collection: chosen.collection } : {};
+  const body = { question: question.trim(), ...choices, ...documents, ...(session && { session }), ...(images.length && { images }) };
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 }
 

@@ -1,12 +1,13 @@
 /** Files dropped anywhere on the page go into a collection; the question box keeps pictures for itself. */
 
 import { h } from "./dom.js";
+import { droppedFiles } from "./dropped-files.js";
 import { carriesFiles } from "./pictures.js";
 
 /**
  * @param {object} how
  * @param {() => string | null} how.target The collection that would take them.
- * @param {(files: File[], collection: string | null) => void} how.take
+ * @param {(files: import("./dropped-files.js").PlacedFile[], collection: string | null) => void} how.take
  */
 export function receiveFiles({ target, take }) {
   const words = h("p", { dir: "auto" });
@@ -32,9 +33,10 @@ export function receiveFiles({ target, take }) {
   window.addEventListener("dragleave", leaves);
   window.addEventListener("dragover", (event) => carriesFiles(event.dataTransfer) && event.preventDefault());
   window.addEventListener("drop", ends, { capture: true });
-  window.addEventListener("drop", (event) => {
-    if (event.defaultPrevented || !carriesFiles(event.dataTransfer)) return;
+  window.addEventListener("drop", async (event) => {
+    if (event.defaultPrevented || !event.dataTransfer || !carriesFiles(event.dataTransfer)) return;
     event.preventDefault();
-    take([...(event.dataTransfer?.files ?? [])], target());
+    const collection = target();
+    take(await droppedFiles(event.dataTransfer), collection);
   });
 }

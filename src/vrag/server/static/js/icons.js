@@ -20,6 +20,7 @@ export const SHAPES = {
   close: lines("M6 6l12 12", "M18 6L6 18"),
   plus: lines("M12 5v14", "M5 12h14"),
   minus: lines("M5 12h14"),
+  full: lines("M4 9V4h5", "M15 4h5v5", "M20 15v5h-5", "M9 20H4v-5", "M4 4l5.5 5.5", "M20 4l-5.5 5.5", "M20 20l-5.5-5.5", "M4 20l5.5-5.5"),
   fit: lines("M4 9V4h5", "M15 4h5v5", "M20 15v5h-5", "M9 20H4v-5"),
   link: lines("M10 14a4 4 0 0 0 5.7.3l3-3a4 4 0 0 0-5.7-5.7L11.8 6.8", "M14 10a4 4 0 0 0-5.7-.3l-3 3a4 4 0 0 0 5.7 5.7l1.2-1.2"),
   share: lines("M14 5h5v5", "M19 5l-8 8", "M17 13.5V19H5V7h5.5"),
@@ -45,6 +46,8 @@ export const SHAPES = {
   send: lines("M12 19V5.5", "M6 11l6-6l6 6"),
   sliders: lines("M4 8h8", "M17 8h3", "M4 16h3", "M12 16h8", "M14.5 5.8a2.2 2.2 0 1 1 0 4.4a2.2 2.2 0 0 1 0-4.4z", "M9.5 13.8a2.2 2.2 0 1 1 0 4.4a2.2 2.2 0 0 1 0-4.4z"),
   down: lines("M6 9.5l6 6l6-6"),
+  up: lines("M6 14.5l6-6l6 6"),
+  grid: lines("M4 4h6.5v6.5H4z", "M13.5 4H20v6.5h-6.5z", "M4 13.5h6.5V20H4z", "M13.5 13.5H20V20h-6.5z"),
   folder: lines("M3.5 6h6l2 2.5h9V19h-17z"),
   report: lines("M6 3.5h12v17H6z", "M9 8h6", "M9 12h6", "M9 16h3"),
   more: [

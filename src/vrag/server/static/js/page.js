@@ -3,39 +3,46 @@
 import { get, Problem } from "./api.js";
 import { showAsk } from "./ask.js";
 import { showToolbar } from "./toolbar.js";
+import { ChosenDocuments } from "./chosen.js";
 import { composer } from "./composer.js";
-import { showDocuments } from "./documents.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
+import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
 import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
-import { mount } from "./run/view.js";
-import { showSetup } from "./setup/setup.js";
+import { counted } from "./run-options.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
+
+/** Time in which uploads that end together are loaded together, in milliseconds. */
+const SETTLE = 300;
 
 export class Page {
   #main = element("main");
   #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
-  /** @type {{destroy: () => void, show?: (step: number | null, cite: number | null) => void} | null} */
-  #run = null;
-  /** @type {ReturnType<typeof showDocuments> | null} */
+  /** @type {import("./run/thread.js").Thread | null} */
+  #thread = null;
+  /** @type {string | null} The conversation that is open. */
+  #session = null;
+  /** @type {ReturnType<typeof import("./documents/view.js").showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
   #ask = null;
-  /** @type {ReturnType<typeof showSetup> | null} */
+  /** @type {ReturnType<typeof import("./setup/setup.js").showSetup> | null} */
   #setup = null;
   /** @type {string | null} Id of the run that is open. */
   #current = null;
   /** Counts what was shown: what was asked for one view never fills a later one. */
   #visit = 0;
   #began = false;
+  #isReloading = false;
+  #chosen = new ChosenDocuments();
 
   /** @param {any} offer @param {import("./past-runs.js").Session} session */
   constructor(offer, session) {
@@ -52,6 +59,7 @@ export class Page {
     this.#runsChanged();
     this.runs.refresh();
     onRoute((route) => this.#show(route));
+    loadAhead();
   }
 
   close() {
@@ -61,14 +69,12 @@ export class Page {
 
   /** @param {Route} route */
   #show(route) {
-    if (route.name === "run" && route.id === this.#current) {
-      this.#run?.show?.(route.step, route.cite);
-      return;
-    }
+    if (route.name === "run" && this.#thread?.has(route.id)) return this.#showTurn(route);
+    if (route.name === "documents" && this.#documents?.follow(route.collection, route.params)) return;
     this.#leave();
     this.sidebar.mark(route.name);
     if (route.name === "run") this.#showRun(route);
-    else if (route.name === "documents") this.#showDocuments(route.collection);
+    else if (route.name === "documents") this.#showDocuments(route);
     else if (route.name === "setup") this.#showSetup();
     else this.#showAsk();
     this.#runsChanged();
@@ -78,40 +84,48 @@ export class Page {
 
   #leave() {
     this.#visit++;
-    this.#run?.destroy();
+    this.#thread?.destroy();
     this.#setup?.close();
     this.#setup = null;
-    this.#run = this.#documents = this.#ask = this.#box = this.#current = null;
+    this.#thread = this.#session = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
   #showAsk() {
     document.title = "vrag";
     showToolbar(this.#toolbar);
-    this.#box = composer({ offer: this.offer, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     const typing = document.activeElement?.id === "first-box"; // see first.js
+    this.#box = composer({ offer: this.offer, chosen: this.#chosen, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
 
-  #showSetup() {
+  async #showSetup() {
     document.title = "Settings · vrag";
     showToolbar(this.#toolbar);
-    this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    const visit = this.#visit;
+    replace(this.#main, loading());
+    try {
+      const { showSetup } = await loadSetup();
+      if (visit === this.#visit) this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (visit === this.#visit) showNotice(this.#main, { id: "no-setup", level: "h1", title: error.detail, hint: error.hint, actions: [reloadButton()] });
+    }
   }
 
-  /** @param {string | null} name */
-  async #showDocuments(name) {
+  /** @param {{collection: string | null, params: URLSearchParams}} route */
+  async #showDocuments(route) {
     document.title = "Documents · vrag";
     showToolbar(this.#toolbar);
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
-      const listing = await get("/collections");
-      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name, listing, uploads: this.uploads, reload: () => this.#reload() });
+      const [listing, { showDocuments }] = await Promise.all([get("/collections"), loadDocuments()]);
+      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name: route.collection, params: route.params, listing, uploads: this.uploads, chosen: this.#chosen, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;
-      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(name) } });
+      const again = error instanceof PartMissing ? reloadButton() : h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
       showNotice(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
   }
@@ -122,10 +136,11 @@ export class Page {
     this.#current = id;
     replace(this.#main, loading());
     try {
-      const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
+      const [run, { Thread }] = await Promise.all([this.runs.find(id) ?? get(`/runs/${encodeURIComponent(id)}`), loadThread()]);
       if (visit !== this.#visit) return;
-      this.#mount(run, step, cite);
       this.runs.put(run);
+      this.#mount(run, Thread);
+      this.#showTurn({ id, step, cite });
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -133,16 +148,21 @@ export class Page {
     }
   }
 
-  /** @param {import("./history.js").Run} run @param {number | null} step @param {number | null} cite */
-  #mount(run, step, cite) {
-    document.title = `${run.question.slice(0, 80)} · vrag`;
+  /** Shows the conversation of a run. @param {import("./history.js").Run} run @param {typeof import("./run/thread.js").Thread} Thread */
+  #mount(run, Thread) {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    const root = h("div", { id: "view", class: "view-run" });
-    replace(this.#main, root);
-    this.#run = mount(root, { id: run.id, step, cite, options: this.offer, onFollowUp: (_, question) => (question ? box.fill(question) : box.focus()), footer: box.element });
-    if (!box.element.isConnected) this.#main.append(h("div", { class: "dock" }, box.element));
+    this.#session = run.session;
+    this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
+  }
+
+  /** Goes to a run in the conversation that is open. @param {{id: string, step: number | null, cite: number | null}} route */
+  #showTurn({ id, step, cite }) {
+    this.#current = id;
+    this.#runsChanged();
+    document.title = `${this.runs.find(id)?.question.slice(0, 80) ?? "Run"} · vrag`;
+    this.#thread?.show(id, step, cite);
   }
 
   /** @param {Problem} problem */
@@ -151,7 +171,7 @@ export class Page {
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
     const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
-    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
+    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
   /** @param {import("./history.js").Run} run @param {boolean} here Whether the box that it was asked in is still shown. */
@@ -163,8 +183,9 @@ export class Page {
   #runsChanged() {
     this.sidebar.show(this.#current);
     const run = this.#current && this.runs.find(this.#current);
-    if (!run) return;
+    if (!run || !this.#thread) return;
     const turns = this.runs.turns(run.session);
+    this.#thread.update(turns);
     showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
@@ -178,8 +199,13 @@ export class Page {
   /** @param {import("./uploads.js").Upload} upload */
   async #uploaded(upload) {
     const failed = upload.state === "failed";
-    if (!this.#documents) toast(failed ? `${upload.file} could not be added.` : `${upload.file} is ready.`, { kind: failed ? "danger" : "ok", hint: failed ? upload.message : "" });
-    else announce(`${upload.file}: ${failed ? upload.message : "ready"}`);
+    if (this.#documents) announce(`${upload.file}: ${failed ? upload.message : "ready to ask"}`);
+    else if (failed) toast(`${upload.file} could not be added.`, { kind: "danger", hint: upload.message });
+    else toast(`${upload.file} is ready to ask.`, { kind: "ok" });
+    if (this.#isReloading) return; // what ends meanwhile is in the list then
+    this.#isReloading = true;
+    await new Promise((resolve) => setTimeout(resolve, SETTLE));
+    this.#isReloading = false;
     await this.#reload();
   }
 
@@ -197,7 +223,7 @@ export class Page {
     this.offer = await get("/options");
     const renamed = before.collections.map(nameOf).join("\n") !== this.offer.collections.map(nameOf).join("\n");
     const route = here();
-    if (route.name === "documents" && renamed) this.#showDocuments(route.collection);
+    if (route.name === "documents" && renamed) this.#showDocuments(route);
     else if (route.name === "ask" && before.collections.every(isEmpty)) this.#showAsk();
     else await this.#documents?.refresh(await get("/collections"));
   }
@@ -210,13 +236,14 @@ export class Page {
     return chosen && writable.includes(chosen) ? chosen : (writable[0] ?? null);
   }
 
-  /** @param {File[]} files @param {string | null} collection */
+  /** @param {import("./dropped-files.js").PlacedFile[]} files @param {string | null} collection */
   #take(files, collection) {
     if (!collection) {
       toast("This server does not accept uploads.", { kind: "danger", hint: "None of its collections is writable." });
       return;
     }
-    this.uploads.add(files, collection);
+    const left = this.uploads.add(files, collection);
+    if (left > 0) toast(`${counted(left, "file")} of types that cannot be read ${left === 1 ? "was" : "were"} left out.`);
     if (!this.#documents) navigate(`#/documents?${new URLSearchParams({ collection })}`);
   }
 

@@ -1,8 +1,10 @@
 /** The place in the page: a path after `#`, so that every place has an address without asking the server. */
 
+import { paramsOf } from "./documents/listing.js";
+
 /**
  * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null, cite: number | null}
- *   | {name: "documents", collection: string | null} | {name: "setup"}} Route
+ *   | {name: "documents", collection: string | null, params: URLSearchParams} | {name: "setup"}} Route
  */
 
 /**
@@ -17,7 +19,7 @@ export function routeOf(hash) {
   if (parts[0] === "runs" && parts[1]) {
     return { name: "run", id: parts[1], step: number(given.get("step"), 0), cite: number(given.get("cite"), 1) };
   }
-  if (parts[0] === "documents") return { name: "documents", collection: given.get("collection") };
+  if (parts[0] === "documents") return { name: "documents", collection: given.get("collection"), params: given };
   if (parts[0] === "setup") return { name: "setup" };
   return { name: "ask" };
 }
@@ -43,8 +45,8 @@ export const runHash = (id) => `#/runs/${encodeURIComponent(id)}`;
 /** A run with the place of a piece of evidence open. @param {string} id @param {number} cite @returns {string} */
 export const citeHash = (id, cite) => `${runHash(id)}?cite=${cite}`;
 
-/** @param {string} collection @returns {string} */
-export const documentsHash = (collection) => `#/documents?${new URLSearchParams({ collection })}`;
+/** @param {string} collection @param {import("./documents/listing.js").ListState} [state] How the list is shown. @returns {string} */
+export const documentsHash = (collection, state) => `#/documents?${new URLSearchParams({ collection, ...(state && paramsOf(state)) })}`;
 
 /**
  * Goes somewhere.

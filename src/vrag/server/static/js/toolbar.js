@@ -1,4 +1,4 @@
-/** The toolbar above a run: the turns of the conversation, a link to share, the report. */
+/** The toolbar above a conversation: its questions to jump to, a link to share, the report. */
 
 import { h, icon, iconButton, redraw } from "./dom.js";
 import { outcome } from "./history.js";
@@ -15,23 +15,41 @@ export function showToolbar(toolbar, { title = "", turns = [], current, share } 
   redraw(
     toolbar,
     open,
-    turns.length > 1
-      ? h("nav", { class: "turns-nav", "aria-label": "Questions of this conversation" }, turns.map((run, at) => turn(run, at, run.id === current)))
-      : h("p", { class: "toolbar-title clip", dir: "auto", text: title }),
+    h("p", { class: "toolbar-title clip", dir: "auto", text: title }),
     h("span", { class: "grow" }),
+    turns.length > 1 && jumpMenu(turns, current),
     current && h("a", { href: "#/", id: "toolbar-new", class: "button quiet", title: "New question", "aria-label": "New question" }, icon("plus")),
     current && h("button", { type: "button", id: "share", class: "quiet", on: { click: share } }, icon("link"), h("span", { class: "toolbar-label", text: "Copy link" })),
     turns.length > 0 && h("button", { type: "button", id: "report", class: "quiet", on: { click: () => report(turns) } }, icon("report"), h("span", { class: "toolbar-label", text: "Report" })),
   );
 }
 
+/** The questions of the conversation, to jump to. @param {import("./history.js").Run[]} turns @param {string | undefined} current */
+function jumpMenu(turns, current) {
+  const menu = h(
+    "details",
+    { class: "menu turns-nav", id: "turns" },
+    h("summary", { class: "button quiet", "aria-label": `${turns.length} questions of this conversation` }, icon("menu"), `${turns.length} questions`),
+    h("ol", { class: "menu-list card" }, turns.map((run, at) => h("li", turn(run, at, run.id === current)))),
+  );
+  const close = () => menu.removeAttribute("open");
+  menu.addEventListener("click", (event) => /** @type {Element} */ (event.target).closest("a") && close());
+  menu.addEventListener("focusout", (event) => !menu.contains(/** @type {Node | null} */ (event.relatedTarget)) && setTimeout(() => !menu.contains(document.activeElement) && close(), 150));
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.hasAttribute("open")) return;
+    event.stopPropagation();
+    close();
+    menu.querySelector("summary")?.focus();
+  });
+  return menu;
+}
+
 /** @param {import("./history.js").Run} run @param {number} at @param {boolean} here */
 function turn(run, at, here) {
   const [kind, words] = outcome(run);
-  const label = `Question ${at + 1}: ${run.question}. ${words}`;
   return h(
     "a",
-    { href: runHash(run.id), class: "turn", title: run.question.slice(0, 300), "aria-label": label, "aria-current": here ? "page" : null },
+    { href: runHash(run.id), class: "turn", title: run.question.slice(0, 300), "aria-label": `Question ${at + 1}: ${run.question}. ${words}`, "aria-current": here ? "page" : null },
     h("span", { class: "turn-number", text: at + 1 }),
     h("span", { class: "clip", dir: "auto", text: run.question }),
     kind === "running" && h("span", { class: "run-state running" }),
