@@ -68,6 +68,7 @@ def test_vimrag_draws_its_graph_and_a_node_opens_what_it_saw(desk: Desk, visit: 
     opened.ask(KAYAK, agent="vimrag")
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("4.20")
+    page.locator("#status").click()
     nodes = page.locator("#graph [data-node]")
     expect(nodes).to_have_count(4)
     node = page.locator("#graph [data-node='search_1']")

@@ -122,6 +122,7 @@ class RunHistory:
             next=following,
             people=len(own) - programs,
             programs=programs,
+            pinned=sum(meta.pinned and query.has_asker(meta) for meta in own.values()),
             owners=tuple(sorted({meta.owner for meta in own.values()})) if user.is_admin else (),
         )
 
@@ -203,7 +204,7 @@ class RunHistory:
             meta = listed[run]
             if (
                 (query.before and run >= query.before)
-                or (query.asker and query.asker != ("programs" if meta.via in PROGRAMS else "people"))
+                or not query.has_asker(meta)
                 or (query.owner is not None and query.owner != meta.owner)
                 or (of_conversations and not any(self._belongs_to(run, first) for first in firsts))
             ):
