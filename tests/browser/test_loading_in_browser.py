@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import NARROW, WIDE
+from browsing import KAYAK, NARROW, WIDE, check_page_shown
 from playwright.sync_api import Page, Request, Route, expect
+from test_accessibility_in_browser import check_axe
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -111,7 +112,7 @@ def test_each_part_is_asked_for_once(desk: Desk, visit: Opener) -> None:
     expect(page.locator("#past-runs .sidebar-empty")).to_be_visible()
     page.wait_for_load_state("networkidle")
     files = {"/", "/static/start.js", "/static/page.css", "/static/app.js", "/static/icon.svg"}
-    assert {*files, "/session", "/options", "/runs?limit=100"} <= set(asked)
+    assert {*files, "/session", "/options", "/runs?limit=100&asker=people"} <= set(asked)
     assert set(asked.values()) == {1}
     assert len(asked) < 15
 
@@ -167,3 +168,55 @@ def test_a_script_that_does_not_arrive_takes_the_outline_away(desk: Desk, visit:
     expect(page.get_by_role("alert")).to_contain_text("The page could not be loaded")
     expect(page.locator("#first, #starting, #sidebar").first).to_be_hidden()
     assert threading.active_count() < 200
+
+
+PLACES = {"run-thread": "#/runs/{run}", "documents-view": "#/documents", "setup-setup": "#/setup"}
+
+
+@pytest.mark.parametrize("part", PLACES)
+def test_a_part_that_does_not_arrive_is_told_and_the_page_can_be_loaded_again(
+    desk: Desk, visit: Opener, part: str
+) -> None:
+    place = PLACES[part].format(run=desk.run(KAYAK))
+    opened = visit(f"{desk.address}/healthz")
+    opened.expected += ["failed", "Failed"]
+    page = opened.page
+    page.route(f"**/{part}.js", lambda route: route.abort())
+    page.goto(f"{desk.address}/{place}")
+    expect(page.get_by_role("heading", name="A part of the page could not be loaded.")).to_be_visible()
+    check_axe(page, part)
+    page.unroute_all()
+    page.get_by_role("button", name="Load the page again").click()
+    expect(page.locator("#answer-text, .held-row, #setup-chosen").first).to_be_visible()
+
+
+def test_a_viewer_that_does_not_arrive_is_told(desk: Desk, visit: Opener) -> None:
+    opened = visit(f"{desk.address}/healthz")
+    opened.expected += ["failed", "Failed"]
+    page = opened.page
+    page.route("**/viewer-viewer.js", lambda route: route.abort())
+    page.goto(desk.address)
+    page.locator("#holds [data-document]").first.click()
+    expect(page.locator(".toast")).to_contain_text("A part of the page could not be loaded.")
+    page.unroute_all()
+    page.reload()
+    page.locator("#holds [data-document]").first.click()
+    check_page_shown(page)
+
+
+def test_parts_are_loaded_ahead_when_there_is_nothing_else_to_do(desk: Desk, visit: Opener) -> None:
+    opened = visit(f"{desk.address}/healthz")
+    opened.expected.append("DISCONNECTED")
+    page = opened.page
+    with (
+        page.expect_response("**/run-thread.js"),
+        page.expect_response("**/viewer-viewer.js"),
+        page.expect_response("**/documents-view.js"),
+        page.expect_response("**/setup-setup.js"),
+    ):
+        page.goto(desk.address)
+    page.wait_for_load_state("networkidle")
+    page.context.set_offline(True)  # as if the server were another one now
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_text("The server does not answer.").first).to_be_visible()
+    expect(page.get_by_text("A part of the page could not be loaded.")).to_have_count(0)

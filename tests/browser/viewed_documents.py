@@ -54,8 +54,8 @@ def build(place: Path, folder: Path) -> Collection:
     (folder / "notes.md").write_text(f"# Notes\n\n{notes}\n")
     collection = Collection.create(place, CorpusOptions(ocr=False, workers=1))
     assert add(collection, [folder]).failed == 0
-    _insert(collection, "hebrew.pdf", [_hebrew()])
-    _insert(collection, "long.pdf", [_log(number) for number in range(1, LONG + 1)])
+    _insert(collection, folder / "hebrew.pdf", [_hebrew()])
+    _insert(collection, folder / "long.pdf", [_log(number) for number in range(1, LONG + 1)])
     return collection
 
 
@@ -86,8 +86,9 @@ def _log(number: int) -> tuple[str, list[Word]]:
     return text, words
 
 
-def _insert(collection: Collection, name: str, pages: list[tuple[str, list[Word]]]) -> None:
-    """Adds a document without a file; its pages share one picture."""
+def _insert(collection: Collection, file: Path, pages: list[tuple[str, list[Word]]]) -> None:
+    """Adds a document whose file is gone; its pages share one picture."""
+    name = file.name
     document = name.encode().hex().ljust(64, "0")
     size = Size(1000, 1400)
     image = Image.new("RGB", size, "white")
@@ -114,7 +115,7 @@ def _insert(collection: Collection, name: str, pages: list[tuple[str, list[Word]
     ]
     collection.item_table.append(item_rows(items))
     row = Document(
-        path=f"/gone/{name}",
+        path=str(file),
         id=document,
         name=name,
         size=1,

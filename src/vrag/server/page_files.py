@@ -139,7 +139,7 @@ def build_page(folder: Path, stamp: Stamp, with_token: bool) -> PageBuild:  # no
     texts = {
         "start.js": join_scripts([(folder / path).read_text("utf-8") for path in scripts]),
         "page.css": join_styles([(folder / path).read_text("utf-8") for path in styles]),
-        "app.js": join_modules(folder / "js", modules[0].removeprefix("js/")),
+        **join_modules(folder / "js", modules[0].removeprefix("js/")),
     }
     version = _digest("\0".join([shell, *texts.values()]).encode())
     files = {"icon.svg": PageFile((folder / "icon.svg").read_bytes(), "image/svg+xml", _KEEP_A_DAY)}

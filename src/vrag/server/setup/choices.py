@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from cachetools import TTLCache
@@ -88,6 +88,8 @@ class ModelChoices:
         self.closed = closed_reason(options, sessions)
         """The reason why nobody may choose a model on the page; empty if they may."""
         self._lock = threading.Lock()
+        """Guards `_by_session`."""
+        self._saving = threading.Lock()
         self._by_session: TTLCache[bytes, ChosenModel] = TTLCache(
             max(1, options.sessions), options.session_seconds
         )
@@ -137,7 +139,7 @@ class ModelChoices:
 
         Raises `OSError` if the file cannot be written; the former choice then stays.
         """
-        with self._lock:
+        with self._saving:
             if self._path is not None:
                 self._write(self._path, chosen)
             self._for_all = chosen
@@ -174,7 +176,7 @@ class ModelChoices:
             )
         else:
             log.info("Questions are answered by %s, as it was chosen for all on the page.", chosen.model)
-            return replace(chosen)
+            return chosen
         log.warning("%s Choose a model again under Settings.", self.problem)
         return None
 

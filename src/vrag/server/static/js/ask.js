@@ -5,7 +5,7 @@ import { counted } from "./run-options.js";
 import { h, icon, replace } from "./dom.js";
 import { uploadButtons } from "./documents/upload-list.js";
 import { kindOf, placed, plainName } from "./file-names.js";
-import { openDocument } from "./viewer/viewer.js";
+import { openDocument } from "./parts.js";
 import { showNotice } from "./overlays.js";
 import { bytes } from "./pictures.js";
 import { documentsHash } from "./router.js";

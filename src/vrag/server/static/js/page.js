@@ -5,16 +5,15 @@ import { showAsk } from "./ask.js";
 import { showToolbar } from "./toolbar.js";
 import { ChosenDocuments } from "./chosen.js";
 import { composer } from "./composer.js";
-import { showDocuments } from "./documents/view.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
+import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
+import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { counted } from "./run-options.js";
-import { Thread } from "./run/thread.js";
-import { showSetup } from "./setup/setup.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
@@ -27,15 +26,13 @@ export class Page {
   #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
-  /** @type {Thread | null} */
+  /** @type {import("./run/thread.js").Thread | null} */
   #thread = null;
-  /** @type {string | null} The conversation that is open. */
-  #session = null;
-  /** @type {ReturnType<typeof showDocuments> | null} */
+  /** @type {ReturnType<typeof import("./documents/view.js").showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
   #ask = null;
-  /** @type {ReturnType<typeof showSetup> | null} */
+  /** @type {ReturnType<typeof import("./setup/setup.js").showSetup> | null} */
   #setup = null;
   /** @type {string | null} Id of the run that is open. */
   #current = null;
@@ -45,12 +42,12 @@ export class Page {
   #isReloading = false;
   #chosen = new ChosenDocuments();
 
-  /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
-  constructor(offer, secured) {
+  /** @param {any} offer @param {import("./past-runs.js").Session} session */
+  constructor(offer, session) {
     this.offer = offer;
-    this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
+    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.sidebar = buildSidebar(element("sidebar"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -60,6 +57,7 @@ export class Page {
     this.#runsChanged();
     this.runs.refresh();
     onRoute((route) => this.#show(route));
+    loadAhead();
   }
 
   close() {
@@ -87,7 +85,7 @@ export class Page {
     this.#thread?.destroy();
     this.#setup?.close();
     this.#setup = null;
-    this.#thread = this.#session = this.#documents = this.#ask = this.#box = this.#current = null;
+    this.#thread = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
   #showAsk() {
@@ -99,10 +97,18 @@ export class Page {
     if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
 
-  #showSetup() {
+  async #showSetup() {
     document.title = "Settings · vrag";
     showToolbar(this.#toolbar);
-    this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    const visit = this.#visit;
+    replace(this.#main, loading());
+    try {
+      const { showSetup } = await loadSetup();
+      if (visit === this.#visit) this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (visit === this.#visit) showNotice(this.#main, { id: "no-setup", level: "h1", title: error.detail, hint: error.hint, actions: [reloadButton()] });
+    }
   }
 
   /** @param {{collection: string | null, params: URLSearchParams}} route */
@@ -112,12 +118,12 @@ export class Page {
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
-      const listing = await get("/collections");
+      const [listing, { showDocuments }] = await Promise.all([get("/collections"), loadDocuments()]);
       if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name: route.collection, params: route.params, listing, uploads: this.uploads, chosen: this.#chosen, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;
-      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
+      const again = error instanceof PartMissing ? reloadButton() : h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
       showNotice(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
   }
@@ -128,10 +134,10 @@ export class Page {
     this.#current = id;
     replace(this.#main, loading());
     try {
-      const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
+      const [run, { Thread }] = await Promise.all([this.runs.find(id) ?? get(`/runs/${encodeURIComponent(id)}`), loadThread()]);
       if (visit !== this.#visit) return;
       this.runs.put(run);
-      this.#mount(run);
+      this.#mount(run, Thread);
       this.#showTurn({ id, step, cite });
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
@@ -140,12 +146,11 @@ export class Page {
     }
   }
 
-  /** Shows the conversation of a run. @param {import("./history.js").Run} run */
-  #mount(run) {
+  /** Shows the conversation of a run. @param {import("./history.js").Run} run @param {typeof import("./run/thread.js").Thread} Thread */
+  #mount(run, Thread) {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    this.#session = run.session;
     this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
   }
 
@@ -163,7 +168,7 @@ export class Page {
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
     const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
-    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
+    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
   /** @param {import("./history.js").Run} run @param {boolean} here Whether the box that it was asked in is still shown. */
@@ -173,12 +178,12 @@ export class Page {
   }
 
   #runsChanged() {
-    this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
+    this.sidebar.show(this.#current);
     const run = this.#current && this.runs.find(this.#current);
     if (!run || !this.#thread) return;
     const turns = this.runs.turns(run.session);
     this.#thread.update(turns);
-    showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
+    showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
   }

@@ -226,7 +226,7 @@ function audience(admin) {
     "fieldset",
     { class: "audience", id: "setup-scope" },
     h("legend", { class: "size-1 soft", text: "Who uses it" }),
-    option("session", "Only this browser", "Kept until you sign out or remove it, or for 12 hours without use.", true),
+    option("session", "Only this browser", "Kept until you remove it or sign out, and for 12 hours without use.", true),
     admin && option("all", "Everyone who uses this server", "Also programs. Kept until it is removed.", false),
   );
   return { element, value: () => /** @type {HTMLInputElement} */ (element.querySelector("input:checked")).value };

@@ -68,7 +68,7 @@ class Viewer {
     this.title = h("h2", { class: "viewer-title clip", id: "viewer-title", tabindex: "-1", dir: "auto" });
     this.original = h("a", { class: "button quiet square", id: "viewer-original", target: "_blank", rel: "noopener" }, icon("share"));
     this.download = h("a", { class: "button quiet square", id: "viewer-download", download: "", title: "Download the original", "aria-label": "Download the original" }, icon("download"));
-    this.ask = h("a", { class: "button quiet square", id: "viewer-ask", title: "Ask about this document", "aria-label": "Ask about this document", on: { click: () => this.close() } }, icon("answer"));
+    this.ask = h("a", { class: "button quiet", id: "viewer-ask", title: "Ask about this document", "aria-label": "Ask about this document", on: { click: () => this.close() } }, icon("answer"), h("span", { class: "viewer-ask-word", text: "Ask" }));
     this.strip = stripButton((shown) => this.#showStrip(shown, true));
     this.field = new PageField({ turn: (by) => this.#turn(by), go: (index) => this.#jump(index) });
     this.percent = h("button", { type: "button", class: "quiet viewer-percent", title: "Natural size", on: { click: () => this.scroller.to(1) } });
