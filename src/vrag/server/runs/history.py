@@ -135,9 +135,11 @@ class RunHistory:
             raise no_conversation(run) from error
 
     def conversation(self, run: str) -> tuple[str, ...]:
-        """Return the ids of the runs of a run's conversation, the newest first."""
-        first = self._first(run)
-        return tuple(each for each in self.store.ids() if each >= first and self._belongs_to(each, first))
+        """Return the ids of the runs of a run's conversation, the first one first."""
+        try:
+            return self.store.conversation(run)
+        except (RunError, OSError):  # it cannot be read, and is alone
+            return (run,)
 
     def history(self, session: str) -> tuple[PreviousTurn, ...]:
         """Return the turns of a conversation, the oldest first; `session` is the id of its first run.
