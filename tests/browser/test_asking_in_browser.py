@@ -49,6 +49,7 @@ def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, vi
     opened.ask(PASSENGERS)
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("84,210")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     (run,) = desk.answers.store.ids()
     first = desk.answers.store.read(run).result.evidence[0]
     assert first.box is not None

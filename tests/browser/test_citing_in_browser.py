@@ -85,7 +85,8 @@ def test_text_sources_evidence_and_copy_have_the_numbers_of_the_run(
     assert words_of(page.locator("#answer-text")) == run.result.marked_answer.text.replace("**", "")
     cards = page.locator("#evidence-panel [data-evidence]").all()
     shown = [
-        (int(card.locator(".number").inner_text()), words_of(card.locator(".evidence-where"))) for card in cards
+        (int(card.locator(".number").inner_text()), words_of(card.locator(".evidence-where")))
+        for card in cards
     ]
     for (number, words), (wanted_number, place) in zip(shown, wanted.places, strict=True):
         document, page_number = place.split(", ")

@@ -34,7 +34,9 @@ ANSWER = """The line carried **84,210** passengers in 2024. It grew.
 - a kayak is `4.20`
 - a group pays *half*
 """
-LONG = "".join(f"Sentence {number} of a long answer, with words that fill a line.\n\n" for number in range(60))
+LONG = "".join(
+    f"Sentence {number} of a long answer, with words that fill a line.\n\n" for number in range(60)
+)
 
 
 @dataclass
@@ -74,7 +76,8 @@ class Feed:
         """Gives the answer."""
         reason = "answered" if text else "abstained"
         more = {"text": text, "evidence": self.evidence, "citations": [], "claims": [], "unsupported": []}
-        self.send("answer", stop_reason=reason, reading=None, withdrawn=None, **(more | fields))
+        fields = {"stop_reason": reason, "reading": None, "withdrawn": None} | more | fields
+        self.send("answer", 1, **fields)
         self.page.evaluate(
             "source.dispatchEvent(new MessageEvent('end', {data: '{\"state\": \"finished\"}'}))"
         )
@@ -94,7 +97,7 @@ def feed(desk: Desk, visit: Opener) -> Callable[..., Feed]:
         expect(opened.page.locator("#stop")).to_be_visible()
         evidence = [one.model_dump(mode="json") for one in known.result.evidence]
         begun = Feed(opened.page, run, known.started.model_dump(mode="json"), evidence)
-        begun.send("run_started", 0, **{"question": "How many?", "settings": begun.started["settings"]})
+        begun.send("run_started", 0, question="How many?", settings=begun.started["settings"])
         begun.send("thought_delta", text="I know it now.")
         return begun
 
@@ -128,7 +131,8 @@ def test_what_stands_there_is_not_drawn_again_while_the_rest_grows(feed: Callabl
     removed = run.page.evaluate_handle(
         """() => { const removed = [];
         new MutationObserver((records) => removed.push(...records.flatMap((one) => [...one.removedNodes])))
-          .observe(document.getElementById("answer-text"), {childList: true, subtree: true}); return removed; }"""
+          .observe(document.getElementById("answer-text"), {childList: true, subtree: true});
+        return removed; }"""
     )
     run.write(ANSWER[60:])
     run.cite(ANSWER, "in 2024", 1)

@@ -485,3 +485,7 @@ class AgentProvider(Protocol):
         and `ModelError` if a checkpoint cannot be opened.
         """
         ...
+
+    async def aclose(self) -> None:
+        """Give back what agents hold in the running event loop."""
+        ...

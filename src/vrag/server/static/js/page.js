@@ -28,8 +28,6 @@ export class Page {
   #box = null;
   /** @type {import("./run/thread.js").Thread | null} */
   #thread = null;
-  /** @type {string | null} The conversation that is open. */
-  #session = null;
   /** @type {ReturnType<typeof import("./documents/view.js").showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
@@ -87,7 +85,7 @@ export class Page {
     this.#thread?.destroy();
     this.#setup?.close();
     this.#setup = null;
-    this.#thread = this.#session = this.#documents = this.#ask = this.#box = this.#current = null;
+    this.#thread = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
   #showAsk() {
@@ -153,7 +151,6 @@ export class Page {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    this.#session = run.session;
     this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
   }
 

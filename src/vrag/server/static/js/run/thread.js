@@ -23,7 +23,7 @@ import { Turn } from "./turn.js";
 /** Milliseconds within which Escape is pressed twice to stop a run. */
 const TWICE = 1000;
 /** Pixels above the question of a turn that the address names. */
-const HEAD = 20;
+const HEAD = 24;
 /** Pixels around the window within which turns are loaded. */
 const AHEAD = "800px 0px";
 

@@ -247,9 +247,9 @@ export class Turn {
   get #shown() {
     const { last, moments } = this.#runState;
     const { player } = this.steps;
-    if (player.active && player.position < moments.length) {
+    if (player.active) {
       const moment = moments[player.position - 1];
-      return this.#runState.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
+      return player.position >= moments.length ? last : this.#runState.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
     }
     const answered = this.#ended !== null && checkedText(this.#ended) !== "";
     return this.#live || (this.#over && !answered) ? last : (this.#ended ?? last);
@@ -295,7 +295,7 @@ export class Turn {
     this.around.closeViewer();
     this.steps.open = true;
     if (this.#live) this.steps.openNode(id, this.#runState.last);
-    else this.#whenOver(() => this.steps.openNode(id, this.#known && !this.steps.player.active ? this.#runState.last : this.#shown));
+    else this.#whenOver(() => this.steps.openNode(id, this.steps.player.active ? this.#shown : this.#runState.last));
   }
 
   #toggleReplay() {
