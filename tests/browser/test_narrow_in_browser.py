@@ -32,6 +32,7 @@ def test_a_question_is_asked_and_its_evidence_seen(desk: Desk, visit: Opener, si
     check_no_sideways(page)
     opened.ask(PASSENGERS, agent="vrag")
     expect(page.locator("#answer-text")).to_contain_text("84,210")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     check_no_sideways(page)
     assert page.evaluate(OUTSIDE) == []
     page.locator("[data-citation='1']").first.tap()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ MARKDOWN = (
     .disable(["reference", "html_block", "html_inline"])
 )
 MARKDOWN.normalizeLink = str  # type: ignore[method-assign] # addresses are shown as they were written
-MARKDOWN.validateLink = lambda url: True  # type: ignore[method-assign] # and none is a link
+MARKDOWN.validateLink = lambda _: True  # type: ignore[method-assign] # and none is a link
 
 
 @pytest.fixture(scope="module")
@@ -97,23 +97,19 @@ def _inline(nodes: Iterable[SyntaxTreeNode]) -> list[Any]:
 
 
 def _span(node: SyntaxTreeNode) -> Any:  # noqa: ANN401
-    match node.type:
-        case "text" | "text_special":
-            return node.content
-        case "softbreak":
-            return "\n"
-        case "hardbreak":
-            return ["br"]
-        case "code_inline":
-            return ["code", node.content]
-        case "image":
-            return ["image"]
-        case "link":
-            return ["link", node.attrs["href"], *_inline(node.children)]
-        case "s":
-            return ["strike", *_inline(node.children)]
-        case kind:
-            return [kind, *_inline(node.children)]
+    alone: dict[str, Any] = {
+        "text": node.content,
+        "text_special": node.content,
+        "softbreak": "\n",
+        "hardbreak": ["br"],
+        "code_inline": ["code", node.content],
+        "image": ["image"],
+    }
+    if node.type in alone:
+        return alone[node.type]
+    if node.type == "link":
+        return ["link", node.attrs["href"], *_inline(node.children)]
+    return ["strike" if node.type == "s" else node.type, *_inline(node.children)]
 
 
 def _words(node: SyntaxTreeNode) -> list[Any]:
@@ -121,25 +117,16 @@ def _words(node: SyntaxTreeNode) -> list[Any]:
 
 
 def _block(node: SyntaxTreeNode) -> list[Any]:
-    blocks = partial(map, _block)
-    match node.type:
-        case "paragraph":
-            return ["p", *_words(node)]
-        case "heading":
-            return [node.tag, *_words(node)]
-        case "fence" | "code_block":
-            return ["pre", node.info.strip(), node.content.rstrip("\n")]
-        case "hr":
-            return ["hr"]
-        case "blockquote":
-            return ["quote", *blocks(node.children)]
-        case "list_item":
-            return ["item", *blocks(node.children)]
-        case "table":
-            return _table(node)
-        case kind:
-            name = "ul" if kind == "bullet_list" else "ol"
-            return [name, node.attrs.get("start", 1), _is_tight(node), *blocks(node.children)]
+    if node.type in {"paragraph", "heading"}:
+        return [node.tag, *_words(node)]
+    if node.type in {"fence", "code_block"}:
+        return ["pre", node.info.strip(), node.content.rstrip("\n")]
+    if node.type == "table":
+        return _table(node)
+    blocks = [_block(one) for one in node.children]
+    if node.type in {"bullet_list", "ordered_list"}:
+        return [node.tag, node.attrs.get("start", 1), _is_tight(node), *blocks]
+    return [{"hr": "hr", "blockquote": "quote", "list_item": "item"}[node.type], *blocks]
 
 
 def _is_tight(node: SyntaxTreeNode) -> bool:
@@ -155,9 +142,9 @@ def _table(node: SyntaxTreeNode) -> list[Any]:
 
 ANSWERS = (
     "48,200",
-    "**Fare:** 4.20 crowns.\n\n1. *Single*: 4.20\n2. ***Return***: 8\n   per person\n\n   and day\n3. ~~Group~~",
+    "**Fare:** 4.20.\n\n1. *Single*: 4.20\n2. ***Return***: 8\n   each\n\n   and day\n3. ~~Group~~",
     "# Ships\n\n## The Gannet ##\nIt holds\n240.\n\nThe Tern\n---\n\nIt holds 60.\n===\n",
-    "| Ship | Seats | Note |\n|:-----|------:|:----:|\n| Gannet | 240 | a \\| b |\n| **Tern** | `60` |\n\nAfter",
+    "| Ship | Seats | Note |\n|:-----|------:|:----:|\n| Gannet | 240 | a \\| b |\n| **Tern** | `6` |\n\nx",
     "Name | Value\n--- | ---\na | b\nc | d | e\n> end",
     "- a\n- b\n  - c\n    more of c\n  - d\n\n    e\n- f\nlazy\n\n* g\n+ h",
     "1. one\n2. two\n\n   ```py\n   x = 1\n\n   y\n   ```\n3. three\n\n7) seven",
@@ -165,12 +152,12 @@ ANSWERS = (
     "Code: `a * b`, ``c ` d``, ` `` `.\n\n    indented\n      more\n\n    end\n\n~~~~\n```\n~~~~\n",
     "A line  \nwith a break\\\nand another\nand none.",
     "\\*not\\* \\_so\\_ &amp; &copy; &#8364; &#x20AC; &unknown; &lt;b&gt; a\\b",
-    "[words](https://a.b/c_d \"title\") <https://e.f> [](g) [h]( <i j> ) ![k](l) [m] [n][o] <p@q.org>",
+    '[words](https://a.b/c_d "title") <https://e.f> [](g) [h]( <i j> ) ![k](l) [m] [n][o] <p@q.org>',
     "snake_case_name __init__ 2*3*4 **a**b *a *b** c* _a_b_ ***x** y*",
     "***\n\n- - -\n\n___\n\n* * *\ntext\n***",
     "- \n- a\n\n-\n\n  b\n\n10. x\n    - y",
     "**Bold with `code` and *more*.** <script>alert(1)</script> <b>x</b>",
-    "## Summary\n**Total**: 12 %\n\n| Year | Value |\n|---|---|\n| 2023 | 1,000 |\n| 2024 | **1,200** |\n\n- up 20 %\n- see page 3",  # noqa: E501
+    "## Summary\n**Total**: 12 %\n\n| Year | Value |\n|---|---|\n| 2024 | **1,200** |\n\n- up 20 %\n- see 3",
     "Das *Schiff* „Möwe“ trägt **240** Personen. 船は**240**人。 **テスト。**です",
     "a\n\n\n\nb\n\tc\n\n\td\n\n- \te\n\n      f",
     "Text before\n| a | b |\n|---|---|\n| 1 | 2 |\ntext after\n\nnext",
@@ -181,16 +168,29 @@ WORDS = st.sampled_from(
     ("a", "b c", "Gannet", "48,200", "12 %", "é", "船", "“x”", "(y)", "z.", "snake_case", "2*3", "-5", "!")
 )
 MARKS = st.sampled_from(
-    ("*", "**", "_", "__", "***", "~~", "`", "``", "\\", "\\*", "&amp;", "&", "<", ">", "[", "]", "](u)", "[v](w)",
-     "<https://a.b>", "!", "  ")
+    ("*", "**", "_", "__", "***", "~~", "`", "``", "\\", "\\*", "&amp;", "&", "<", ">", "[", "]", "](u)",
+     "[v](w)", "<https://a.b>", "!", "  ")
 )  # fmt: skip
 LINE = st.lists(WORDS | MARKS, min_size=1, max_size=8).map("".join).map(str.strip)
 START = st.sampled_from(
-    ("", "", "", "", "- ", "* ", "+ ", "1. ", "2. ", "3) ", "# ", "### ", "> ", "> - ", "  - ", "    ", "   ", "- - ",
-     "1. > ", "-   ")
+    ("", "", "", "", "- ", "* ", "+ ", "1. ", "2. ", "3) ", "# ", "### ", "> ", "> - ", "  - ", "    ", "   ",
+     "- - ", "1. > ", "-   ")
 )  # fmt: skip
 WHOLE = st.sampled_from(
-    ("", "", "---", "***", "===", "```", "~~~", "-", "| a | b |\n|---|:-:|\n| *c* | d\\|e |\n| f |", ">", "1.", "  ")
+    (
+        "",
+        "",
+        "---",
+        "***",
+        "===",
+        "```",
+        "~~~",
+        "-",
+        "| a | b |\n|---|:-:|\n| *c* | d\\|e |\n| f |",
+        ">",
+        "1.",
+        "  ",
+    )
 )
 TEXT = st.lists(st.tuples(START, LINE).map("".join) | WHOLE, min_size=1, max_size=8).map("\n".join)
 
@@ -198,11 +198,11 @@ TEXT = st.lists(st.tuples(START, LINE).map("".join) | WHOLE, min_size=1, max_siz
 def _is_comparable(text: str) -> bool:
     """Whether the two are meant to agree.
 
-    The library takes a line with the sign of a list or a fence for the head of a table, strips blanks from the
-    lines of code spans differently, and drops blanks behind the last line of code.
+    The library takes a line with the sign of a list or a fence for the head of a table, strips blanks of
+    the lines of code spans differently, and drops blanks behind the last line of code.
     """
     lines = text.split("\n")
-    heads = [line for line, below in zip(lines, lines[1:], strict=False) if below.strip().startswith("|---")]
+    heads = [line for line, below in pairwise(lines) if below.strip().startswith("|---")]
     return (
         all(line.startswith("| a") for line in heads)
         and not any(line != line.strip() and not line.strip() for line in lines)
@@ -222,7 +222,7 @@ def test_answers_are_read_alike(scripts: Path, text: str) -> None:
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # each of its many texts is small
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 def test_any_text_is_read_alike(scripts: Path, texts: list[str]) -> None:
     for text, shown in zip(texts, read_by_the_page(scripts, texts), strict=True):

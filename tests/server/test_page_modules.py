@@ -74,3 +74,9 @@ def test_the_shell_says_without_any_script_that_it_needs_one_and_that_it_loads()
     assert "needs JavaScript" in main[main.index("<noscript>") : main.index("</noscript>")]
     assert 'id="starting"' in main
     assert re.search(r'id="unloaded"[^>]* hidden>', main)
+
+
+def test_no_end_of_a_run_is_told_in_words_that_only_programs_know() -> None:
+    words = (STATIC / "js" / "run" / "wording.js").read_text("utf-8")
+    assert "out_of_tokens" in words
+    assert not re.search(r"--[a-z]|VRAG_|vrag doctor|GET |POST |\bitems?\b", words.replace("@param", ""))

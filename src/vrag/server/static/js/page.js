@@ -10,6 +10,7 @@ import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
 import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
+import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { counted } from "./run-options.js";
@@ -27,8 +28,6 @@ export class Page {
   #box = null;
   /** @type {import("./run/thread.js").Thread | null} */
   #thread = null;
-  /** @type {string | null} The conversation that is open. */
-  #session = null;
   /** @type {ReturnType<typeof import("./documents/view.js").showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
@@ -43,12 +42,12 @@ export class Page {
   #isReloading = false;
   #chosen = new ChosenDocuments();
 
-  /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
-  constructor(offer, secured) {
+  /** @param {any} offer @param {import("./past-runs.js").Session} session */
+  constructor(offer, session) {
     this.offer = offer;
-    this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
+    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.sidebar = buildSidebar(element("sidebar"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -86,7 +85,7 @@ export class Page {
     this.#thread?.destroy();
     this.#setup?.close();
     this.#setup = null;
-    this.#thread = this.#session = this.#documents = this.#ask = this.#box = this.#current = null;
+    this.#thread = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
   #showAsk() {
@@ -152,7 +151,6 @@ export class Page {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    this.#session = run.session;
     this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
   }
 
@@ -180,12 +178,12 @@ export class Page {
   }
 
   #runsChanged() {
-    this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
+    this.sidebar.show(this.#current);
     const run = this.#current && this.runs.find(this.#current);
     if (!run || !this.#thread) return;
     const turns = this.runs.turns(run.session);
     this.#thread.update(turns);
-    showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
+    showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
   }

@@ -129,7 +129,7 @@ export class AnswerView {
   #reason(state, ending) {
     if (state.answer?.text) return null;
     const message = state.failure?.message ?? (refusals(state) ? lastRefusal(state) : "");
-    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: ending.hint })];
+    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: `${ending.hint}${ending === NOT_FOUND && this.#places.length > 0 ? " The closest places are shown as evidence." : ""}` })];
   }
 
   /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */

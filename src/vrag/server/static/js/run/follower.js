@@ -3,7 +3,7 @@
  * is never scrolled away while it is written: whoever reads it there goes on when they want to.
  */
 
-/** @typedef {{edge: HTMLElement, writing: boolean, running: boolean, answer: {element: HTMLElement}, element: HTMLElement}} Growing A turn. */
+/** @typedef {{edge: HTMLElement, answering: boolean, running: boolean, answer: {element: HTMLElement}, element: HTMLElement}} Growing A turn. */
 
 /** Pixels from the end at which a reader is taken to be there, and those that are left below it. */
 const [NEAR, MARGIN] = [90, 24];
@@ -76,7 +76,7 @@ export class Follower {
   #keep() {
     if (!this.#turn?.running || !this.#following) return;
     const { scroller } = this;
-    const most = this.#turn.writing && !this.#toEnd ? this.#turn.answer.element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - MARGIN : Infinity;
+    const most = this.#turn.answering && !this.#toEnd ? this.#turn.answer.element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - MARGIN : Infinity;
     const by = Math.min(this.#below, Math.max(0, most));
     if (by > 0) scroller.scrollBy({ top: by, behavior: "instant" });
   }

@@ -156,8 +156,9 @@ class Builder {
   /** @param {import("./markdown.js").Table} table */
   #table({ aligns, rows }) {
     const built = rows.map((row, index) => {
-      const cells = row.map((cell, column) => this.#words(h(index === 0 ? "th" : "td", { dir: "auto", scope: index === 0 ? "col" : null, class: aligns[column] ? `align-${aligns[column]}` : null }), { type: "paragraph", level: 0, ...cell }));
-      while (cells.length < aligns.length) cells.push(h("td"));
+      const frame = (/** @type {number} */ column) => h(index === 0 ? "th" : "td", { dir: "auto", scope: index === 0 ? "col" : null, class: aligns[column] ? `align-${aligns[column]}` : null });
+      const cells = row.map((cell, column) => this.#words(frame(column), { type: "paragraph", level: 0, ...cell }));
+      while (cells.length < aligns.length) cells.push(frame(cells.length));
       const next = rows[index + 1]?.[0]?.start;
       if (next !== undefined && cells.length > 0) this.#chipsTo(next - 1, cells[cells.length - 1]);
       return h("tr", cells);
@@ -267,7 +268,8 @@ function morph(parent, wanted) {
 function isLike(old, node) {
   if (old instanceof Text && node instanceof Text) return old.data.startsWith(node.data) || node.data.startsWith(old.data);
   if (!(old instanceof HTMLElement && node instanceof HTMLElement)) return false;
-  return old.tagName === node.tagName && old.className === node.className && old.dataset.marker === node.dataset.marker;
+  const named = old.tagName === "SPAN" || old.tagName === "DIV" ? old.className === node.className : true;
+  return old.tagName === node.tagName && named && old.dataset.marker === node.dataset.marker;
 }
 
 /** @param {Node} old @param {Node} node */

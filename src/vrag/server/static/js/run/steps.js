@@ -172,7 +172,7 @@ export class Steps {
     const going = running || (replaying && !ended);
     const ending = going || !(ended || over) ? null : endingOf(state);
     this.status.dataset.mood = ending?.mood ?? (running ? "running" : "calm");
-    this.text.textContent = going ? state.now.text : ending && ending.mood !== "ok" ? ending.name : "Steps";
+    this.text.textContent = going ? state.now.text : "Steps";
     this.what.textContent = going ? quoted(state.now) : "";
     const sign = running ? "" : ending?.mood === "bad" ? "warn" : "menu";
     if (this.sign.dataset.sign !== sign) replace(this.sign, sign ? icon(sign) : h("span", { class: "status-dot" }));

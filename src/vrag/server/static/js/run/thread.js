@@ -22,6 +22,8 @@ import { Turn } from "./turn.js";
 
 /** Milliseconds within which Escape is pressed twice to stop a run. */
 const TWICE = 1000;
+/** Pixels above the question of a turn that the address names. */
+const HEAD = 24;
 /** Pixels around the window within which turns are loaded. */
 const AHEAD = "800px 0px";
 
@@ -100,7 +102,7 @@ export class Thread {
       turn.current = true;
       this.#seen.disconnect();
       this.#seen.observe(turn.head.question);
-      this.scroller.scrollTop += turn.element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top;
+      this.scroller.scrollTop += turn.head.element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top - HEAD;
       if (turn.running) this.follower.follow(turn);
     }
     turn.load();
@@ -129,12 +131,23 @@ export class Thread {
         choose: (question) => { this.how.box.fill(question); this.how.box.choose(); },
         more: (state, steps) => this.#askAgain(run, state, steps),
       },
-      around: (one, change) => { this.follower.around(one, change); this.#tellRunning(); },
+      around: (one, change) => this.#change(one, change),
       following: () => this.follower.following,
       moved: (hash) => run.id === this.#current?.id && history.replaceState(null, "", hash),
     });
     this.#near.observe(turn.element);
     return turn;
+  }
+
+  /** Changes a turn. What is read stays where it is when the turn stands above it. @param {Turn} turn @param {() => void} change */
+  #change(turn, change) {
+    const top = this.scroller.getBoundingClientRect().top;
+    const read = [...this.list.children].find((one) => one === turn.element || one.getBoundingClientRect().bottom > top + 1);
+    const below = read === turn.element && turn.element.getBoundingClientRect().bottom <= top + 1 ? turn.element.nextElementSibling : null;
+    const before = below?.getBoundingClientRect().top ?? 0;
+    this.follower.around(turn, change);
+    if (below) this.scroller.scrollTop += below.getBoundingClientRect().top - before;
+    this.#tellRunning();
   }
 
   /** @param {IntersectionObserverEntry[]} entries */

@@ -79,14 +79,15 @@ export class Turn {
     return this.#live && !this.#over;
   }
 
-  /** The lower edge of what grows: the answer while it is written, else the steps. */
-  get edge() {
-    return this.#runState.last.draft ? this.answer.element : this.steps.element;
+  /** True once the answer is written, or stands. */
+  get answering() {
+    const { draft, answer, failure } = this.#runState.last;
+    return (draft ?? answer ?? failure) !== null;
   }
 
-  /** True while the answer is written. */
-  get writing() {
-    return this.#runState.last.draft !== null;
+  /** What grows: the answer, or the steps before there is one. */
+  get edge() {
+    return this.answering ? this.answer.element : this.steps.element;
   }
 
   /** The parts of the turn that the address names have ids. @param {boolean} current */
@@ -246,9 +247,9 @@ export class Turn {
   get #shown() {
     const { last, moments } = this.#runState;
     const { player } = this.steps;
-    if (player.active && player.position < moments.length) {
+    if (player.active) {
       const moment = moments[player.position - 1];
-      return this.#runState.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
+      return player.position >= moments.length ? last : this.#runState.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
     }
     const answered = this.#ended !== null && checkedText(this.#ended) !== "";
     return this.#live || (this.#over && !answered) ? last : (this.#ended ?? last);
@@ -279,9 +280,7 @@ export class Turn {
   /** The steps fold when the answer comes, unless somebody reads them; they fold out again when it is discarded. */
   #fold() {
     if (!this.#live) return;
-    const { draft, answer, failure } = this.#runState.last;
-    const comes = draft ?? answer ?? failure;
-    if (!comes) this.steps.suggest(true);
+    if (!this.answering) this.steps.suggest(true);
     else if (this.around.following()) this.steps.suggest(false);
   }
 
@@ -296,7 +295,7 @@ export class Turn {
     this.around.closeViewer();
     this.steps.open = true;
     if (this.#live) this.steps.openNode(id, this.#runState.last);
-    else this.#whenOver(() => this.steps.openNode(id, this.#known && !this.steps.player.active ? this.#runState.last : this.#shown));
+    else this.#whenOver(() => this.steps.openNode(id, this.steps.player.active ? this.#shown : this.#runState.last));
   }
 
   #toggleReplay() {

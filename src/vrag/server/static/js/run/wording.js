@@ -157,7 +157,7 @@ export const NOT_FOUND = {
   name: "No answer found",
   mood: "calm",
   said: "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures.",
-  hint: "A model could: choose one in the options of the question. The closest places are shown here.",
+  hint: "A model could: choose one in the options of the question.",
 };
 
 /** A run whose answer was withdrawn. @type {Ending} */
