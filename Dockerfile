@@ -23,7 +23,7 @@ RUN if [ "$OFFICE" = 1 ]; then \
     && install -d -o 10001 -g 10001 /data
 COPY --from=build /opt/vrag /opt/vrag
 ENV PATH=/opt/vrag/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp \
-    VRAG_COLLECTION=/data/documents
+    XDG_CONFIG_HOME=/data/.config VRAG_COLLECTION=/data/documents
 WORKDIR /data
 USER 10001:10001
 VOLUME /data

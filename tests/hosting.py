@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.events import DraftMode
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Reply
@@ -66,6 +67,8 @@ class PacedPolicy:
     told: list[Sequence[Message]] = field(default_factory=list["Sequence[Message]"])
     fault: Exception | None = None
     """What the first reply raises."""
+    piece: int = 1000
+    """Characters of a piece of a reply after its first twelve."""
 
     @property
     def sampling(self) -> dict[str, float | int | str | bool]:
@@ -79,7 +82,8 @@ class PacedPolicy:
             raise self.fault
         text = self.replies[turn - 1]
         yield Delta(text[:12])
-        yield Delta(text[12:])
+        for start in range(12, len(text), self.piece):
+            yield Delta(text[start : start + self.piece])
         yield Reply(text)
 
     async def aclose(self) -> None:
@@ -123,4 +127,8 @@ class Scripted:
             raise SettingsError(f"There is no model {choice.model!r} here.", "There is: scripted.")
         options = EnvironmentOptions(documents=choice.documents)
         environment = Environment(self.searcher, PROFILES["qwen2.5-vl"], options)
-        return Agent(self.policy, environment, Vimrag() if choice.agent == "vimrag" else VragMethod())
+        method = Vimrag() if choice.agent == "vimrag" else VragMethod()
+        return Agent(self.policy, environment, method, draft=DraftMode.CITED)
+
+    async def aclose(self) -> None:
+        return

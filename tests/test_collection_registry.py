@@ -180,6 +180,11 @@ class TestTheNextStart:
             ("notes", True),
         ]
 
+    def test_leaves_alone_what_was_made_where_only_what_is_named_is_searched(self, first: Path) -> None:
+        opened(first).create("more")
+        alone = CollectionRegistry.open(Settings(collection=str(first), workers=1), managed=False)
+        assert alone.names == ("first",)
+
     def test_does_not_delete_what_is_named_then(self, first: Path) -> None:
         opened(first).create("notes")
         shelf = opened(first, first.parent / "notes")

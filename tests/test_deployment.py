@@ -232,7 +232,7 @@ def page() -> str:
 def test_the_page_lists_every_limit_with_its_default() -> None:
     from vrag.server.options import ServerOptions
 
-    access = {"token", "local", "hosts", "origins", "proxies", "secure_cookie", "limit_local"}
+    access = {"token", "local", "hosts", "origins", "proxies", "secure_cookie", "limit_local", "fixed_models"}
     listed = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+)", page(), re.MULTILINE))
     options = {field.name: field.default for field in fields(ServerOptions) if field.name not in access}
     assert list(listed) == list(options)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
+from pydantic import SecretStr
 from test_collection_registry import collection
 
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.events import StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.chat import ChatPolicy
@@ -19,6 +22,7 @@ from vrag.factory.server import Agents
 from vrag.index.build import add
 from vrag.render.run_view import METHODS
 from vrag.server.runs.schema import AgentSelection
+from vrag.server.setup.choices import ChosenModel
 from vrag.settings import AgentName, Settings
 
 if TYPE_CHECKING:
@@ -52,6 +56,34 @@ def test_a_choice_changes_what_it_names_alone(place: Path) -> None:
     agent = agents(place, max_steps=7).agent(AgentSelection(agent="vimrag", top_k=4))
     assert isinstance(agent.method, Vimrag)
     assert (agent.bounds.steps, agent.environment.options.hits) == (7, 4)
+
+
+def test_crop_nodes_and_verification_are_chosen_with_the_question(place: Path) -> None:
+    served = agents(place)
+    assert (served.offer.defaults.crop_nodes, served.offer.defaults.verify) == (True, "tell")
+    usual = served.agent(AgentSelection(agent="vimrag")).method
+    other = served.agent(AgentSelection(agent="vimrag", crop_nodes=False, verify="repair")).method
+    assert isinstance(usual, Vimrag)
+    assert isinstance(other, Vimrag)
+    assert (usual.memory.crop_nodes, usual.verify) == (True, VerifyMode.TELL)
+    assert (other.memory.crop_nodes, other.verify) == (False, VerifyMode.REPAIR)
+
+
+def test_a_model_that_was_chosen_brings_its_own_server_key_and_family(place: Path) -> None:
+    served = agents(place, model="qwen2.5-vl", base_url="http://127.0.0.1:9/v1", price_prompt=3.0)
+    one = ChosenModel("qwen3-vl", "http://127.0.0.1:8/v1", SecretStr("first"))
+    agent = served.agent(AgentSelection(chosen=one))
+    assert (agent.policy.name, agent.environment.profile.name) == ("chat:qwen3-vl", "qwen3-vl")
+    assert agent.prices.prompt is None  # that of another model
+    assert served.agent(AgentSelection(chosen=one)) is agent
+    others = (
+        replace(one, key=SecretStr("second")),
+        replace(one, base_url="http://127.0.0.1:7/v1"),
+        replace(one, profile="y-first"),
+        replace(one, thinking_switch="effort"),
+        replace(one, model="qwen3-vl-plus"),
+    )
+    assert all(served.agent(AgentSelection(chosen=other)) is not agent for other in others)
 
 
 def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: Path) -> None:

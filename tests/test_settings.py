@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -92,6 +92,17 @@ class TestCollections:
         assert load_settings(collection="c").settings.places == ("c",)
         monkeypatch.setenv("VRAG_COLLECTION", "d")
         assert load_settings().settings.places == ("a", "b")
+
+    @pytest.mark.parametrize("flag", [{"collection": "c"}, {"collections": ("c",)}])
+    def test_one_on_the_command_line_outweighs_a_search_server(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, flag: dict[str, Any]
+    ) -> None:
+        monkeypatch.setenv("VRAG_SEARCH_URL", "http://127.0.0.1:8001")
+        report = load_settings(**flag)
+        assert (report.settings.search_url, report.origins["search_url"]) == ("", "default")
+        assert load_settings(**flag, search_url="http://other").settings.search_url == "http://other"
+        monkeypatch.setenv("VRAG_COLLECTION", "d")
+        assert load_settings().settings.search_url == "http://127.0.0.1:8001"
 
     def test_a_tilde_is_the_home_folder(self, own_settings: Path) -> None:
         assert load_settings(collection="~/x").settings.collection == str(own_settings / "x")

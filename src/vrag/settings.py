@@ -49,6 +49,7 @@ _OTHER_VARIABLES = frozenset(
         "VRAG_COLPALI_PYTHON",
         "VRAG_FIXED_MODELS",
         "VRAG_LLAMAFACTORY_PYTHON",
+        "VRAG_TOKENS",
         "VRAG_VERL_PYTHON",
         "VRAG_VLLM_PYTHON",
     }
@@ -392,6 +393,9 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
         if "collection" in layer:  # it replaces `collections` of weaker sources
             values.pop("collections", None)
             origins["collections"] = "default"
+        if origin == "flag" and {"collection", "collections"} & layer.keys():  # what was named is searched
+            values.pop("search_url", None)
+            origins["search_url"] = "default"
         values |= layer
         origins |= dict.fromkeys(layer, origin)
     provider = split_model(str(values.get("model") or ""))[0]

@@ -18,23 +18,26 @@ from playwright.sync_api import expect
 from server_harness import serving
 
 from vrag.agent.agent import Agent
+from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import corpus_options
-from vrag.factory.server import Agents
+from vrag.factory.server import Agents, choice_file, model_servers
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
+from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
     from pathlib import Path
 
-    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Request
 
     from vrag.agent.evidence import BoxSides
     from vrag.agent.policy import Delta, Message, Reply
+    from vrag.doctor.endpoint import LocalServer
     from vrag.server.runs.schema import AgentSelection
 
 KAYAK = "What is the single fare for a kayak?"
@@ -80,7 +83,7 @@ class Answers(Agents):
         return Steps()
 
     def agent(self, choice: AgentSelection) -> Agent:
-        if choice.model != "scripted":
+        if choice.model != "scripted" or choice.chosen is not None:
             return super().agent(choice)
         agent = super().agent(replace(choice, model=""))
         return Agent(self.policy, agent.environment, agent.method)
@@ -95,8 +98,9 @@ class Desk:
     place: Path
 
     def post(self, question: str, **options: str) -> str:
-        """Begins a run as a program does; its id."""
-        response = httpx.post(f"{self.address}/runs", json={"question": question, **options})
+        """Begins a run as the page does; its id."""
+        headers = {"Origin": self.address}
+        response = httpx.post(f"{self.address}/runs", json={"question": question, **options}, headers=headers)
         assert response.status_code == 201, response.text
         return response.json()["id"]
 
@@ -113,13 +117,24 @@ class Desk:
 
 
 @contextmanager
-def served(place: Path, options: ServerOptions | None = None, *, port: int = 0) -> Generator[Desk]:
-    """A server of one collection, and the policy whose pace the test decides."""
-    settings = Settings(collection=str(place), models=("scripted",))
+def served(
+    place: Path,
+    options: ServerOptions | None = None,
+    *,
+    port: int = 0,
+    found: tuple[LocalServer, ...] = (),
+    models: tuple[str, ...] = ("scripted",),
+) -> Generator[Desk]:
+    """A server of one collection, and the policy whose pace the test decides.
+
+    `found` is where its settings page looks for model servers.
+    """
+    settings = Settings(collection=str(place), models=models, model_retries=0)
     shelf = CollectionRegistry.open(settings)
     options = options or ServerOptions(drain_seconds=2)
     answers = Answers(settings, shelf, examples=(KAYAK,), upload_bytes=options.upload_bytes)
-    service = Service(answers, shelf)
+    setup = ModelSetup(model_servers(settings), DoctorInspector(settings, found, 20), choice_file(settings))
+    service = Service(answers, shelf, setup=setup)
     try:
         with serving(
             shelf, options, port=port, files=shelf, corpora=lambda: shelf.names, service=service
@@ -191,22 +206,27 @@ Opener: TypeAlias = Callable[..., Visit]
 
 _SPOT = """([leaf, at]) => {
   const image = leaf.querySelector("img").getBoundingClientRect();
-  const box = leaf.querySelectorAll("[data-box]")[at].getBoundingClientRect();
+  const box = leaf.querySelectorAll("[data-box][data-here]")[at].getBoundingClientRect();
   const x = (side) => (side - image.left) / image.width, y = (side) => (side - image.top) / image.height;
   return [image.width, image.height, x(box.left), y(box.top), x(box.right), y(box.bottom)];
 }"""
 
 
+def current_leaf(page: Page) -> Locator:
+    """The page that the viewer is at."""
+    return page.locator("#viewer .leaf[data-current]")
+
+
 def check_page_shown(page: Page) -> None:
     """The viewer shows the picture of a page."""
-    expect(page.locator("#viewer .leaf img")).to_have_attribute("src", re.compile("/items/"))
-    expect(page.locator("#viewer .leaf")).not_to_have_class(re.compile("loading"))
+    expect(current_leaf(page).locator("img")).to_have_attribute("src", re.compile("/items/"))
+    expect(current_leaf(page)).not_to_have_class(re.compile("loading"))
 
 
 def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
     """The viewer's rectangle lies on the page's picture where the evidence says, to two pixels."""
-    leaf = page.locator("#viewer .leaf")
-    expect(leaf.locator("[data-box]").nth(index)).to_be_visible()
+    leaf = current_leaf(page)
+    expect(leaf.locator("[data-box][data-here]").nth(index)).to_be_visible()
     check_page_shown(page)
     width, height, *found = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
     assert width > 100

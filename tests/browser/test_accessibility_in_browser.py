@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import axe_playwright_python
+import httpx
 import pytest
 from browsing import KAYAK, NARROW, PASSENGERS, check_page_shown
 from playwright.sync_api import expect
@@ -53,6 +54,9 @@ def test_axe_finds_nothing_grave_while_a_question_is_asked_and_read(
     desk.answers.policy.go.set()
     expect(page.locator("#answer-text")).to_be_visible()
     check_axe(page, "answered by VRAG")
+    page.locator("#status").click()
+    expect(page.locator(".step").first).to_be_visible()
+    check_axe(page, "steps")
     page.locator("[data-citation='1']").click()
     check_page_shown(page)
     check_axe(page, "viewer")
@@ -63,6 +67,7 @@ def test_axe_finds_nothing_grave_in_a_graph_and_its_replay(desk: Desk, visit: Op
     page = visit(f"{desk.address}/#/runs/{run}").page
     expect(page.locator("#answer-text")).to_be_visible()
     check_axe(page, "answered by VimRAG")
+    page.locator("#status").click()
     page.locator("#graph [data-node='search_1']").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#node-panel")).to_be_visible()
@@ -130,14 +135,15 @@ def test_a_question_is_asked_and_its_evidence_seen_by_keys_alone(desk: Desk, vis
     _tab_to(page, "[data-citation='1']")
     page.keyboard.press("Enter")
     expect(page.locator("#viewer-title")).to_be_focused()
+    expect(page.locator(".viewer-count")).to_have_text("of 8")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".viewer-where")).to_contain_text("page")
+    expect(page.locator("#viewer-page")).to_have_value("4")
     page.keyboard.press("Escape")
     expect(page.locator("#viewer")).to_be_hidden()
     expect(page.locator("[data-citation='1']").first).to_be_focused()
 
 
-def test_a_run_is_stopped_by_escape_and_its_end_is_told(desk: Desk, visit: Opener) -> None:
+def test_escape_pressed_twice_stops_a_run_and_its_end_is_told(desk: Desk, visit: Opener) -> None:
     opened = visit(desk.address)
     opened.ask("How many passengers?", model="scripted")
     page = opened.page
@@ -147,6 +153,12 @@ def test_a_run_is_stopped_by_escape_and_its_end_is_told(desk: Desk, visit: Opene
     expect(log).to_contain_text("Asked")
     page.locator("#question").click()  # out of the field: there it would leave the field
     page.keyboard.press("Escape")
+    expect(page.get_by_text("Press Esc again to stop.")).to_be_visible()
+    expect(page.get_by_text("Press Esc again to stop.")).to_be_hidden()  # it was one alone
+    (run,) = desk.answers.store.ids()
+    assert httpx.get(f"{desk.address}/runs/{run}").json()["state"] == "running"
+    page.evaluate("""() => { for (let press = 0; press < 2; press++)
+      document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true})); }""")
     expect(page.locator("#answer")).to_have_attribute("data-reason", "cancelled")
     expect(log).to_contain_text("Stopped")
 

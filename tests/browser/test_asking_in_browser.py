@@ -49,6 +49,7 @@ def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, vi
     opened.ask(PASSENGERS)
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("84,210")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     (run,) = desk.answers.store.ids()
     first = desk.answers.store.read(run).result.evidence[0]
     assert first.box is not None
@@ -68,6 +69,7 @@ def test_vimrag_draws_its_graph_and_a_node_opens_what_it_saw(desk: Desk, visit: 
     opened.ask(KAYAK, agent="vimrag")
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("4.20")
+    page.locator("#status").click()
     nodes = page.locator("#graph [data-node]")
     expect(nodes).to_have_count(4)
     node = page.locator("#graph [data-node='search_1']")

@@ -25,10 +25,11 @@ TWICE = (SEARCH, SEARCH.replace("Where is it?", "Once more."), ANSWER)
 
 
 def _open_steps(page: Page) -> None:
-    """Opens all steps, where they are folded."""
-    fold = page.locator("#fold-steps")
-    if fold.inner_text() == "Open all":
-        fold.click()
+    """Opens all steps."""
+    if page.locator("#status").get_attribute("aria-expanded") == "false":
+        page.locator("#status").click()
+    if page.locator("#fold-steps").inner_text() == "Open all":
+        page.locator("#fold-steps").click()
 
 
 def _check_whole(page: Page) -> None:
@@ -37,6 +38,7 @@ def _check_whole(page: Page) -> None:
     expect(page.locator(".run")).to_have_attribute("data-state", "ended")
     _open_steps(page)
     steps = page.locator("[data-step]")
+    expect(steps).to_have_count(3)
     assert [step.get_attribute("data-step") for step in steps.all()] == ["1", "2", "3"]
     thoughts = [thought.inner_text() for thought in page.locator("[data-step] .thought").all()]
     assert thoughts == ["Where is it?", "Once more.", "There."]
@@ -50,17 +52,17 @@ def test_late_and_reloaded_readers_see_each_step_once(desk: Desk, visit: Opener)
     page = opened.page
     expect(page.locator("#stop")).to_be_visible()
     policy.release(1)
-    expect(page.locator("#step-1")).to_contain_text("ferry passengers")
+    expect(page.locator("[data-step='1']")).to_contain_text("ferry passengers")
     (run,) = desk.answers.store.ids()
     late = visit(f"{desk.address}/#/runs/{run}").page
-    expect(late.locator("#step-1")).to_contain_text("ferry passengers")
+    expect(late.locator("[data-step='1']")).to_contain_text("ferry passengers")
     expect(late.locator("#stop")).to_be_visible()
     page.reload()
-    expect(page.locator("#step-1")).to_contain_text("ferry passengers")
+    expect(page.locator("[data-step='1']")).to_contain_text("ferry passengers")
     policy.release(1)
-    expect(page.locator("#step-2")).to_contain_text("ferry passengers")
+    expect(page.locator("[data-step='2']")).to_contain_text("ferry passengers")
     page.reload()
-    expect(page.locator("#step-2")).to_contain_text("ferry passengers")
+    expect(page.locator("[data-step='2']")).to_contain_text("ferry passengers")
     policy.go.set()
     _check_whole(page)
     _check_whole(late)
@@ -85,6 +87,7 @@ def test_a_broken_stream_is_taken_up_where_it_broke(desk: Desk, visit: Opener) -
     page = visit(desk.address).page
     page.route("**/events?*", answer)
     page.goto(f"{desk.address}/#/runs/{run}")
+    page.locator("#status").click()
     _check_whole(page)
     expect(page.locator("#lost")).to_be_hidden()
     first, second, third = asked

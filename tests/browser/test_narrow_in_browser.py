@@ -32,6 +32,7 @@ def test_a_question_is_asked_and_its_evidence_seen(desk: Desk, visit: Opener, si
     check_no_sideways(page)
     opened.ask(PASSENGERS, agent="vrag")
     expect(page.locator("#answer-text")).to_contain_text("84,210")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
     check_no_sideways(page)
     assert page.evaluate(OUTSIDE) == []
     page.locator("[data-citation='1']").first.tap()
@@ -41,7 +42,7 @@ def test_a_question_is_asked_and_its_evidence_seen(desk: Desk, visit: Opener, si
     check_spot(page, box)
     check_no_sideways(page)
     assert page.evaluate("document.getElementById('app').inert")  # a sheet: nothing behind it is reached
-    expect(page.locator(".viewer-pages [data-item]")).to_have_count(8)
+    expect(page.locator(".viewer-count")).to_have_text("of 8")
     for _ in range(4):
         page.get_by_role("button", name="Larger (+)").tap()
     check_spot(page, box)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vrag.cli.demo import samples_collection
+from vrag.cli.demo import FIRST_TIME, samples_collection
 from vrag.corpus.converter import CorpusOptions
 from vrag.index.collection import Collection
 from vrag.index.location import FILE_NAME
@@ -66,6 +66,8 @@ def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
     (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     done = demo(tmp_path, question)
     assert done.returncode == 0, done
+    assert FIRST_TIME in " ".join(done.stderr.split())
+    assert FIRST_TIME not in " ".join(demo(tmp_path, question).stderr.split())
     printed = done.stdout.splitlines()
     at = [printed.index(line) for line in shown.splitlines() if line != "…"]
     assert at == sorted(at)

@@ -12,6 +12,7 @@ from rich.console import Console
 from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.budget import Limits
 from vrag.agent.events import (
+    AnswerDelta,
     AnswerGiven,
     GraphChanged,
     InvalidAction,
@@ -37,6 +38,7 @@ from vrag.cli.run_printer import RunPrinter, graph_tree, print_end
 from vrag.cli.terminal import progress
 from vrag.cli.terminal.progress import model_status
 from vrag.factory.agents import open_agent
+from vrag.index.manifest import IndexProgress
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
@@ -253,10 +255,39 @@ def test_the_line_that_waits_is_gone_while_others_are_printed(
     assert "ferry" not in capsys.readouterr().err
 
 
+def test_the_answer_stands_on_the_last_lines_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "err", Console(stderr=True, force_terminal=True, width=44, height=6))
+    with model_status("qwen", quiet=False) as status:
+        assert status.is_shown
+        for text in ("The ferry carried", " 48,200 passengers", " in 2023."):
+            status.follow(AnswerDelta(**BASE, text=text))
+        assert status.__rich__().plain == "Answer: The ferry carried 48,200 \npassengers in 2023."
+        status.follow(used())  # it is checked before it is given
+        assert status.__rich__().plain.startswith("Answer: ")
+        status.follow(AnswerDelta(**BASE, text=" word" * 100))
+        assert status.__rich__().plain.count("\n") == 2
+        status.follow(InvalidAction(**BASE, reason="It is none."))
+        assert status.__rich__().plain.startswith("waiting for qwen")
+
+
 def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     with model_status("qwen", quiet=False) as waiting, waiting.hidden():
         waiting.follow(used())
     assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_indexing_says_how_far_it_is_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = IndexProgress(
+        files_done=4, files=6, items_done=24, items=25, failed=0, rate=2.0, remaining_seconds=8.0, current="a"
+    )
+    with progress.index_progress() as report:
+        report(done)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(progress, "LOG_SECONDS", -1.0)
+        report(done)
+    assert capsys.readouterr().err.startswith("Indexing: 4/6 files · 24 items")
 
 
 def test_a_step_without_a_thought_has_its_number_and_only_its_first_line_has(

@@ -100,6 +100,20 @@ def test_a_check_that_hangs_is_left_behind() -> None:
     assert check.seconds >= 0.2
 
 
+def test_checks_that_are_stopped_end_with_the_one_that_runs() -> None:
+    stop, go = threading.Event(), threading.Event()
+
+    def probe() -> Check:
+        stop.set()
+        assert go.wait(30)
+        return Check("", CheckStatus.OK, "late")
+
+    steps = [CheckStep("first", probe), CheckStep("second", found(CheckStatus.OK))]
+    checks = list(examine_steps(steps, 600, stop))
+    go.set()
+    assert [(check.name, check.status) for check in checks] == [("first", CheckStatus.FAILED)]
+
+
 def test_what_stands_on_a_failed_check_is_skipped_and_nothing_else() -> None:
     steps = [
         CheckStep("a", raises(ValueError("x"))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -203,7 +204,10 @@ def test_what_the_offline_policy_cannot_say_is_not_said_to_be_missing(
     settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
     told.events[0] = told.events[0].model_copy(update={"settings": settings})
     html = page(told).html
-    assert ("No answer found" in html, "--model" in html) == (told_of_models, told_of_models)
+    assert ("No answer found" in html, "A model that sees pictures" in html) == (
+        told_of_models,
+        told_of_models,
+    )
     assert ("No answer in the documents" in html) is not told_of_models
 
 
@@ -233,6 +237,32 @@ def test_a_failure_is_told_with_what_was_crossed() -> None:
     text = Read(page(told).html).text
     assert "The server is <gone>." in text
     assert "ModelError" in text
+
+
+def resting_on(told: Telling, *parents: str) -> Graph:
+    """The graph at the end of a run, of which only these nodes led to the answer; it is put into the run."""
+    at = max(index for index, event in enumerate(told.events) if isinstance(event, GraphChanged))
+    last = told.events[at]
+    assert isinstance(last, GraphChanged)
+    *others, answer = last.graph.nodes
+    graph = Graph((*others, replace(answer, parents=parents)))
+    told.events[at] = last.model_copy(update={"graph": graph})
+    return graph
+
+
+def test_the_nodes_that_the_answer_rests_on_stand_out() -> None:
+    told = vimrag_run()
+    graph = resting_on(told, "passengers_north")
+    leading = [node.id for node in graph.ancestors(["answer"])]
+    assert leading == ["root", "passengers_north", "answer"]
+    html = page(told).html
+    cards = [a for tag, a in Read(html).tags if tag == "a" and a.get("class", "").startswith("node ")]
+    strong = [a["class"].endswith(" lead") for a in cards]
+    assert strong == [node.id in leading for node in graph.nodes]
+    assert f"The answer rests on 3 of {len(graph.nodes)} nodes" in Read(html).text
+    assert html.count('class="edge lead"') == 2
+    unanswered = page(told, told.events[: len(told.events) // 2]).html
+    assert "The answer rests on" not in unanswered
 
 
 def test_thirty_steps_have_a_page() -> None:

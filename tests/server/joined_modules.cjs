@@ -1,5 +1,5 @@
 /*
- * Compares a joined script with its modules: `node --expose-internals joined_modules.cjs FOLDER SCRIPT`.
+ * Compares joined scripts with their modules: `node --expose-internals joined_modules.cjs FOLDER SCRIPT...`.
  * Writes the paths of the modules, in their order. The parser is the one that Node.js itself uses.
  */
 const assert = require("node:assert/strict");
@@ -7,16 +7,18 @@ const fs = require("node:fs");
 const path = require("node:path");
 const { parse } = require("internal/deps/acorn/acorn/dist/acorn");
 
-const [folder, script] = process.argv.slice(2);
+const [folder, ...scripts] = process.argv.slice(2);
 
-/** A tree without places. */
-function tree(text) {
+const scriptName = (file) => file.replaceAll("/", "-");
+
+/** A tree without places; `target` names what is imported when it is needed. */
+function tree(text, target) {
   const plain = (node) => {
     if (Array.isArray(node)) return node.map(plain);
     if (typeof node === "bigint" || node instanceof RegExp) return String(node);
     if (typeof node !== "object" || node === null) return node;
-    assert.notEqual(node.type, "ImportExpression");
     assert.notEqual(node.type, "MetaProperty");
+    if (node.type === "ImportExpression") return { type: node.type, source: target(node.source.value) };
     return Object.fromEntries(Object.entries(node).filter(([key]) => key !== "start" && key !== "end").map(([key, value]) => [key, plain(value)]));
   };
   return plain(parse(text, { ecmaVersion: "latest", sourceType: "module" }).body);
@@ -27,8 +29,9 @@ const constant = (file) => `$${file.replace(/\.js$/, "").replaceAll("/", "$").re
 /** What becomes of the statements of a module: imports and exports, and the others. */
 function parts(file) {
   const found = { imported: [], exported: [], rest: [] };
-  for (const node of tree(fs.readFileSync(path.join(folder, file), "utf-8"))) {
-    const source = node.source && constant(path.posix.join(path.posix.dirname(file), node.source.value));
+  const inFolder = (name) => path.posix.join(path.posix.dirname(file), name);
+  for (const node of tree(fs.readFileSync(path.join(folder, file), "utf-8"), (name) => `./${scriptName(inFolder(name))}`)) {
+    const source = node.source && constant(inFolder(node.source.value));
     if (node.type === "ImportDeclaration") {
       for (const one of node.specifiers) found.imported.push(`${source}.${one.imported.name} as ${one.local.name}`);
     } else if (node.type === "ExportNamedDeclaration" && node.declaration) {
@@ -63,16 +66,39 @@ function joinedParts({ callee, arguments: given }) {
 
 const files = new Map(fs.readdirSync(folder, { recursive: true }).filter((file) => file.endsWith(".js")).map((file) => [constant(file), file]));
 const modules = [];
-for (const statement of tree(fs.readFileSync(script, "utf-8"))) {
-  const [{ id, init }] = statement.declarations;
-  assert.equal(init.callee.type, "ArrowFunctionExpression");
-  assert.equal(init.callee.async, false);
-  const file = files.get(id.name);
-  const expected = parts(file);
-  const found = joinedParts(init);
-  assert.deepEqual(found.imported.sort(), expected.imported.sort(), file);
-  assert.deepEqual(found.exported.sort(), expected.exported.sort(), file);
-  assert.deepEqual(found.rest, expected.rest, file);
-  modules.push(file);
+const isScript = (name) => (assert(scripts.some((script) => `./${path.basename(script)}` === name), name), name);
+const shared = { from: new Set(), to: new Set() };
+for (const script of scripts) {
+  for (const statement of tree(fs.readFileSync(script, "utf-8"), isScript)) {
+    if (statement.type === "ImportDeclaration") {
+      assert.equal(statement.source.value, "./app.js");
+      for (const { local, imported } of statement.specifiers) {
+        assert.equal(local.name, imported.name);
+        shared.to.add(local.name);
+      }
+      continue;
+    }
+    if (statement.type === "ExportNamedDeclaration" && !statement.declaration) {
+      for (const { local } of statement.specifiers) shared.from.add(local.name);
+      continue;
+    }
+    if (statement.type === "ExportNamedDeclaration") {
+      const [{ id, init }] = statement.declaration.declarations;
+      const exported = id.properties.map(({ key }) => key.name).sort();
+      assert.deepEqual(exported, parts(files.get(init.name)).exported.map((names) => names.split(" ").at(-1)).sort());
+      continue;
+    }
+    const [{ id, init }] = statement.declarations;
+    assert.equal(init.callee.type, "ArrowFunctionExpression");
+    assert.equal(init.callee.async, false);
+    const file = files.get(id.name);
+    const expected = parts(file);
+    const found = joinedParts(init);
+    assert.deepEqual(found.imported.sort(), expected.imported.sort(), file);
+    assert.deepEqual(found.exported.sort(), expected.exported.sort(), file);
+    assert.deepEqual(found.rest, expected.rest, file);
+    modules.push(file);
+  }
 }
+assert.deepEqual([...shared.from].sort(), [...shared.to].sort());
 console.log(JSON.stringify(modules));

@@ -31,9 +31,11 @@ class Doors:
         return self.answering.policy
 
 
-def scripted(directory: Path, replies: Sequence[str] | None = None, *, paced: bool = False) -> Scripted:
-    """An `AgentProvider` of some replies, at once unless it is paced."""
-    policy = PacedPolicy() if replies is None else PacedPolicy(replies)
+def scripted(
+    directory: Path, replies: Sequence[str] | None = None, *, paced: bool = False, piece: int = 1000
+) -> Scripted:
+    """An `AgentProvider` of some replies, at once unless it is paced, in pieces of so many characters."""
+    policy = PacedPolicy(piece=piece) if replies is None else PacedPolicy(replies, piece=piece)
     if not paced:
         policy.go.set()
     return Scripted(directory, policy)

@@ -93,8 +93,10 @@ def setup_server(
     setup = ModelSetup(model_servers(read), DoctorInspector(read, found, seconds), choice_file(read))
     service = Service(Agents(read, registry), registry, setup=setup)
     options = options or ServerOptions(drain_seconds=2)
-    with serving(
-        registry, options, files=registry, corpora=lambda: registry.names, service=service
-    ) as address:
-        with browser_of(address) as browser:
-            yield Setup(address, browser, read)
+    with (
+        serving(
+            registry, options, files=registry, corpora=lambda: registry.names, service=service
+        ) as address,
+        browser_of(address) as browser,
+    ):
+        yield Setup(address, browser, read)

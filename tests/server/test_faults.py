@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 from typing import Annotated
 
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+import vrag.server
 from vrag.search.schema import NOT_BLANK
 from vrag.server.http.errors import fault_message
 
@@ -56,3 +59,20 @@ def test_what_is_no_json_is_said_without_it(body: str) -> None:
     with pytest.raises(ValidationError) as refused:
         Asked.model_validate_json(body.encode("utf-8", "surrogatepass"))
     assert re.fullmatch(r"The body is not JSON", fault_message(refused.value.errors()[0]))
+
+
+@pytest.mark.parametrize(
+    "file", sorted(Path(vrag.server.__file__).parent.rglob("*.py")), ids=lambda file: file.stem
+)
+def test_messages_that_people_read_on_the_page_name_no_route(file: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    refusals = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Refusal"]
+    texts = [
+        str(part.value)
+        for call in refusals
+        for argument in call.args
+        for part in ast.walk(argument)
+        if isinstance(part, ast.Constant)
+    ]
+    told = [text for text in texts if re.search(r"\b(GET|POST|PUT|DELETE) /|--[a-z]|(?<!\w)/[a-z]+/", text)]
+    assert told == []

@@ -123,7 +123,7 @@ class TestImage:
     def test_of_text_is_not_found_and_says_why(self, desk: Stored) -> None:
         response = get(desk, f"/items/{TEXT}/image")
         assert response.status_code == 404
-        assert "it is text" in response.json()["detail"]
+        assert "passage of text" in response.json()["detail"]
 
     def test_of_a_damaged_file_is_a_fault_without_a_path(self, desk: Stored) -> None:
         response = get(desk, f"/items/{id_of('torn.pdf')}/image?max_pixels=5")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,13 @@ COMPARE = Path(__file__).with_name("joined_modules.cjs")
 
 
 def joined(folder: Path, **modules: str) -> str:
-    """Modules by their names, joined from the first on."""
+    """Modules by their names, joined from the first on into one script."""
+    (script,) = joined_scripts(folder, **modules).values()
+    return script
+
+
+def joined_scripts(folder: Path, **modules: str) -> dict[str, str]:
+    """The same where some are imported when they are needed."""
     for name, text in modules.items():
         path = folder / f"{name.replace('__', '/')}.js"
         path.parent.mkdir(exist_ok=True)
@@ -26,24 +33,30 @@ def joined(folder: Path, **modules: str) -> str:
     return join_modules(folder, f"{next(iter(modules))}.js")
 
 
-def run(folder: Path, script: str) -> list[str]:
-    """What a joined script writes, line by line."""
-    (folder / "joined.mjs").write_text(script, "utf-8")
-    command = [*NODE, "joined.mjs"]
-    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=60)
+def run(folder: Path, script: str, **further: str) -> list[str]:
+    """What a joined script writes, line by line, with further ones beside it."""
+    place = folder / "joined"
+    place.mkdir()
+    (place / "package.json").write_text('{"type": "module"}')
+    for name, text in {"app": script, **further}.items():
+        (place / f"{name}.js").write_text(text, "utf-8")
+    command = [*NODE, "app.js"]
+    done = subprocess.run(command, cwd=place, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def test_the_page_keeps_the_syntax_tree_of_every_module(tmp_path: Path) -> None:
     """The joined script has the statements of each module, in its own function, and nothing else."""
-    script = tmp_path / "app.mjs"
-    script.write_text(join_modules(STATIC / "js", "app.js"), "utf-8")
-    command = [*NODE, "--expose-internals", str(COMPARE), str(STATIC / "js"), str(script)]
+    scripts = join_modules(STATIC / "js", "app.js")
+    for name, text in scripts.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    written = [str(tmp_path / name) for name in scripts]
+    command = [*NODE, "--expose-internals", str(COMPARE), str(STATIC / "js"), *written]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     modules = sorted(path.relative_to(STATIC / "js").as_posix() for path in (STATIC / "js").rglob("*.js"))
-    assert sorted([*json.loads(done.stdout), "theme.js", "unloaded.js"]) == modules
+    assert sorted([*json.loads(done.stdout), "first.js", "unloaded.js"]) == modules
 
 
 def test_modules_run_once_after_those_that_they_import_and_see_their_exports(tmp_path: Path) -> None:
@@ -128,6 +141,67 @@ def test_what_the_rules_do_not_know_is_refused(tmp_path: Path, modules: dict[str
     with pytest.raises(PageModuleError) as refused:
         joined(tmp_path, **modules)
     assert message in f"{refused.value.message} {refused.value.hint}"
+
+
+class TestLater:
+    """Modules that are imported when they are needed."""
+
+    MODULES: ClassVar = {
+        "app": """import { state } from "./state.js";
+async function start() {
+  console.log("start", state.count);
+  const { open, view } = await import("./parts/viewer.js");
+  open();
+  const load = () => import("./documents.js");
+  (await load()).show();
+  console.log(state.count, view, await (await import("./parts/viewer.js")).nested());
+}
+start();
+""",
+        "state": "export const state = { count: 0 };\n",
+        "once": "console.log('once');\nexport const both = 'both';\n",
+        "own": "export const name = 'own';\n",
+        "parts__viewer": """import { state } from "../state.js";
+import { both } from "../once.js";
+import { name } from "../own.js";
+function open() { state.count += 1; console.log("viewer", both, name); }
+export { open, name as view };
+export const nested = async () => (await import("../more.js")).more;
+""",
+        "documents": """import { both } from "./once.js";
+import { state } from "./state.js";
+export const show = () => { state.count += 1; console.log("documents", both); };
+""",
+        "more": "export const more = 'more';\n",
+    }
+
+    def test_have_a_script_of_their_own_and_share_the_others(self, tmp_path: Path) -> None:
+        scripts = joined_scripts(tmp_path, **self.MODULES)
+        assert [*scripts] == ["app.js", "parts-viewer.js", "documents.js", "more.js"]
+        assert [script.count("'once'") for script in scripts.values()] == [1, 0, 0, 0]
+        assert [script.count("'own'") for script in scripts.values()] == [0, 1, 0, 0]
+        app = scripts.pop("app.js")
+        assert run(tmp_path, app, **{name.removesuffix(".js"): text for name, text in scripts.items()}) == [
+            "start 0",
+            "once",
+            "viewer both own",
+            "documents both",
+            "2 own more",
+        ]
+
+    def test_are_not_imported_at_once_too(self, tmp_path: Path) -> None:
+        with pytest.raises(PageModuleError, match=r"b\.js is imported when it is needed, and"):
+            joined_scripts(
+                tmp_path, a='import { b } from "./b.js";\nawait import("./b.js");', b="export const b = 1;"
+            )
+
+    def test_in_the_types_of_comments_are_none(self, tmp_path: Path) -> None:
+        script = joined(tmp_path, a='const a = /** @type {import("./b.js").B} */ (1);\nconsole.log(a);\n')
+        assert run(tmp_path, script) == ["1"]
+
+    def test_that_do_not_exist_are_told(self, tmp_path: Path) -> None:
+        with pytest.raises(PageModuleError, match=r"imports b\.js: no such file"):
+            joined(tmp_path, a='const load = () => import("./b.js");')
 
 
 def test_comments_on_their_own_lines_are_left_out_and_no_others(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from cited_runs import replies_of
 from hosting import ANSWER, SEARCH
 from PIL import Image
 from service_harness import Doors, doors, scripted
@@ -25,7 +26,9 @@ from stored_collection import id_of, stored
 from vrag.agent.events import StopReason
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError
+from vrag.factory.collection_registry import CollectionRegistry
 from vrag.server.options import ServerOptions
+from vrag.settings import Settings
 from vrag.testing import MemorySearcher, clip, page, passage
 from vrag.types import item_id
 
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_types import CallToolResult
+
+    from vrag.index.collection import Collection
 
 MODES = ("auto", "legacy")
 """How clients of today and of yesterday begin."""
@@ -195,6 +200,20 @@ class TestAsk:
         messages = [message for _, message in lines]
         assert messages[:2] == ["Searching: ferry passengers", "Looking at ferry.pdf, page 2"]
         assert [progress for progress, _ in lines] == sorted({progress for progress, _ in lines})
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_its_answer_is_told_sentence_by_sentence_while_it_is_written(
+        self, tmp_path: Path, mode: str
+    ) -> None:
+        lines: list[str | None] = []
+
+        async def tell(_: float, __: float | None, message: str | None) -> None:
+            lines.append(message)
+
+        answer = "The ferry carried 48,200 passengers in 2024 [1]. A return ticket costs 12 crowns in summer."
+        with doors(scripted(tmp_path, replies_of(answer), piece=9)) as opened:
+            call(opened.address, "ask", {"question": "How many?"}, mode, progress_callback=tell)
+        assert "Writing the answer: The ferry carried 48,200 passengers in 2024." in lines
 
     def test_its_choices_reach_the_agent(self, tmp_path: Path) -> None:
         answering = scripted(tmp_path)
@@ -406,9 +425,11 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def piped(directory: Path, mode: str = "auto") -> AsyncGenerator[Client]:
+async def piped(
+    directory: Path, mode: str = "auto", collection: Collection | None = None
+) -> AsyncGenerator[Client]:
     """A client of `vrag mcp` in a process of its own, over a collection on disk."""
-    collection = stored(directory).collection
+    collection = collection or stored(directory).collection
     program = StdioServerParameters(
         command=sys.executable,
         args=["-m", "vrag", "mcp", "--collection", collection.address],
@@ -452,6 +473,30 @@ class TestStdio:
                 assert str(tmp_path) not in told(failed)
 
         with_pipes(tmp_path, work, mode)
+
+    def test_only_collections_that_are_named_are_searched(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not those that a server created beside them, and none of other settings."""
+        named = stored(tmp_path).collection
+        CollectionRegistry.open(Settings(collection=named.address, workers=1)).create("created")
+        for variable, value in {
+            "COLLECTION": str(tmp_path / "created"),
+            "COLLECTIONS": str(tmp_path / "created"),
+            "SEARCH_URL": "http://127.0.0.1:9/search",
+        }.items():
+            monkeypatch.setenv(f"VRAG_{variable}", value)
+
+        async def run() -> None:
+            async with piped(tmp_path, collection=named) as client:
+                found = data(await client.call_tool("search", {"query": "ferry prices"}))["hits"]
+                assert {hit["document"] for hit in found} >= {"scan.pdf"}
+                schema = next(tool for tool in (await client.list_tools()).tools if tool.name == "search")
+                assert "created" not in json.dumps(schema.model_dump(mode="json"))
+                wrong = await client.call_tool("search", {"query": "ferry", "collection": "created"})
+                assert wrong.is_error
+
+        asyncio.run(run())
 
     def test_nothing_but_the_protocol_is_printed_and_it_ends_with_its_input(self, tmp_path: Path) -> None:
         collection = stored(tmp_path).collection

@@ -197,10 +197,11 @@ def test_several_runs_in_one_report_keep_their_numbers(store: RunStore) -> None:
 
 @pytest.mark.parametrize("answer", REPLIES.values(), ids=REPLIES)
 def test_a_served_run_is_the_same_whole_and_streamed(tmp_path: Path, answer: str) -> None:
-    with doors(scripted(tmp_path, replies_of(answer))) as opened:
+    with doors(scripted(tmp_path, replies_of(answer), piece=3)) as opened:
         client = client_of(opened.address)
         whole = client.chat.completions.create(model="vrag", messages=QUESTION).choices[0].message
         chunks = list(client.chat.completions.create(model="vrag", messages=QUESTION, stream=True))
+        assert sum(bool(chunk.choices[0].delta.content) for chunk in chunks) > 10
         part = extra(whole)["vrag"]
         stored = opened.answering.store.read(part["run_id"])
         wanted = Numbering.of(stored)

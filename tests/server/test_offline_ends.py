@@ -32,7 +32,7 @@ def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
 def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
     said = build_reply("1", RunResult.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
     assert said == f"{NOT_FOUND} {A_MODEL}"
-    assert "--model" in said
+    assert "--model" not in said, "it is read on pages, where no command line is"
     assert plain_answer(said) is None, "sent back by a client it is no answer"
 
 

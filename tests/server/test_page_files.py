@@ -42,13 +42,19 @@ def get(page: PageFiles, path: str = "/", method: str = "GET", **headers: str) -
 
 def named(page: PageFiles) -> list[str]:
     """What the shell loads by itself."""
-    return re.findall(r'(?:href|src)="([^"]+)"', get(page).text)
+    return re.findall(r'(?:href|src)="(/static/[^"]+)"', get(page).text)
 
 
 def test_the_shell_names_one_file_of_each_kind_and_no_others() -> None:
     names = [re.sub(r"\w{16}", "HASH", path) for path in named(PageFiles())]
     files = ["icon.svg", "HASH/start.js", "HASH/page.css", "HASH/app.js"]
     assert sorted(names) == sorted(f"/static/{file}" for file in files)
+
+
+def test_the_shell_says_whether_a_token_is_needed() -> None:
+    assert "data-token" in get(PageFiles()).text
+    assert "data-token" not in get(PageFiles(with_token=False)).text
+    assert named(PageFiles()) != named(PageFiles(with_token=False))
 
 
 def test_each_file_arrives_with_its_type_and_the_policy_of_the_page() -> None:

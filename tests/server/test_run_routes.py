@@ -230,7 +230,7 @@ def test_what_has_no_evidence_or_too_much_is_refused(
     monkeypatch.setattr("vrag.render.exports.MAX_EVIDENCE_BYTES", 1000)
     response = client.get(f"/runs/{run}/export", params={"format": "pictures"})
     assert response.status_code == 413
-    assert "vrag runs export" in response.text
+    assert "Export fewer" in response.text
 
 
 def test_several_runs_become_one_document(client: httpx.Client, answering: Scripted) -> None:
@@ -313,7 +313,7 @@ def test_a_run_that_is_not_there_is_not_found(client: httpx.Client, path: str) -
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("/runs/No-Id", "/runs"),
+        ("/runs/No-Id", "questions"),
         ("/items/no", "search"),
         ("/documents/no", "documents"),
         ("/jobs/%3D", "upload"),

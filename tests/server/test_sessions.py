@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 TOKEN = "correct horse battery staple"
+OPENED = hashlib.sha256(TOKEN.encode()).digest()
 OWN = {"origin": "http://127.0.0.1:8001"}
 HOME = "http://127.0.0.1:8001"
 
@@ -334,7 +335,7 @@ class TestStore:
 
     def test_forgets_what_is_not_used_and_keeps_what_is(self) -> None:
         sessions, clock = self.sessions(session_seconds=100.0)
-        used, unused = sessions.open(), sessions.open()
+        used, unused = sessions.open(OPENED), sessions.open(OPENED)
         clock[0] = 90
         assert sessions.find(self.scope(used)) is not None
         clock[0] = 110
@@ -345,21 +346,21 @@ class TestStore:
 
     def test_is_bounded_and_drops_what_was_not_used_for_longest(self) -> None:
         sessions, _ = self.sessions(sessions=3)
-        first, second, third = (sessions.open() for _ in range(3))
+        first, second, third = (sessions.open(OPENED) for _ in range(3))
         assert sessions.find(self.scope(first)) is not None
-        sessions.open()
+        sessions.open(OPENED)
         known = [sessions.find(self.scope(id)) is not None for id in (first, second, third)]
         assert known == [True, False, True]
 
     def test_holds_digests_and_no_ids(self) -> None:
         sessions, _ = self.sessions()
-        id = sessions.open()
+        id = sessions.open(OPENED)
         assert id not in repr(vars(sessions))
         assert sessions.find(self.scope(id)) == hashlib.sha256(id.encode()).digest()
 
     def test_finds_its_cookie_among_others_of_its_name_and_looks_at_few(self) -> None:
         sessions, _ = self.sessions()
-        id = sessions.open()
+        id = sessions.open(OPENED)
         assert sessions.find(self.scope("planted", id)) is not None
         assert sessions.find(self.scope(*["planted"] * 10, id)) is None
         assert sessions.find(self.scope(id, name="vrag_session_8001")) is None

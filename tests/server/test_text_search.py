@@ -138,3 +138,9 @@ def test_a_text_without_words_has_places_without_rectangles() -> None:
         text="One ferry and another Ferry.",
     )
     assert [match[:2] for match in find_matches(passage, "ferry")] == [(4, 9), (22, 27)]
+
+
+def test_words_written_sideways_have_one_rectangle() -> None:
+    page = item(("net", 0.1, 0.5, 0.12, 0.56), ("revenue", 0.1, 0.36, 0.12, 0.49))
+    (match,) = find_matches(page, fold_query("net revenue"))
+    assert match.boxes == ((0.1, 0.36, 0.12, 0.56),)

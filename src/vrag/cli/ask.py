@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from vrag.agent.events import Event, StopReason, UsageReported
+from vrag.agent.events import DraftMode, Event, StopReason, UsageReported
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import Question, QuestionImage
 from vrag.agent.runs.run_result import RunUsage
@@ -18,7 +19,7 @@ from vrag.cli.run_printer import RunPrinter, print_end
 from vrag.cli.session import open_for_asking, read_run
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, warn
 from vrag.cli.terminal.files import exists
-from vrag.cli.terminal.progress import model_status
+from vrag.cli.terminal.progress import FLOWING, model_status
 from vrag.errors import CorpusError
 from vrag.factory.session import Session, run_store
 from vrag.settings import SettingsReport
@@ -172,12 +173,13 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
     printer, agent = RunPrinter(), session.agent()
     status_line = model_status(session.settings.model, quiet=quiet)
     with session.runs.record() as recording, status_line as status:
+        agent = replace(agent, draft=DraftMode.TEXT if status.is_shown else DraftMode.OFF)
         try:
             for event in agent.record(question, recording):
                 for observe in observers:
                     observe(event)
                 status.follow(event)
-                if not quiet and event.type != "thought_delta":
+                if not quiet and event.type not in FLOWING:
                     with status.hidden():
                         printer.print_event(event)
         except KeyboardInterrupt:

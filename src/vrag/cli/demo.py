@@ -7,10 +7,13 @@ from itertools import count
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
 from vrag.cli import options as opt
 from vrag.cli.ask import answer_question
-from vrag.cli.terminal.console import echo, print_add_report, warn
+from vrag.cli.terminal.console import echo, err, print_add_report, warn
+from vrag.cli.terminal.progress import index_progress
+from vrag.index.location import CollectionHeader
 from vrag.samples import corpus_dir
 from vrag.settings import SettingsReport, load_settings
 
@@ -24,6 +27,11 @@ EXAMPLES = (
     "What is the top speed of the Guillemot?",
 )
 """Questions that the page offers: a cell, a change, a date, a scan, a photograph, Chinese, no answer."""
+
+FIRST_TIME = (
+    "Indexing the sample documents. This happens once and takes some ten seconds, most of them to read "
+    "a scan and a photograph by OCR."
+)
 
 
 def demo(
@@ -52,6 +60,8 @@ def demo(
         raise typer.BadParameter("With a question nothing is served. Leave out the question or --only.")
     place = collection or str(samples_collection())
     report = load_settings(agent=agent, model=model, base_url=base_url, collection=place)
+    if "://" not in place and CollectionHeader.read(Path(place)) is None:
+        err.print(Text(FIRST_TIME, "dim"))
     if question is not None:
         _ask(report, question, as_json=as_json)
         return
@@ -61,7 +71,8 @@ def demo(
     from vrag.server.options import ServerOptions
 
     opened, options, embedder = open_for_adding(report)
-    added = add(opened, [corpus_dir()], options, embedder=embedder)
+    with index_progress() as progress:
+        added = add(opened, [corpus_dir()], options, embedder=embedder, progress=progress)
     print_add_report(added, report.settings, quiet_when_unchanged=True)
     settings = report.settings.model_copy(update={"collections": ()})
     server = WebServer(
@@ -90,7 +101,6 @@ def samples_collection() -> Path:
     deleted, since the user may have added documents.
     """
     from vrag.errors import CollectionError
-    from vrag.index.location import CollectionHeader
 
     place = Path(load_settings().settings.collection).with_name("samples")
     try:

@@ -23,6 +23,7 @@ COMMANDS = {
     "search": "Search the collection and list the hits, best first.",
     "match": "Mark where a page matches a query, with a multi-vector embedder.",
     "serve": "Serve questions, documents and search over HTTP, with a web page.",
+    "tokens": "Add, list and remove the users of a server.",
     "mcp": "Serve MCP tools over standard input and output.",
     "doctor": "Check the installation, the collection, the search server and the model; say how to fix "
     "problems.",

@@ -222,7 +222,11 @@ def _print_no_answer(
         echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
     elif run.stop_reason is StopReason.ABSTAINED:
         offline = run_settings.policy == OFFLINE
-        reason = f"{NOT_FOUND} {A_MODEL}" if offline else "nothing that was found answers the question."
+        reason = (
+            f"{NOT_FOUND} {A_MODEL} Name one with --model."
+            if offline
+            else "nothing that was found answers the question."
+        )
         echo(("No answer: ", "bold yellow"), f"{reason}{' Closest matches:' if run.evidence else ''}")
     elif run.stop_reason is not None:
         echo(("Failed:", "bold red"))

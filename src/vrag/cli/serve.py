@@ -29,6 +29,7 @@ from vrag.factory.server import Agents, choice_file, model_servers
 from vrag.index.location import CollectionHeader
 from vrag.server.app import Service, create_app
 from vrag.server.http.background import ItemThreadPool
+from vrag.server.http.users import TokenFile
 from vrag.server.http.uvicorn_server import check_access, listen, run_server
 from vrag.server.item_files import in_folder, linked, plain_name
 from vrag.server.logs import configure_logs
@@ -74,6 +75,12 @@ def serve(
         envvar="VRAG_API_KEY",
         help="Token that clients must send: Authorization: Bearer TOKEN",
     ),
+    tokens: Path | None = typer.Option(
+        None,
+        "--tokens",
+        envvar="VRAG_TOKENS",
+        help="File of users, each with a token, made by `vrag tokens add`. Each user sees their own runs.",
+    ),
     insecure: bool = typer.Option(False, "--insecure", help="Serve other machines without a token."),
     name: list[str] = typer.Option([], "--name", help="Additional host name of the server; repeatable."),
     origin: list[str] = typer.Option(
@@ -117,9 +124,11 @@ def serve(
       vrag serve --only search --port 8001
     """
     flags = locals()
-    check_access(host, token=token, insecure=insecure)
+    users = TokenFile(tokens) if tokens else None
+    check_access(host, token=token, tokens=users, insecure=insecure)
     options = ServerOptions(
         token=token,
+        tokens=users,
         local=is_loopback(host),
         hosts=frozenset(map(str.casefold, name)),
         origins=checked_origins(origin),
@@ -135,7 +144,7 @@ def serve(
     own = not settings.search_url and not settings.collections and "://" not in settings.collection
     if own and CollectionHeader.read(Path(settings.collection)) is None:
         open_for_adding(report)  # creates the collection
-    if not is_loopback(host) and token is None:
+    if not is_loopback(host) and token is None and users is None:
         warn("Everyone who can reach this address can read the collection: no token is set.")
     WebServer(settings=settings, options=options, only=only, files=files).run(host, port, logs=logs)
 
@@ -212,7 +221,7 @@ class WebServer:
         )
 
     def _print_ready(self, url: str) -> None:
-        token = self.options.token is not None
+        token = self.options.token is not None or self.options.tokens is not None
         if self.only is opt.ServedPart.SEARCH:
             body = json.dumps({"queries": ["your question"], "top_k": 3})
             header = " -H 'Authorization: Bearer '\"$VRAG_API_KEY\"" if token else ""
@@ -222,7 +231,9 @@ class WebServer:
             mcp = f"{url}/mcp" if find_spec("mcp") else "requires the extra mcp"
             echo(("Open ", "bold"), url, "  (Ctrl-C stops)")
             echo((f"  OpenAI: {url}/v1   MCP: {mcp}   search: {url}/search", "dim"))
-        if token and os.environ.get("VRAG_API_KEY") is None:
+        if self.options.tokens is not None:
+            echo((f"  for the users in {self.options.tokens.path}", "dim"))
+        if self.options.token is not None and os.environ.get("VRAG_API_KEY") is None:
             echo(("  with the token in VRAG_API_KEY", "dim"))
 
 
@@ -246,6 +257,9 @@ def mcp(
         "args": ["mcp", "--collection", "/path/to/collection"]
       }}}
 
+    With --collection or VRAG_COLLECTION only the collections that are named are searched; without, the
+    default one and those that were created on the web page.
+
     `vrag serve` serves the same tools over HTTP at /mcp. Standard output carries
     only the protocol; the log goes to standard error. Requires the extra mcp:
 
@@ -255,16 +269,17 @@ def mcp(
 
       vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
     """
-    settings = opt.load_flags(locals()).settings
+    report = opt.load_flags(locals())
+    is_default = {report.origins["collection"], report.origins["collections"]} == {"default"}
     configure_logs("text", "warning")
-    asyncio.run(_serve_mcp(settings))
+    asyncio.run(_serve_mcp(report.settings, managed=is_default))
 
 
-async def _serve_mcp(settings: Settings) -> None:
+async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
     from vrag.server.mcp import McpTools, serve_stdio
 
     with redirect_stdout(sys.stderr):
-        registry = CollectionRegistry.open(settings)
+        registry = CollectionRegistry.open(settings, managed=managed)
     agents, options = Agents(settings, registry), ServerOptions()
     telemetry = observer_from_environment()
     runs = RunManager(agents, observers=(telemetry,) if telemetry else ())

@@ -28,15 +28,15 @@ PLAN = tuple(
     )
 )
 """The checks of the doctor that are made, in order; the others are for training."""
+_SKIPPED = re.compile(r"Skipped, because this failed: (.+)\.")
 _PAGE_WORDS = (
     (re.compile(r"--base-url|the base URL of the model|the base URL"), "the address"),
     (re.compile(r"base URL"), "address"),
     (re.compile(r": --model \S+$"), "."),
     (
-        re.compile(r"Raise --seconds if it is only slow\."),
+        re.compile(r"Raise --seconds(?: if it is only slow)?\."),
         "It may still be loading the model: test again soon.",
     ),
-    (re.compile(r"Raise --seconds\."), "Test again when the server is less busy."),
     (re.compile(r", or allow more time: --seconds$"), "."),
     (re.compile(r"VRAG_PROFILE=(\S+) fits\."), r"The family \1 fits."),
     (re.compile(r"otherwise: VRAG_PROFILE=(\S+)"), r"otherwise, choose the family \1."),
@@ -113,7 +113,10 @@ def _result(check: Check) -> CheckResult:
 
 
 def page_words(text: str) -> str:
-    """Replace flags, settings and commands in a message by what people see on the page."""
+    """Replace flags, settings, commands and names of checks in a message by what people see on the page."""
+    if skipped := _SKIPPED.fullmatch(text):
+        title = next((check.title for check in PLAN if check.name == skipped[1]), skipped[1])
+        return f"Not checked: “{title}” comes first."
     for pattern, words in _PAGE_WORDS:
         text = pattern.sub(words, text)
     return text

@@ -222,7 +222,7 @@ def _check_model_named(settings: Settings) -> None:
     from vrag.chat.http_clients import base_of
 
     message = f"The server {base_of(settings.base_url)} is set, but no model."
-    raise SettingsError(message, "Set a model: --model, VRAG_MODEL.")
+    raise SettingsError(message, "Choose a model in the settings of the page, or with --model or VRAG_MODEL.")
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:

@@ -87,8 +87,10 @@ class CollectionRegistry:
         """Embedders by fingerprint."""
 
     @classmethod
-    def open(cls, settings: Settings, embedder: Embedder | None = None) -> CollectionRegistry:
-        """Open the collections that the settings name, and those that clients created.
+    def open(
+        cls, settings: Settings, embedder: Embedder | None = None, *, managed: bool = True
+    ) -> CollectionRegistry:
+        """Open the collections that the settings name and, if `managed`, those that clients created.
 
         `embedder` is the one they were built with, if it has been loaded already.
 
@@ -99,7 +101,11 @@ class CollectionRegistry:
         opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
         pinned = {name: opened[address] for name, address in unique_names(opened).items()}
         taken = {name.rsplit("/", 1)[-1] for name in pinned}
-        found = {} if settings.qdrant else _find_managed(next(iter(pinned.values())), pinned.values())
+        found = (
+            {}
+            if settings.qdrant or not managed
+            else _find_managed(next(iter(pinned.values())), pinned.values())
+        )
         created = {name: collection for name, collection in found.items() if name not in taken}
         collections = pinned | created
         parts = SearchParts.open(settings, collections, embedder)
@@ -212,7 +218,7 @@ class CollectionRegistry:
     @property
     def _open_state(self) -> _RegistryState:
         if self._state is None:
-            raise SettingsError(self.absent, "Ask the server that VRAG_SEARCH_URL names.")
+            raise SettingsError(self.absent, "Ask the server that searches.")
         return self._state
 
     def _new_state(
@@ -239,7 +245,7 @@ class CollectionRegistry:
         if not isinstance(collection.location, LocalLocation):
             return "It is published: add documents to the original collection and publish that again."
         if self.settings.qdrant:
-            return "Its vectors are searched in Qdrant: add and upload documents with vrag index."
+            return "Its vectors are searched in Qdrant: add documents where the server runs, by vrag index."
         if mark is not None and mark.imported:
             return "Its vectors were imported, and their embedder is not known yet."
         try:

@@ -94,7 +94,9 @@ def open_chat(settings: Settings) -> OpenAIChat:
     from vrag.chat.http_clients import base_of
 
     if not settings.model:
-        raise SettingsError("No model is set.", "Set one: --model, VRAG_MODEL.")
+        raise SettingsError(
+            "No model is set.", "Choose one in the settings of the page, or with --model or VRAG_MODEL."
+        )
     if not settings.base_url:
         raise SettingsError(
             f"The model {settings.model} has no server.",
@@ -124,6 +126,12 @@ def open_chat(settings: Settings) -> OpenAIChat:
             )
             _chats[identity] = chat
         return chat
+
+
+async def close_chats() -> None:
+    """Close the connections of all served models that belong to the running event loop."""
+    for chat in list(_chats.values()):
+        await chat.aclose()
 
 
 def settings_of_choice(settings: Settings, chosen: ChosenModel) -> Settings:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,6 +15,7 @@ from platformdirs import user_config_path
 from pydantic import SecretStr
 
 from vrag import __version__
+from vrag.agent.events import DraftMode
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_store import RunStore
 from vrag.chat.http_clients import base_of, is_loopback
@@ -22,7 +23,7 @@ from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
-from vrag.factory.models import LOCAL, settings_of_choice
+from vrag.factory.models import LOCAL, close_chats, settings_of_choice
 from vrag.factory.session import run_store
 from vrag.index.table import literal
 from vrag.providers import PROVIDERS, Provider
@@ -118,6 +119,10 @@ class Agents:
             self._check_documents(choice.documents, choice.collection)
         return self._open(choice, choice.collection if len(names) > 1 else None)
 
+    async def aclose(self) -> None:
+        """Close connections, as `AgentProvider.aclose`."""
+        await close_chats()
+
     @cached_property
     def _open(self) -> Callable[[AgentSelection, str | None], Agent]:
         @lru_cache(64)  # building an agent reads settings and finds custom tools
@@ -142,7 +147,8 @@ class Agents:
                 if not changes["model"]:
                     changes["base_url"] = ""
             settings = settings.model_copy(update=changes)
-            return open_agent(settings, self.registry, choice.documents, collection)
+            agent = open_agent(settings, self.registry, choice.documents, collection)
+            return replace(agent, draft=DraftMode.CITED)
 
         return open_
 
@@ -161,7 +167,7 @@ class Agents:
         if self.registry.open_collections and (unknown := ids - known):
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
-                "GET /collections/{name}/documents lists the documents.",
+                "Reload the list of documents.",
             )
 
 

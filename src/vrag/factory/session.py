@@ -148,13 +148,16 @@ class Session:
         """
         from vrag.agent.runs.run_result import RunResult
 
-        return RunResult.of(self.stream(question))
+        asked, agent = Question.of(question), self._default_agent()
+        with self.runs.record() as log:
+            return RunResult.of(agent.record(asked, log))
 
     async def aask(self, question: str | Question) -> RunResult:
         """Answer a question like `ask`; many can be awaited at once."""
         from vrag.agent.runs.run_result import RunResult
 
-        return RunResult.of([event async for event in self.astream(question)])
+        events = self._record(Question.of(question), self._default_agent)
+        return RunResult.of([event async for event in events])
 
     def image(self, evidence: Evidence, *, scale: float = 1.0) -> Image:
         """Return the image of a piece of evidence: the rectangle on the page, or the page without one.
@@ -175,19 +178,30 @@ class Session:
         return draw_view(page, view) if part is None else part
 
     def stream(self, question: str | Question) -> Iterator[Event]:
-        """Answer a question and yield the events of the run as they happen; the run is recorded."""
-        asked, agent = Question.of(question), self._default_agent()
+        """Answer a question and yield the events of the run as they happen; the run is recorded.
+
+        The answer comes as the model writes it, with what it rests on so far; see `AnswerDelta`.
+        """
+        asked, agent = Question.of(question), self._followed_agent()
         with self.runs.record() as log:
             yield from agent.record(asked, log)
 
     async def astream(self, question: str | Question) -> AsyncGenerator[Event, None]:
         """Answer a question like `stream`, for asynchronous code. Closing the generator stops the run."""
-        asked, loop = Question.of(question), asyncio.get_running_loop()
-        agent = await asyncio.to_thread(self._default_agent)
+        events = self._record(Question.of(question), self._followed_agent)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def _record(
+        self, question: Question, open_agent: Callable[[], Agent]
+    ) -> AsyncGenerator[Event, None]:
+        loop = asyncio.get_running_loop()
+        agent = await asyncio.to_thread(open_agent)
         self._running[loop] += 1
         try:
             with self.runs.record() as log:
-                async with aclosing(agent.arecord(asked, log)) as events:
+                async with aclosing(agent.arecord(question, log)) as events:
                     async for event in events:
                         yield event
         finally:
@@ -217,6 +231,12 @@ class Session:
             if self._agent is None or self._agent[0] != self.scope:
                 self._agent = self.scope, self.agent()
             return self._agent[1]
+
+    def _followed_agent(self) -> Agent:
+        """Return the same agent for a run that somebody follows."""
+        from vrag.agent.events import DraftMode
+
+        return replace(self._default_agent(), draft=DraftMode.CITED)
 
 
 def run_store(settings: Settings) -> RunStore:

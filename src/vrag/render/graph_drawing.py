@@ -290,6 +290,11 @@ class GraphDrawing:
     edges: tuple[DrawnLine, ...]
     """Those that lead to the answer come last, so that they are drawn over the others."""
 
+    @property
+    def leading(self) -> int:
+        """The number of nodes that the answer rests on; 0 without an answer."""
+        return sum(card.leads for card in self.nodes)
+
 
 def kind_name(node: Node) -> str:
     """Return the kind of a node in words; for custom tools, the name of the tool."""

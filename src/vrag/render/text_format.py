@@ -50,7 +50,7 @@ NOT_FOUND = (
     "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures."
 )
 """Its abstentions: the answer may still be in the documents."""
-A_MODEL = "A model could: name one with --model."
+A_MODEL = "A model that sees pictures could find one."
 
 
 def printable(text: str) -> str:

@@ -22,6 +22,7 @@ from vrag.agent.events import Event
 from vrag.agent.suggestions import QuestionSuggester
 from vrag.search.schema import ServerInfo
 from vrag.search.searcher import Searcher
+from vrag.server.api_reference import reference_routes
 from vrag.server.collections.registry import CollectionSet
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
@@ -102,7 +103,7 @@ def create_app(
         title="vrag",
         summary="Answers questions about documents by looking at them, searches them, and shows them.",
         version=__version__,
-        docs_url=None,  # its pages load scripts from elsewhere
+        docs_url=None,  # these load scripts from elsewhere; see `api_reference`
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -115,7 +116,8 @@ def create_app(
     app.include_router(session_routes(sessions, options))
     if service is not None:
         lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions)
-    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=options.token is not None)
+    app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
+    app.include_router(reference_routes(app.openapi))
     app.add_middleware(JsonCompression)
     add_access_checks(app, options, metrics, sessions)
     app.add_middleware(RequestMiddleware, metrics=metrics)
@@ -155,7 +157,7 @@ def _add_service(
     app.include_router(openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
-    app.include_router(page_routes(PageFiles()))
+    app.include_router(page_routes(PageFiles(with_token=sessions.needed)))
 
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:

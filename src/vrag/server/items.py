@@ -34,7 +34,7 @@ CropBox = Annotated[
     str, Query(max_length=200, description="x1,y1,x2,y2 in fractions of the picture, 0 to 1; half-open.")
 ]
 IfNoneMatch = Annotated[str | None, Header(max_length=1000)]
-_NO_ITEM = "Search again: a document that was changed or deleted takes its items with it."
+_NO_ITEM = "Search again: its document may have been changed or deleted."
 CACHE = "private, max-age=86400"
 """Ids are hashes of content: what a client has stays right."""
 UNCHANGED = {"description": "The client has it already."}
@@ -52,7 +52,7 @@ _CLIP: Responses = {
 _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 JPEG, PNG = "image/jpeg", "image/png"
-_DAMAGED = "Where the server runs: vrag index verify --repair"
+_DAMAGED = "Whoever runs the server can repair the collection: vrag index verify --repair"
 MAX_PART_PIXELS = 8_000_000
 """Pixels of a part that is drawn from a file: twice those of a large screen."""
 _ENCODING_VERSION = b"1"
@@ -166,19 +166,19 @@ def find_item(searcher: Searcher, id: str) -> Item:
     try:
         return searcher.item(id)
     except SearchError as error:
-        raise Refusal(404, f"There is no item {id}.", _NO_ITEM) from error
+        raise Refusal(404, f"There is no page or passage {id}.", _NO_ITEM) from error
 
 
 def _find_details(files: ItemFiles, id: str) -> ItemDetails:
     details = files.details([id]).get(id)
     if details is None:
-        raise Refusal(404, f"There is no item {id}.", _NO_ITEM)
+        raise Refusal(404, f"There is no page or passage {id}.", _NO_ITEM)
     return details
 
 
 def _check_has_picture(item: Item) -> None:
     if item.size is None:
-        raise Refusal(404, f"The item {item.id} has no picture: it is text.", f"Its text: /items/{item.id}")
+        raise Refusal(404, "A passage of text has no picture.", "Show its text instead.")
 
 
 def _parse_box(text: str) -> Box:
@@ -206,7 +206,7 @@ def _clip_response(files: ItemFiles, id: str, range_: str | None) -> Response:
     """
     details = _find_details(files, id)
     if details.clip is None:
-        raise Refusal(404, f"The item {id} has no clip here.", f"Its details: /items/{id}")
+        raise Refusal(404, f"There is no clip of {id} here.", "Only parts of videos have one.")
     media_type = mimetypes.guess_type(details.clip.name)[0]
     media_type = media_type if media_type in _VIDEO_TYPES else "application/octet-stream"
     try:
@@ -356,9 +356,7 @@ def drawn_part(
     def draw() -> bytes:
         drawn = searcher.part(item.id, View(item.size or size, region, size))
         if drawn is None:
-            raise Refusal(
-                404, f"{item.id} cannot be drawn from its file.", f"As stored: /items/{item.id}/crop"
-            )
+            raise Refusal(404, f"{item.id} cannot be drawn from its file.", "Show the page as it is stored.")
         return _encode(drawn, PNG)
 
     return _unless_known(etag, PNG, if_none_match, draw)

@@ -20,7 +20,7 @@ from typing import Any, Literal, TextIO, TypeAlias
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vrag.agent.events import Event, RunFailed, RunStarted, ThoughtDelta
+from vrag.agent.events import AnswerCited, AnswerDelta, Event, RunFailed, RunStarted, ThoughtDelta
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SettingsError, VragError
 from vrag.server.http.errors import internal_error_response, problem_response
@@ -151,7 +151,7 @@ class RunLines:
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
-        if isinstance(event, ThoughtDelta):
+        if isinstance(event, ThoughtDelta | AnswerDelta | AnswerCited):
             return
         if isinstance(event, RunStarted):
             self._open[event.run_id] = RunResult.of([event])

@@ -14,12 +14,12 @@ from pydantic import BaseModel, Field, StringConstraints
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vrag.agent.events import AnswerGiven, Event, RunFailed
+from vrag.agent.events import AnswerCited, AnswerGiven, Event, RunFailed
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import BY_READER, OFFLINE, step_line
+from vrag.render.text_format import BY_READER, OFFLINE, one_line, step_line
 from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
@@ -257,8 +257,11 @@ class McpTools:
         runs = UserRuns(self.runs, caller.requester)
         summary = await runs.start(RunRequest(**arguments.model_dump()))
 
-        async def report(event: Event) -> None:
-            if line := step_line(event):
+        async def report(event: Event, run: RunResult) -> None:
+            line = step_line(event)
+            if isinstance(event, AnswerCited):
+                line = f"Writing the answer: {one_line(run.draft[: event.length])}"
+            if line:
                 await caller.report(event.seq + 1, line)
 
         outline = await runs.follow_to_end(summary.id, report)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from vrag.errors import SettingsError
 from vrag.search.schema import MAX_HITS
+from vrag.server.http.users import TokenFile
 
 MIB = 1024 * 1024
 
@@ -18,7 +19,9 @@ class ServerOptions:
     """Limits and access. The defaults are those of a server for programs on the same machine."""
 
     token: str | None = None
-    """Token that clients send as `Authorization: Bearer …`; None if none is needed."""
+    """Token that clients send as `Authorization: Bearer …`, with the rights of an administrator."""
+    tokens: TokenFile | None = None
+    """Further users and their tokens. Without it and `token`, no token is needed."""
     local: bool = True
     """True if requests must name the server by a name of the machine itself: it listens on loopback, and
     a web page whose name was made to point there (DNS rebinding) gives itself away by that name."""

@@ -38,6 +38,7 @@ _STYLES = re.compile(r'(?: *<link rel="stylesheet" href="/static/css/[\w-]+\.css
 _SCRIPTS = re.compile(r'(?: *<script src="/static/js/[\w-]+\.js"></script>\n)+')
 _ENTRY = re.compile(r' *<script type="module" src="/static/js/[\w-]+\.js"></script>\n')
 _VERSION = "{version}"
+_NEEDED = ' data-token="needed"'
 _PATH = re.compile(r'"/static/([^"]+)"')
 
 Stamp = tuple[tuple[str, int, int], ...]
@@ -51,6 +52,8 @@ class PageFile:
     content: bytes
     media_type: str
     cache_control: str
+    policy: str = SHELL_POLICY
+    """The content security policy."""
     packed: bytes = field(init=False)
     """The content compressed by gzip."""
     etag: str = field(init=False)
@@ -66,7 +69,7 @@ class PageFile:
             "ETag": self.etag,
             "Cache-Control": self.cache_control,
             "Vary": "Accept-Encoding",
-            "Content-Security-Policy": SHELL_POLICY,
+            "Content-Security-Policy": self.policy,
         }
         known = ",".join(request.headers.getlist("if-none-match"))
         if known.strip() == "*" or self.etag in {tag.strip() for tag in known.split(",")}:
@@ -91,16 +94,19 @@ class PageBuild:
 class PageFiles:
     """The files of the page. Those of an installed package never change; those of a checkout are watched."""
 
-    def __init__(self, folder: Path = STATIC, *, watched: bool | None = None) -> None:
+    def __init__(
+        self, folder: Path = STATIC, *, with_token: bool = True, watched: bool | None = None
+    ) -> None:
         self._folder = folder
+        self._with_token = with_token
         installed = folder.is_relative_to(sysconfig.get_path("purelib"))
         self._watched = not installed if watched is None else watched
-        self._build = build_page(folder, _stamp(folder))
+        self._build = build_page(folder, _stamp(folder), with_token)
 
     def shell(self) -> PageFile:
         """Return the shell. In a checkout, the whole page is built again if a file changed."""
         if self._watched:
-            self._build = build_page(self._folder, _stamp(self._folder))
+            self._build = build_page(self._folder, _stamp(self._folder), self._with_token)
         return self._build.shell
 
     def file(self, path: str) -> PageFile:
@@ -119,16 +125,21 @@ class PageFiles:
 
 
 @lru_cache(2)
-def build_page(folder: Path, stamp: Stamp) -> PageBuild:  # noqa: ARG001 - of the files as they were then
-    """Join the files of the page. Raises `PageModuleError` if they do not fit together."""
+def build_page(folder: Path, stamp: Stamp, with_token: bool) -> PageBuild:  # noqa: ARG001 - see below
+    """Join the files of the page; `stamp` tells builds apart. The shell says whether a token is needed.
+
+    Raises `PageModuleError` if the files do not fit together.
+    """
     shell = (folder / "index.html").read_text("utf-8")
+    if not with_token:
+        shell = shell.replace(_NEEDED, "")
     shell, scripts = _name_joined(shell, _SCRIPTS, "start.js")
     shell, styles = _name_joined(shell, _STYLES, "page.css")
     shell, modules = _name_joined(shell, _ENTRY, "app.js")
     texts = {
         "start.js": join_scripts([(folder / path).read_text("utf-8") for path in scripts]),
         "page.css": join_styles([(folder / path).read_text("utf-8") for path in styles]),
-        "app.js": join_modules(folder / "js", modules[0].removeprefix("js/")),
+        **join_modules(folder / "js", modules[0].removeprefix("js/")),
     }
     version = _digest("\0".join([shell, *texts.values()]).encode())
     files = {"icon.svg": PageFile((folder / "icon.svg").read_bytes(), "image/svg+xml", _KEEP_A_DAY)}

@@ -1,4 +1,4 @@
-"""One script made of the page's ES modules, so that a browser asks for one file in place of fifty.
+"""A few scripts made of the page's ES modules, so that a browser asks for one file in place of sixty.
 
 The modules are written for a browser: static imports and exports of names, no cycles. That is little enough
 to be joined by a few rules, and a bundler would bring a build step, Node.js and a file that is not what
@@ -12,8 +12,11 @@ it imports, and returns its own:
 
 So the names of a module stay its own, and modules run in the order in which a browser would run them: each
 after those that it imports. An import has the value of that moment, which is right only while what it names
-never changes: functions, classes and constants may be exported, `let` may not. Whatever the rules do not
-know is refused, with the file, when the server starts.
+never changes: functions, classes and constants may be exported, `let` may not.
+
+What a module imports when it is needed (`await import("./viewer/viewer.js")` or `() => import(…)`) becomes a
+script of its own, with those modules that nothing else needs. It imports the others from the first script.
+Whatever the rules do not know is refused, with the file, when the server starts.
 
 Comments that stand on lines of their own are left out, a quarter of what is sent. A minifier would save two
 percent more and needs a parser of JavaScript. The tests compare the syntax trees of all modules before and
@@ -23,6 +26,7 @@ after.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -41,6 +45,8 @@ _STATEMENT = re.compile(
     re.MULTILINE,
 )
 """A statement at the beginning of a line; `own` is a declaration that stays where it is."""
+_LATER = re.compile(r'(?<=await )import\("([^"]+)"\)|(?<=\(\) => )import\("([^"]+)"\)')
+"""An import that is made when it is needed. In a comment, as a type, it has neither of these before it."""
 _NAME = re.compile(r"\s*([\w$]+)(?:\s+as\s+([\w$]+))?\s*")
 
 
@@ -58,6 +64,8 @@ class _Module:
     """For each import, the path of the module and its names, each with the name that it has here."""
     exports: Mapping[str, str]
     """The names that others import, each with the name that it has here."""
+    later: tuple[str, ...]
+    """The paths of modules that it imports when they are needed."""
 
     def joined(self) -> str:
         """Return the module as a constant; it uses those of the modules that it imports."""
@@ -69,15 +77,49 @@ class _Module:
         )
 
 
-def join_modules(folder: Path, entry: str) -> str:
-    """Join a module of a folder and all that it imports, directly or not, into one module without imports.
+def join_modules(folder: Path, entry: str) -> dict[str, str]:
+    """Join a module of a folder and all that it imports, directly or not; return the scripts by their names.
 
-    Raises `PageModuleError` for a module that does not exist, a name that is not exported, a cycle, and
-    imports and exports of other forms.
+    The first one has the name of the entry. Each module that is imported when it is needed has a further
+    script, with the modules that it alone imports. Raises `PageModuleError` for a module that does not exist,
+    a name that is not exported, a cycle, and imports and exports of other forms.
     """
-    modules: dict[str, _Module] = {}
-    _load(folder, entry, modules, ())
-    return "\n".join(module.joined() for module in modules.values()) + "\n"
+    first: dict[str, _Module] = {}
+    _load(folder, entry, first, ())
+    reached = _reach_later(folder, first)
+    needed = Counter(path for modules in reached.values() for path in modules.keys() - first.keys())
+    for path in (path for path, count in needed.items() if count > 1):
+        _load(folder, path, first, ())
+    scripts: dict[str, str] = {}
+    shared: set[str] = set()
+    for later, modules in reached.items():
+        if later in first:
+            raise PageModuleError(f"{later} is imported when it is needed, and by other modules at once.")
+        own = {path: module for path, module in modules.items() if path not in first}
+        used = {path for module in own.values() for path, _ in module.imports if path not in own}
+        head = f'import {{ {", ".join(map(_constant, sorted(used)))} }} from "./{entry}";\n' if used else ""
+        tail = f"export const {{ {', '.join(modules[later].exports)} }} = {_constant(later)};\n"
+        scripts[_script_name(later)] = head + _join(own) + tail
+        shared |= used
+    tail = f"export {{ {', '.join(map(_constant, sorted(shared)))} }};\n" if shared else ""
+    return {entry: _join(first) + tail, **scripts}
+
+
+def _join(modules: Mapping[str, _Module]) -> str:
+    return "".join(f"{module.joined()}\n" for module in modules.values())
+
+
+def _reach_later(folder: Path, first: Mapping[str, _Module]) -> dict[str, dict[str, _Module]]:
+    """Return the modules that are imported when they are needed, each with itself and all that it imports."""
+    reached: dict[str, dict[str, _Module]] = {}
+    waiting = [path for module in first.values() for path in module.later]
+    while waiting:
+        later = waiting.pop(0)
+        if later not in reached:
+            reached[later] = {}
+            _load(folder, later, reached[later], ())
+            waiting += [path for module in reached[later].values() for path in module.later]
+    return reached
 
 
 def join_scripts(texts: list[str]) -> str:
@@ -129,7 +171,14 @@ def _parse(path: str, text: str) -> _Module:
             exports.update(shared)
         return ""
 
-    return _Module(path, _STATEMENT.sub(take, text), tuple(imports), exports)
+    later: list[str] = []
+
+    def take_later(match: re.Match[str]) -> str:
+        later.append(_resolve(path, match[1] or match[2]))
+        return f'import("./{_script_name(later[-1])}")'
+
+    body = _LATER.sub(take_later, _STATEMENT.sub(take, text))
+    return _Module(path, body, tuple(imports), exports, tuple(later))
 
 
 def _aliases(path: str, names: str) -> dict[str, str]:
@@ -151,6 +200,11 @@ def _pairs(names: Mapping[str, str]) -> str:
 def _constant(path: str) -> str:
     """Name what a module exports, in the joined script."""
     return "$" + re.sub(r"[^\w$]", "_", path.removesuffix(".js").replace("/", "$"))
+
+
+def _script_name(path: str) -> str:
+    """Name the script that begins with a module: `viewer/viewer.js` is in `viewer-viewer.js`."""
+    return path.replace("/", "-")
 
 
 def _resolve(importer: str, source: str) -> str:

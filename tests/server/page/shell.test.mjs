@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fileName } from "./js/api.js";
-import { describeOptions, followUpOptions, selectOptions } from "./js/run-options.js";
+import { describeOptions, followChosenModel, followUpOptions, selectOptions, storedOptions, storeOptions } from "./js/run-options.js";
+import { verdict } from "./js/setup/model-test.js";
 import { request } from "./js/composer.js";
 import { placed, typeOf } from "./js/file-names.js";
-import { byDay, conversations, dayName, matching, outcome } from "./js/history.js";
+import { byDay, conversations, dayName, isOf, matching, outcome, runFacts } from "./js/history.js";
 import { bytes } from "./js/pictures.js";
 import { citeHash, documentsHash, routeOf, runHash } from "./js/router.js";
 import { kinds, statusText } from "./js/uploads.js";
@@ -16,7 +17,7 @@ const OFFER = {
   agents: [{ name: "vrag", title: "VRAG: one conversation" }, { name: "vimrag", title: "VimRAG" }],
   models: [{ name: "", title: "Offline: quotes" }],
   collections: [{ name: "samples" }, { name: "mine" }],
-  defaults: { agent: "vrag", model: "", collection: null, max_steps: null, top_k: null, thinking: "auto" },
+  defaults: { agent: "vrag", model: "", collection: null, max_steps: null, top_k: null, thinking: "auto", crop_nodes: true, verify: "tell" },
   limits: { steps: 200, top_k: 100 },
 };
 
@@ -29,13 +30,14 @@ test("a hash names a route, and what names none is the question box", () => {
   assert.deepEqual(routeOf(citeHash("a/b ?#é", 2)), { name: "run", id: "a/b ?#é", step: null, cite: 2 });
   for (const cite of ["0", "-1", "x", ""]) assert.equal(routeOf(`#/runs/x?cite=${cite}`).cite, null);
   assert.deepEqual(routeOf(documentsHash("a&b=c")), { name: "documents", collection: "a&b=c" });
+  assert.deepEqual(routeOf("#/setup"), { name: "setup" });
   for (const hash of ["", "#", "#/", "#/runs", "#/runs/", "#/else", "#javascript:alert(1)"]) assert.equal(routeOf(hash).name, "ask");
   assert.equal(routeOf("#/runs/%E0%A4%A").id, "%E0%A4%A");
 });
 
 test("choices that are kept hold as far as the server still offers them", () => {
-  const kept = { agent: "vimrag", model: "gone", collection: "mine", max_steps: 7, top_k: 1000, thinking: "loud" };
-  assert.deepEqual(selectOptions(OFFER, kept), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "auto" });
+  const kept = { agent: "vimrag", model: "gone", collection: "mine", max_steps: 7, top_k: 1000, thinking: "loud", crop_nodes: false, verify: "maybe" };
+  assert.deepEqual(selectOptions(OFFER, kept), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "auto", crop_nodes: false, verify: "tell" });
   assert.deepEqual(selectOptions(OFFER, {}), OFFER.defaults);
   const defaults = { ...OFFER, defaults: { ...OFFER.defaults, collection: "samples" } };
   assert.equal(selectOptions(defaults, { collection: null }).collection, null); // all was chosen
@@ -46,7 +48,7 @@ test("a follow-up is asked as the run that it follows was, and as is usual where
   const offer = { ...OFFER, models: [...OFFER.models, { name: "qwen/7b", title: "" }, { name: "Vrag-7B@main", title: "" }], defaults: { ...OFFER.defaults, model: "qwen/7b" } };
   const kept = { agent: "vrag", model: "", collection: "samples", max_steps: 7, thinking: "on" };
   const after = (run) => selectOptions(offer, followUpOptions(offer, { agent: "vimrag", model: "extractive", collection: "mine", ...run }, kept));
-  assert.deepEqual(after({}), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "on" });
+  assert.deepEqual(after({}), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "on", crop_nodes: true, verify: "tell" });
   assert.equal(after({ model: "chat:qwen/7b" }).model, "qwen/7b");
   assert.equal(after({ model: "local:Vrag-7B" }).model, "Vrag-7B@main");
   assert.equal(after({ model: "chat:gone" }).model, "qwen/7b");
@@ -56,6 +58,30 @@ test("a follow-up is asked as the run that it follows was, and as is usual where
   assert.deepEqual(kept, { agent: "vrag", model: "", collection: "samples", max_steps: 7, thinking: "on" });
 });
 
+test("what is stored is what differs from the defaults, so that a model that is chosen later is used", () => {
+  const kept = new Map();
+  globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+  const choices = { ...OFFER.defaults, agent: "vimrag", verify: "off" };
+  storeOptions(OFFER, choices);
+  assert.deepEqual(storedOptions(), { agent: "vimrag", verify: "off" });
+  const later = { ...OFFER, models: [...OFFER.models, { name: "eyes", title: "eyes" }], defaults: { ...OFFER.defaults, model: "eyes" } };
+  assert.equal(selectOptions(later, storedOptions()).model, "eyes");
+  storeOptions(later, { ...choices, model: "" });
+  assert.equal(selectOptions(later, storedOptions()).model, "");
+  followChosenModel();
+  assert.equal(selectOptions(later, storedOptions()).model, "eyes");
+  assert.equal(selectOptions(later, storedOptions()).agent, "vimrag");
+});
+
+test("a test is no success where one check failed, was late, or has limits", () => {
+  const of = (...statuses) => verdict(statuses.map((status) => ({ status })), "finished")[1];
+  assert.equal(of("ok", "ok", "skipped"), "ok");
+  assert.equal(of("ok", "warning"), "mark");
+  assert.equal(of("warning", "failed", "skipped"), "danger");
+  assert.equal(verdict([{ status: "ok" }], "late")[1], "mark");
+  assert.equal(verdict([], "")[1], "mark");
+});
+
 test("files are called by their folder where their name is not enough, and have a type by their name", () => {
   assert.equal(placed({ name: "a.pdf", folder: null }), "a.pdf");
   assert.equal(placed({ name: "a.pdf", folder: "reports/2023" }), "a.pdf in reports/2023");
@@ -63,13 +89,13 @@ test("files are called by their folder where their name is not enough, and have 
 });
 
 test("folded options tell what differs", () => {
-  const choices = { ...OFFER.defaults, max_steps: 1, thinking: "off" };
-  assert.deepEqual(describeOptions(OFFER, choices), ["VRAG", "Offline", "All collections", "1 step", "Thinking off"]);
+  const choices = { ...OFFER.defaults, max_steps: 1, thinking: "off", verify: "off" };
+  assert.deepEqual(describeOptions(OFFER, choices), ["VRAG", "Offline", "All collections", "1 step", "Thinking off", "Claims in doubt: Do not check"]);
 });
 
 test("a request leaves out what is left to the server", () => {
   const body = request("  why?\n", OFFER.defaults, {});
-  assert.deepEqual(body, { question: "why?", agent: "vrag", model: "", thinking: "auto" });
+  assert.deepEqual(body, { question: "why?", agent: "vrag", model: "", thinking: "auto", crop_nodes: true, verify: "tell" });
   assert.equal(request("why?", OFFER.defaults, { session: "s", images: ["data:"] }).session, "s");
 });
 
@@ -90,6 +116,35 @@ test("days have names by the calendar, not by hours", () => {
   assert.equal(at(2026, 2, 11), "Today"); // a clock that runs ahead
   const talks = conversations([asked("a", "a", now.getTime() / 1000), asked("b", "b", now.getTime() / 1000 - 86_400)]);
   assert.deepEqual(byDay(talks, now).map(([day, own]) => [day, own.length]), [["Today", 1], ["Yesterday", 1]]);
+});
+
+test("a conversation has the title that it was given, and stands before the days when it is pinned", () => {
+  const now = new Date(2026, 2, 10, 12, 0);
+  const at = (days) => now.getTime() / 1000 - days * 86_400;
+  const talks = conversations([asked("a", "a", at(5), { title: "Fares", pinned: true }), asked("b", "b", at(0))]);
+  assert.deepEqual(byDay(talks, now).map(([day, own]) => [day, own.map((talk) => talk.title)]), [["Pinned", ["Fares"]], ["Today", ["question b"]]]);
+  assert.deepEqual(matching(talks, "fares").map((talk) => talk.session), ["a"]);
+});
+
+test("runs of programs stand apart from those of people, and filters leave out the others", () => {
+  const view = { asker: "people", text: "", agent: "", collection: "", owner: null };
+  const seen = (more, changes) => isOf({ via: "page", agent: "vrag", collection: null, owner: "alice", ...more }, { ...view, ...changes });
+  for (const [via, asker] of [["page", "people"], ["cli", "people"], ["api", "programs"], ["openai", "programs"], ["mcp", "programs"]]) {
+    assert.equal(seen({ via }, {}), asker === "people");
+    assert.equal(seen({ via }, { asker: "programs" }), asker === "programs");
+  }
+  assert.equal(seen({}, { agent: "vimrag" }), false);
+  assert.equal(seen({ collection: "mine" }, { collection: "mine" }), true);
+  assert.equal(seen({}, { collection: "mine" }), false);
+  assert.equal(seen({}, { owner: "bob" }), false);
+  assert.equal(seen({ owner: "" }, { owner: "" }), true);
+  assert.equal(seen({}, { owner: "" }), false);
+});
+
+test("an entry tells what sets runs apart, and the user only of others", () => {
+  const run = asked("a", "a", new Date(2026, 2, 10, 9, 5).getTime() / 1000, { agent: "vimrag", model: "chat:qwen", owner: "alice", via: "mcp", shared: true, collection: "mine" });
+  assert.deepEqual(runFacts(run, OFFER, "alice"), ["09:05", "shared", "VimRAG", "qwen", "mine", "MCP client"]);
+  assert.deepEqual(runFacts({ ...run, model: "extractive", shared: false, via: "page", agent: "gone" }, { ...OFFER, collections: [] }, "carol"), ["09:05", "alice", "gone", "offline"]);
 });
 
 test("a search wants every word, in questions or answers, of any case", () => {

@@ -9,14 +9,18 @@ from typing import Any, TypeVar
 from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText, with_markers
 from vrag.agent.events import (
     ActionRequested,
+    AnswerDelta,
+    AnswerDoubted,
     AnswerGiven,
     AnswerReading,
+    ContextShortened,
     CropRequested,
     Event,
     GraphChanged,
     ImageShown,
     InvalidAction,
     ModelCalled,
+    ModelRetried,
     RunFailed,
     RunSettings,
     RunStarted,
@@ -33,8 +37,8 @@ from vrag.errors import RunError
 from vrag.types import Hit
 
 OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
-"""Event types from which all fields except `steps` and `graph` are computed. Of other events, only the time
-of the last matters."""
+"""Event types from which all fields except `steps`, `graph` and `draft` are computed. Of other events, only
+the time of the last matters."""
 
 WHOLE = 0.995
 """Part of each side of a page from which a box is the whole of it."""
@@ -115,6 +119,10 @@ class RunResult:
     """Model calls; known also where the events of the steps were not read."""
     answer: str | None = None
     """The answer; None when the agent abstained, failed or never answered."""
+    draft: str = ""
+    """The answer as far as the model has written it; empty once it is given, or where it does not count."""
+    draft_step: int = 0
+    """The model call that writes it."""
     evidence: tuple[Evidence, ...] = ()
     """The evidence by its numbers, from 1, what is cited first; of an abstention where the agent looked."""
     cited: int = 0
@@ -202,7 +210,13 @@ class RunResult:
             case AnswerGiven():
                 return self._answer_changes(event)
             case RunFailed():
-                return {"end": event, "failure": event.message, "stop_reason": event.stop_reason}
+                failure = {"failure": event.message, "stop_reason": event.stop_reason}
+                return {"end": event, "draft": "", **failure}
+            case AnswerDelta():
+                before = self.draft if event.step == self.draft_step else ""
+                return {"draft": before + event.text, "draft_step": event.step}
+            case ModelRetried() | ContextShortened() | AnswerDoubted():
+                return {"draft": ""}
             case UsageReported():
                 return self._step(event, usage=event) | {"usage": self.usage.plus(event)}
             case ModelCalled():
@@ -218,7 +232,7 @@ class RunResult:
             case ActionRequested():
                 return self._step(event, action=event.name, query=event.text, node=event.node)
             case InvalidAction():
-                return self._step(event, invalid=event.reason)
+                return self._step(event, invalid=event.reason) | {"draft": ""}
             case ImageShown():
                 shown = self.steps[-1].shown if self.steps else ()
                 return self._step(event, shown=(*shown, event))
@@ -238,6 +252,7 @@ class RunResult:
             citations = (Citation(start=0, end=len(event.text), numbers=numbers, source="looked_at"),)
         return {
             "answer": event.text,
+            "draft": "",
             "evidence": evidence,
             "cited": cited,
             "citations": citations,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from vrag.index.manifest import IndexProgress
     from vrag.rollouts.rollout_store import RolloutJob
 
+FLOWING = frozenset({"thought_delta", "answer_delta", "answer_cited"})
+"""Types of events that come while the model writes."""
 LOG_SECONDS = 30.0
 """Time between two lines of progress if standard error is not a terminal."""
 RESUME_NOTE = "Finished work is kept. Run the same command again to continue."
@@ -43,21 +45,33 @@ def warn_of_early_end(job: RolloutJob, noun: str, hint: str) -> None:
 
 
 class ModelStatus:
-    """The last line of a terminal during a run: what the run is waiting for, or the current thought."""
+    """The last lines of a terminal during a run: what it waits for, the current thought, or the answer."""
 
     def __init__(self, model: str, status: Status | None = None) -> None:
         self._model = model
         self._status = status
         self._thought = ""
+        self._answer = ""
+        """The answer as far as it is written; it stays until it is given or does not count."""
         self._acting = False
         self._since = time.monotonic()
 
+    @property
+    def is_shown(self) -> bool:
+        """True on a terminal."""
+        return self._status is not None
+
     def follow(self, event: Event) -> None:
-        """Update the line with an event of the run."""
+        """Update the lines with an event of the run."""
         if event.type == "thought_delta":
             self._thought += event.text
+        elif event.type == "answer_delta":
+            self._answer += event.text
+        if event.type in FLOWING:
             return
         self._thought = ""
+        if event.type not in {"model_called", "thought", "usage"}:
+            self._answer = ""
         self._acting = event.type in {"search_requested", "crop_requested", "action_requested"}
         self._since = time.monotonic()
 
@@ -74,12 +88,20 @@ class ModelStatus:
             self._status.start()
 
     def __rich__(self) -> Text:
-        """Render the line; rich calls this about twelve times a second."""
+        """Render the lines; rich calls this about twelve times a second."""
+        if self._answer:
+            return self._render_answer()
         seconds = f"{time.monotonic() - self._since:.0f} s"
         state = f"working, {seconds}" if self._acting else f"waiting for {self._model}, {seconds}"
         text = Text(plain(self._thought)[-100:] or plain(state), "dim")
         text.truncate(max(err.width - 4, 1))
         return text
+
+    def _render_answer(self) -> Text:
+        """Render the end of the answer, as much as there is room for."""
+        text = Text.assemble(("Answer: ", "bold green"), plain(self._answer))
+        lines = text.wrap(err, max(err.width - 4, 1))
+        return Text("\n").join(lines[-max(err.height - 3, 1) :])
 
 
 @contextmanager
@@ -115,10 +137,11 @@ def progress_line(*, quiet: bool = False) -> Generator[Callable[[str], None]]:
 
 @contextmanager
 def index_progress() -> Generator[Callable[[IndexProgress], None]]:
-    """Show a progress bar while documents are indexed, if standard error is a terminal."""
+    """Show how far the indexing of documents is: a bar on a terminal, else a line every `LOG_SECONDS`."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
     bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
     task = bar.add_task("Reading", total=None, state="")
+    shown = time.monotonic()
 
     def report(progress: IndexProgress) -> None:
         files = f"{progress.files_done}/{progress.files} files"
@@ -127,6 +150,12 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
             parts.append(f"{duration(progress.remaining_seconds)} left")
         if progress.failed:
             parts.append(f"{progress.failed} failed")
+        nonlocal shown
+        if not err.is_terminal:
+            if time.monotonic() - shown > LOG_SECONDS:
+                shown = time.monotonic()
+                err.print(Text(f"Indexing: {' · '.join(parts)}"))
+            return
         bar.update(
             task,
             description=plain(progress.current, 40),

@@ -261,7 +261,7 @@ class CollectionService:
         for open_collection in self._collections.open_collections:
             if open_collection.name == name:
                 return open_collection
-        raise Refusal(404, "There is no such collection.", "GET /collections lists the collections.")
+        raise Refusal(404, "There is no such collection.", "Reload the list of documents.")
 
     def _writable(self, name: str) -> OpenCollection:
         open_collection = self._find_collection(name)

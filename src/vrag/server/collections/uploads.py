@@ -309,7 +309,7 @@ def _disk_errors() -> Generator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        hint = "GET /collections lists the collections."
+        hint = "Reload the list of documents."
         raise Refusal(404, "The collection no longer exists.", hint) from error
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:

@@ -5,18 +5,18 @@ left.
 
 Browsers request streams of events and pictures by themselves, with cookies and without a token. So they
 exchange the token for the cookie of a session. Sessions live in memory: after a restart the server asks for
-the token again.
+the token again. A session belongs to the token that it was opened with, and ends with it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
 import re
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.http.limits import ClientRegistry, Kind, Peer, RequestBodies, client_name, kind_of, peer_of
-from vrag.server.http.users import EVERYBODY, NOBODY, SERVER_ADMIN, User
+from vrag.server.http.users import EVERYBODY, NOBODY, SERVER_ADMIN, User, digest_of
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
 
@@ -187,21 +187,24 @@ class AuthMiddleware:
         path: str = scope["path"]
         state = scope.setdefault("state", {})
         needed, public = self._sessions.needed, is_public(path)
-        token = self._token(headers, peer) if needed and (path == "/session" or not public) else None
+        wants_token = needed and (path == "/session" or not public)
+        token, user = self._token(headers, peer) if wants_token else (None, None)
         takes_cookie = token is None and not state.get("named_origin")
         session = self._sessions.find(scope) if takes_cookie else None
         own_page = "origin" in headers or "same-origin" in headers.getlist("sec-fetch-site")
         if session is not None and scope["method"] not in {"GET", "HEAD", "OPTIONS"} and not own_page:
             hint = "With a cookie, send Origin as well; programs send a token."
             raise Refusal(403, "The request does not show which page sent it.", hint, reason="site")
-        known = not needed or session is not None or token is not None
+        if session is not None:
+            user = self._sessions.user_of_session(session)
+        known = not needed or user is not None
         if not known and not public:
             hint = "Send it as Authorization: Bearer …, or sign in at the page."
             raise Refusal(401, "A token is needed.", hint, reason="token")
         # Without tokens anybody can have any number of sessions: they are no clients of their own.
         client = client_name(peer, session=session if needed else None, token=token)
         question = partial(self._clients.request, Kind.RUN, client, peer)
-        user = (SERVER_ADMIN if known else NOBODY) if needed else EVERYBODY
+        user = (user or NOBODY) if needed else EVERYBODY
         own_page = own_page and not state.get("named_origin")
         state.update(client=client, user=user, session=session, own_page=own_page)
         state.update(known=known, question=question)
@@ -209,17 +212,18 @@ class AuthMiddleware:
             self._clients.request(kind, client, peer)
         return client
 
-    def _token(self, headers: Headers, peer: Peer) -> bytes | None:
-        """Return the digest of the token in the request; None if there is none, or a wrong one."""
+    def _token(self, headers: Headers, peer: Peer) -> tuple[bytes | None, User | None]:
+        """Return the digest of the token in the request and its user; None if there is none, or no user."""
         scheme, _, value = _single(headers, "authorization").partition(" ")
         token = value.strip().encode("latin-1") if scheme.casefold() == "bearer" else b""
         if not token:
-            return None
+            return None, None
         self._clients.attempt(peer)
-        if self._sessions.knows_token(token):
-            return digest_of(token)
+        digest = digest_of(token)
+        if (user := self._sessions.user_of_token(digest)) is not None:
+            return digest, user
         self._clients.failed(peer)
-        return None
+        return None, None
 
 
 def _is_program(scope: Scope, headers: Headers) -> bool:
@@ -261,6 +265,7 @@ class SessionInfo(BaseModel):
     signed_in: bool = Field(description="Whether this request would be accepted by the other routes.")
     user: str = Field(description="Name of the user; empty without tokens, and if not signed in.")
     admin: bool = Field(description="Whether the user sees everybody's runs and may change the set-up.")
+    several: bool = Field(description="Whether the server has several users.")
 
 
 class SignIn(BaseModel):
@@ -271,6 +276,16 @@ class SignIn(BaseModel):
     token: str = Field(min_length=1, max_length=4096, description="The server's token.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A browser that is signed in."""
+
+    token: bytes | None
+    """Digest of its token; None on a server without tokens."""
+    end: float
+    """When it ends unless it is used, in seconds of the clock."""
+
+
 class BrowserSessions:
     """The sessions of one application; `now` is the clock, in seconds."""
 
@@ -278,7 +293,7 @@ class BrowserSessions:
         self._options = options
         self._now = now
         self._token = None if options.token is None else digest_of(options.token.encode())
-        self._ends: LRUCache[bytes, float] = LRUCache(max(1, options.sessions))
+        self._sessions: LRUCache[bytes, _Session] = LRUCache(max(1, options.sessions))
         """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
         self.on_close: list[Callable[[bytes], object]] = []
@@ -286,17 +301,30 @@ class BrowserSessions:
 
     @property
     def needed(self) -> bool:
-        """True if the server has a token."""
-        return self._token is not None
+        """True if the server has tokens."""
+        return self._token is not None or self._options.tokens is not None
 
-    def knows_token(self, token: bytes) -> bool:
-        """Return whether this is the server's token. Takes the same time for every input."""
-        return hmac.compare_digest(digest_of(token), self._token or b"")
+    def user_of_token(self, digest: bytes) -> User | None:
+        """Return the user whose token has a digest; None if there is none. Takes the same time for all."""
+        own = hmac.compare_digest(digest, self._token or b"")
+        named = self._options.tokens.find(digest) if self._options.tokens else None
+        return SERVER_ADMIN if own else named
 
-    def open(self) -> str:
-        """Begin a session; return its id of 256 random bits."""
+    def user_of_session(self, digest: bytes) -> User | None:
+        """Return the user of a session; None if its token is not valid any more."""
+        session = self._sessions.get(digest)
+        return None if session is None else self._user_of(session)
+
+    def _user_of(self, session: _Session) -> User | None:
+        if session.token is None:
+            return None if self.needed else EVERYBODY
+        return self.user_of_token(session.token)
+
+    def open(self, token: bytes | None) -> str:
+        """Begin a session, with the digest of a token if one is needed; return its id of 256 random bits."""
         id = secrets.token_urlsafe(32)
-        self._ends[digest_of(id.encode())] = self._now() + self._options.session_seconds
+        end = self._now() + self._options.session_seconds
+        self._sessions[digest_of(id.encode())] = _Session(token, end)
         return id
 
     def find(self, scope: Scope) -> bytes | None:
@@ -307,29 +335,31 @@ class BrowserSessions:
         ids = [value.strip() for name, _, value in pairs if name.strip() == cookie]
         for id in ids[:4]:  # other paths and hosts may have set one of its name too
             digest = digest_of(id.encode())
-            end = self._ends.pop(digest, None)
-            if end is not None and end > now:
-                self._ends[digest] = now + self._options.session_seconds
+            session = self._sessions.pop(digest, None)
+            if session is not None and session.end > now and self._user_of(session):
+                self._sessions[digest] = _Session(session.token, now + self._options.session_seconds)
                 return digest
         return None
 
     def close(self, digest: bytes) -> None:
         """End a session."""
-        self._ends.pop(digest, None)
+        self._sessions.pop(digest, None)
         for forget in self.on_close:
             forget(digest)
 
 
-def digest_of(secret: bytes) -> bytes:
-    """Hash a secret to one length, so that a comparison takes the same time for every input."""
-    return hashlib.sha256(secret).digest()
-
-
 def open_session(
-    sessions: BrowserSessions, options: ServerOptions, scope: Scope, response: Response
+    sessions: BrowserSessions,
+    options: ServerOptions,
+    scope: Scope,
+    response: Response,
+    token: bytes | None = None,
 ) -> bytes:
-    """Begin a session for the browser that sent a request, by a cookie of its response; return its digest."""
-    id = sessions.open()
+    """Begin a session for the browser that sent a request, by a cookie of its response; return its digest.
+
+    `token` is the digest of the token that was exchanged for it; None on a server without tokens.
+    """
+    id = sessions.open(token)
     response.set_cookie(
         _cookie_name(scope),
         id,
@@ -350,8 +380,13 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
     async def session(request: Request) -> SessionInfo:
         """Return whether this server requires a token, and whether this request has one or a session."""
         user: User = request.state.user
-        signed_in = bool(request.state.known)
-        return SessionInfo(needed=sessions.needed, signed_in=signed_in, user=user.name, admin=user.is_admin)
+        return SessionInfo(
+            needed=sessions.needed,
+            signed_in=bool(request.state.known),
+            user=user.name,
+            admin=user.is_admin,
+            several=options.tokens is not None,
+        )
 
     @router.post(
         "/session",
@@ -373,13 +408,15 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
             return response
         peer = peer_of(request.scope, options.proxies)
         sessions.clients.attempt(peer)
-        if not sessions.knows_token(credentials.token.strip().encode()):
+        token = digest_of(credentials.token.strip().encode())
+        if sessions.user_of_token(token) is None:
             sessions.clients.failed(peer)
-            raise Refusal(401, "The token is wrong.", "Use the token that the server was started with.")
+            hint = "Use your own token, or the one that the server was started with."
+            raise Refusal(401, "The token is wrong.", hint)
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
-        open_session(sessions, options, request.scope, response)
+        open_session(sessions, options, request.scope, response, token)
         return response
 
     @router.delete(

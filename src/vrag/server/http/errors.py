@@ -46,12 +46,12 @@ _SEE_LOG = "The server's log has details under the id {}."
 _SEE_ROUTES = "GET /openapi.json describes every route."
 _ID_HINTS = {
     "items": "Ids come from a search: the field id of each hit.",
-    "runs": "GET /runs lists the runs.",
+    "runs": "Reload the list of questions.",
     "jobs": "The response to an upload has the id of its job.",
-    "documents": "GET /collections/{name}/documents lists the documents.",
-    "collections": "GET /collections/{name}/documents lists the documents.",
+    "documents": "Reload the list of documents.",
+    "collections": "Reload the list of documents.",
 }
-"""Endpoints that list ids, by the first part of the path."""
+"""Where ids come from, by the first part of the path. People read these hints on the page too."""
 _BODY_EXAMPLES = {
     "search": 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.',
     "runs": 'Send a JSON object such as {"question": "What was the revenue in 2023?"}.',

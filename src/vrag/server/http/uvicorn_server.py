@@ -16,6 +16,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -30,6 +31,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vrag.errors import SettingsError
 from vrag.server.http.limits import network_of
+from vrag.server.http.users import TokenFile
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions, is_loopback
 
@@ -47,21 +49,26 @@ _MIN_PROGRESS_BYTES = 16 * 1024
 _MAX_UNSENT_BYTES = 2 * _MIN_PROGRESS_BYTES
 """Bytes that the system takes before they are sent. It takes more again when half of them are, and else might
 hold megabytes whose progress cannot be seen here."""
+_THREAD_SECONDS = 0.0005
+"""Time after which a thread that computes lets the event loop go on. With Python's 5 ms, each word of an
+answer waits so long for every page that is drawn or compared meanwhile; the threads get no less done."""
 _STREAM_END_SECONDS = 1.0
 """Time for streams to send their last event after their run has ended."""
 
 
-def check_access(host: str, *, token: str | None, insecure: bool) -> None:
-    """Refuse to serve other machines without a token.
+def check_access(host: str, *, token: str | None, insecure: bool, tokens: TokenFile | None = None) -> None:
+    """Refuse to serve other machines without a token, and with a file of tokens that cannot be used.
 
     Raises `SettingsError` if `host` is not loopback and there is neither a token nor `insecure`.
     """
+    if tokens is not None:
+        tokens.check()
     if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
         raise SettingsError("The token cannot be used.", "Use printable ASCII characters.")
-    if not is_loopback(host) and token is None and not insecure:
+    if not is_loopback(host) and token is None and tokens is None and not insecure:
         raise SettingsError(
             f"Anyone who reaches {host} could read the collection.",
-            "Set VRAG_API_KEY to a token that clients send, or pass --insecure.",
+            "Set VRAG_API_KEY to a token that clients send, or pass --tokens or --insecure.",
         )
 
 
@@ -358,10 +365,13 @@ def run_server(
 
     stops = (signal.SIGINT, signal.SIGTERM)
     handlers: dict[signal.Signals, Any] = {stop: signal.signal(stop, ignore) for stop in stops}
+    switch_seconds = sys.getswitchinterval()
     with listening, contextlib.suppress(KeyboardInterrupt):
         try:
+            sys.setswitchinterval(_THREAD_SECONDS)
             server.run(sockets=[listening])
         finally:
+            sys.setswitchinterval(switch_seconds)
             for stop, handler in handlers.items():
                 signal.signal(stop, handler)
 

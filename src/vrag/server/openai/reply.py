@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -38,6 +38,8 @@ _MAX_LOOKED_AT = 8
 """Places that are listed where there is no answer; `vrag.evidence` and the page of the run have all."""
 _CHECKED = "\n\n**Checked against the sources**\n\n"
 """Heading between an answer and the verdicts on its claims."""
+_CORRECTED = "\n\n**Corrected answer**\n\n"
+"""Heading between what was streamed of an answer and the answer, where it is another."""
 _WITHDRAWN = "I withdrew an answer, because the evidence does not support it: "
 _NO_ANSWER = {
     StopReason.ABSTAINED: "I found no answer in the documents that I can support.",
@@ -71,6 +73,12 @@ class Annotation(FrozenModel):
 
     type: Literal["url_citation"] = "url_citation"
     url_citation: UrlCitation
+
+    def moved(self, characters: int) -> Annotation:
+        """Return it for content with so many further characters before."""
+        marker = self.url_citation
+        places = {"start_index": marker.start_index + characters, "end_index": marker.end_index + characters}
+        return Annotation(url_citation=marker.model_copy(update=places))
 
 
 class AnswerSource(NumberedEvidence):
@@ -210,6 +218,14 @@ class CompletionReply:
         """Answer and sources."""
         return self.answer + self.sources
 
+    def after(self, sent: str) -> CompletionReply:
+        """Return the reply that goes on after content that was sent, or follows it where that differs."""
+        if self.answer.startswith(sent):
+            return self
+        before = f"{sent}{_CORRECTED}"
+        annotations = tuple(annotation.moved(len(before)) for annotation in self.annotations)
+        return replace(self, answer=before + self.answer, annotations=annotations)
+
 
 @dataclass(slots=True)
 class Reasoning:
@@ -279,6 +295,7 @@ def plain_answer(content: str) -> str | None:
 
     None if it had no answer. Messages of others are left as they are; they may be of any length.
     """
+    content = content.rpartition(_CORRECTED)[2]
     for heading in (_SOURCES, _LOOKED):
         answer, found, listed = content.rpartition(heading)
         if found:
@@ -329,21 +346,30 @@ def _with_annotations(
     marked: MarkedText, sources: Sequence[AnswerSource]
 ) -> tuple[str, tuple[Annotation, ...]]:
     """Return an answer with its markers, escaped, and the positions of the markers in it."""
-    answer, at = "", 0
+    answer, starts = escape_answer(marked)
     annotations: list[Annotation] = []
-    for marker in marked.markers:
-        source, text = sources[marker.number - 1], marked.text[marker.start : marker.end]
-        answer += _escape(marked.text[at : marker.start], follows_marker=at > 0)
+    for marker, start in zip(marked.markers, starts, strict=True):
+        source = sources[marker.number - 1]
         citation = UrlCitation(
-            start_index=len(answer),
-            end_index=len(answer) + len(text),
+            start_index=start,
+            end_index=start + marker.end - marker.start,
             title=f"{source.document}, {place_name(source)}",
             url=source.url,
         )
-        answer += text
-        at = marker.end
         annotations.append(Annotation(url_citation=citation))
-    return (answer + _escape(marked.text[at:], follows_marker=at > 0)).rstrip(), tuple(annotations)
+    return answer.rstrip(), tuple(annotations)
+
+
+def escape_answer(marked: MarkedText) -> tuple[str, tuple[int, ...]]:
+    """Return an answer with its markers, escaped, and where each of them starts in it."""
+    answer, at = "", 0
+    starts: list[int] = []
+    for marker in marked.markers:
+        answer += _escape(marked.text[at : marker.start], follows_marker=at > 0)
+        starts.append(len(answer))
+        answer += marked.text[marker.start : marker.end]
+        at = marker.end
+    return answer + _escape(marked.text[at:], follows_marker=at > 0), tuple(starts)
 
 
 def _escape(text: str, *, follows_marker: bool = False) -> str:

@@ -19,6 +19,7 @@ from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, Responses, json_body, responses
+from vrag.server.openai.draft_content import DraftContent
 from vrag.server.openai.errors import ErrorBody, InvalidRequest, error_body, error_response
 from vrag.server.openai.reply import (
     Chunk,
@@ -145,7 +146,7 @@ async def _complete_response(runs: UserRuns, answer: StartedAnswer, request: Req
     """Build the response when the run has ended; the run is stopped if the client leaves."""
     reasoning, parts = Reasoning(), list[str]()
 
-    async def collect(event: Event) -> None:
+    async def collect(event: Event, _: RunResult) -> None:
         parts.append(reasoning.add(event))
 
     following = asyncio.ensure_future(runs.follow_to_end(answer.run, collect))
@@ -191,28 +192,28 @@ class ChunkStream(StreamingResponse):
 async def chunk_frames(
     runs: UserRuns, answer: StartedAnswer, *, with_usage: bool
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a run as chunks: thoughts and steps as they come, then the answer, its evidence and the usage.
+    """Yield a run as chunks: thoughts, steps and answer as they come, then its evidence and the usage.
 
     Closed before the run has ended, it stops the run: nobody else waits for it.
     """
     outline: RunResult | None = None
     try:
         yield answer.delta_frame(ChunkDelta(role="assistant", content=""))
-        reasoning = Reasoning()
+        reasoning, draft = Reasoning(), DraftContent()
         async with aclosing(with_beats(runs.follow(answer.run))) as events:
             async for event in events:
                 if event is None:
                     yield BEAT
                     continue
                 outline = RunResult.of([event]) if outline is None else outline.plus(event)
-                if text := reasoning.add(event):
-                    yield answer.delta_frame(ChunkDelta(reasoning_content=text))
+                thought, content = reasoning.add(event), draft.add(event)
+                if thought or content:
+                    yield answer.delta_frame(_delta(thought, content))
         if outline is None:
             raise broken_off()
-        reply = build_reply(answer.run, outline, answer.url)
-        yield answer.delta_frame(ChunkDelta(content=reply.answer))
-        if reply.sources:
-            yield answer.delta_frame(ChunkDelta(content=reply.sources))
+        reply = build_reply(answer.run, outline, answer.url).after(draft.sent)
+        for content in filter(None, (reply.answer[len(draft.sent) :], reply.sources)):
+            yield answer.delta_frame(ChunkDelta(content=content))
         last = ChunkDelta(annotations=reply.annotations, vrag=reply.vrag)
         yield answer.delta_frame(last, "length" if reply.is_cut else "stop")
         if with_usage:
@@ -223,6 +224,12 @@ async def chunk_frames(
         if outline is None or outline.end is None:
             await runs.stop(answer.run)
     yield b"data: [DONE]\n\n"
+
+
+def _delta(thought: str, content: str) -> ChunkDelta:
+    """Return a piece of thought or of the answer; hardly ever both."""
+    texts = {"reasoning_content": thought, "content": content}
+    return ChunkDelta.model_validate({name: text for name, text in texts.items() if text})
 
 
 def _frame(content: Chunk | ErrorBody) -> bytes:

@@ -137,6 +137,7 @@ class RunManager:
         choices: ModelChoices | None = None,
     ) -> None:
         self.history = RunHistory(provider.store)
+        self.history.store.sweep()
         self._options = options or ServerOptions()
         self._observers = tuple(observers)
         self._threads = Threads(4, "vrag-runs")  # to read stored runs and open agents
@@ -165,7 +166,8 @@ class RunManager:
         if self._choices is None:
             return capabilities
         chosen = (self._choices.of_session(browser), self._choices.for_all)
-        return capabilities.with_models([each.model for each in chosen if each])
+        names = [each.model for each in chosen if each]
+        return capabilities.with_models(names, setup=not self._choices.closed)
 
     async def start(
         self,
@@ -244,7 +246,7 @@ class RunManager:
             try:
                 return evidence_document(runs, self._provider.evidence_sources(runs), format, title)
             except FileTooLargeError as error:
-                raise Refusal(413, error.message, "Export fewer runs, or use `vrag runs export`.") from error
+                raise Refusal(413, error.message, "Export fewer answers at once.") from error
             except RunError as error:
                 raise Refusal(409, error.message, error.hint) from error
 
@@ -272,6 +274,7 @@ class RunManager:
     async def close(self, seconds: float) -> None:
         """Finish, and end the threads."""
         await self.finish(seconds)
+        await self._provider.aclose()
         await self._threads.close(1.0)
 
     async def _wait_for_tasks(self, seconds: float) -> None:

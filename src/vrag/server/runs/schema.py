@@ -20,9 +20,10 @@ from pydantic import (
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.citation import CheckedClaim, Citation
-from vrag.agent.events import StopReason
+from vrag.agent.events import AnswerReading, StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via
+from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, PROGRAMS, RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
@@ -239,6 +240,16 @@ class RunDetail(RunSummary):
     )
     looked_at: tuple[NumberedEvidence, ...] = Field(default=(), description="What else was looked at.")
     unsupported: tuple[str, ...] = ()
+    reading: AnswerReading | None = Field(
+        default=None, description="Where a short answer stands, and how it was found."
+    )
+    history: tuple[PreviousTurn, ...] = Field(
+        default=(), description="Earlier questions of the conversation, as the model was given them."
+    )
+    attached: tuple[str, ...] = Field(
+        default=(), description="SHA-256 of the pictures that came with the question."
+    )
+    notices: tuple[str, ...] = Field(default=(), description="What there is to know about the setup.")
     failure: str | None = None
 
     @classmethod
@@ -254,6 +265,10 @@ class RunDetail(RunSummary):
             evidence=evidence,
             looked_at=looked_at,
             unsupported=outline.unsupported,
+            reading=outline.reading,
+            history=outline.started.history,
+            attached=outline.started.attached,
+            notices=outline.started.notices,
             failure=outline.failure,
         )
 
@@ -279,6 +294,10 @@ class RunQuery(BaseModel):
     )
     pinned: bool = Field(default=False, description="Only pinned conversations.")
 
+    def has_asker(self, meta: RunMeta) -> bool:
+        """Return whether a run was asked by those whose runs it selects."""
+        return self.asker is None or self.asker == ("programs" if meta.via in PROGRAMS else "people")
+
     @property
     def needs_events(self) -> bool:
         """True if only the events of a run tell whether it is one of them."""
@@ -302,7 +321,8 @@ class RunList(FrozenModel):
     next: str = Field(default="", description="If there may be older ones: the `before` to list them.")
     people: int = Field(default=0, description="All runs that people asked for, however listed.")
     programs: int = Field(default=0, description="All runs that programs asked for, however listed.")
-    owners: tuple[str, ...] = Field(default=(), description="Owners of these; for administrators.")
+    pinned: int = Field(default=0, description="All pinned conversations of those that `asker` selects.")
+    owners: tuple[str, ...] = Field(default=(), description="Owners of all; for administrators.")
 
 
 class RunChanges(_RequestModel):
@@ -394,16 +414,17 @@ class Capabilities(FrozenModel):
     defaults: Defaults
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
+    setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
     version: str
 
-    def with_models(self, chosen: Sequence[str]) -> Capabilities:
-        """Add models that were chosen on the page; the first of them is the default then."""
+    def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
+        """Add models that were chosen on the page, of which the first is the default, and `setup`."""
         if not chosen:
-            return self
+            return self.model_copy(update={"setup": setup})
         known = [model for model in self.models if model.name not in chosen]
         added = [ModelChoice(name=name, title=name) for name in dict.fromkeys(chosen)]
         defaults = self.defaults.model_copy(update={"model": chosen[0]})
-        return self.model_copy(update={"models": (*known, *added), "defaults": defaults})
+        return self.model_copy(update={"models": (*known, *added), "defaults": defaults, "setup": setup})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,4 +484,8 @@ class AgentProvider(Protocol):
         Raises `SettingsError` if there is no such model or collection, or the choices contradict each other,
         and `ModelError` if a checkpoint cannot be opened.
         """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back what agents hold in the running event loop."""
         ...

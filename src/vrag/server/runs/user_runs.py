@@ -70,7 +70,9 @@ class UserRuns:
         """List the user's runs in progress, the newest first."""
         runs = [live for live in self.manager.live.values() if is_owner(self.user, live.meta)]
         return [
-            RunSummary.of(live.id, live.outline, RunState.RUNNING)
+            RunSummary.of(live.id, live.outline, RunState.RUNNING).model_copy(
+                update={"owner": live.meta.owner}
+            )
             for live in reversed(runs)
             if live.outline is not None
         ]
@@ -110,14 +112,19 @@ class UserRuns:
             if running:
                 await asyncio.sleep(0.5)  # another process writes it
 
-    async def follow_to_end(self, run: str, on_event: Callable[[Event], Awaitable[None]]) -> RunResult:
-        """Follow a run from its start to its end; stop it if the caller gives up first."""
+    async def follow_to_end(
+        self, run: str, on_event: Callable[[Event, RunResult], Awaitable[None]]
+    ) -> RunResult:
+        """Follow a run from its start to its end; stop it if the caller gives up first.
+
+        `on_event` is given each event, and the run as it is after it.
+        """
         outline: RunResult | None = None
         try:
             async with aclosing(self.follow(run)) as events:
                 async for event in events:
                     outline = RunResult.of([event]) if outline is None else outline.plus(event)
-                    await on_event(event)
+                    await on_event(event, outline)
         finally:
             if outline is None or outline.end is None:
                 await self.stop(run)

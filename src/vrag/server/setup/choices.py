@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from cachetools import TTLCache
@@ -85,7 +85,11 @@ class ModelChoices:
 
     def __init__(self, path: Path | None, sessions: BrowserSessions, options: ServerOptions) -> None:
         self._path = None if options.fixed_models else path
+        self.closed = closed_reason(options, sessions)
+        """The reason why nobody may choose a model on the page; empty if they may."""
         self._lock = threading.Lock()
+        """Guards `_by_session`."""
+        self._saving = threading.Lock()
         self._by_session: TTLCache[bytes, ChosenModel] = TTLCache(
             max(1, options.sessions), options.session_seconds
         )
@@ -135,7 +139,7 @@ class ModelChoices:
 
         Raises `OSError` if the file cannot be written; the former choice then stays.
         """
-        with self._lock:
+        with self._saving:
             if self._path is not None:
                 self._write(self._path, chosen)
             self._for_all = chosen
@@ -172,7 +176,7 @@ class ModelChoices:
             )
         else:
             log.info("Questions are answered by %s, as it was chosen for all on the page.", chosen.model)
-            return replace(chosen)
+            return chosen
         log.warning("%s Choose a model again under Settings.", self.problem)
         return None
 
@@ -183,3 +187,17 @@ class ModelChoices:
             path.replace(kept)
             return f" It is kept as {kept.name}."
         return ""
+
+
+def closed_reason(options: ServerOptions, sessions: BrowserSessions) -> str:
+    """Return why nobody may choose a model on the page; empty if they may.
+
+    Without tokens everybody is an administrator. That is right on the machine itself, and wrong as soon as
+    others reach the server.
+    """
+    if options.fixed_models:
+        return "The model of this server is set by whoever runs it."
+    reachable = not options.local or bool(options.hosts or options.proxies or options.origins)
+    if reachable and not sessions.needed:
+        return "Others can reach this server without a token. Models can be chosen here once it has one."
+    return ""

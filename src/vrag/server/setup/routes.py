@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -25,8 +26,9 @@ from vrag.server.runs.run_manager import Requester, RunManager
 from vrag.server.runs.user_runs import UserRuns
 from vrag.server.setup import schema
 from vrag.server.setup.choices import ChosenModel, ModelChoices
-from vrag.server.setup.servers import OWN_SERVER, ModelServers, closed_reason
+from vrag.server.setup.servers import OWN_SERVER, ModelServers
 
+log = logging.getLogger("vrag.server")
 LIST_SECONDS = 15.0
 """Time limit of finding servers, and of the list of models of one."""
 MAX_TESTS = 4
@@ -55,18 +57,13 @@ class SetupService:
     runs: RunManager
     collections: CollectionService
     threads: Threads = field(default_factory=lambda: Threads(MAX_TESTS + 2, "vrag-setup"))
-    testing: set[str] = field(default_factory=set[str])
-    """Clients whose tests run."""
-
-    @property
-    def closed(self) -> str:
-        """The reason why nobody may choose a model; empty if they may."""
-        return closed_reason(self.options, self.sessions)
+    tests: dict[threading.Event, str] = field(default_factory=dict[threading.Event, str])
+    """Clients whose tests run, by what stops them."""
 
     async def state(self, user: User, session: bytes | None) -> schema.SetupState:
         """Describe what is chosen, what may be chosen, and what runs now."""
         servers = self.setup.servers
-        closed = self.closed
+        closed = self.choices.closed
         return schema.SetupState(
             changeable=not closed,
             reason=closed,
@@ -92,7 +89,7 @@ class SetupService:
 
     def check_open(self) -> None:
         """Raise `Refusal` if models cannot be chosen here (403)."""
-        if reason := self.closed:
+        if reason := self.choices.closed:
             raise Refusal(403, "Models cannot be chosen on this server's page.", reason)
 
     def resolve(self, request: schema.ModelRequest, user: User, session: bytes | None) -> ChosenModel:
@@ -142,12 +139,14 @@ class SetupService:
             try:
                 for result in inspector.test(chosen, stop):
                     loop.call_soon_threadsafe(results.put_nowait, result)
+            except Exception:
+                log.exception("The test of a model failed.")
             finally:
                 loop.call_soon_threadsafe(results.put_nowait, None)
-                loop.call_soon_threadsafe(self.testing.discard, client)
+                loop.call_soon_threadsafe(self.tests.pop, stop)
 
-        self.testing.add(client)
-        working = self.threads.run(work)
+        self.tests[stop] = client
+        self.threads.run(work)
         try:
             yield _line(schema.TestLine(checks=tuple(inspector.plan)))
             async with asyncio.timeout(self.options.test_seconds):
@@ -157,9 +156,7 @@ class SetupService:
         except TimeoutError:
             yield _line(schema.TestLine(end="late"))
         finally:
-            stop.set()
-            if working.cancel():  # it never began
-                self.testing.discard(client)
+            stop.set()  # the thread ends within a moment; a request that it has sent, at its own time limit
 
     def _info(self, chosen: ChosenModel | None, *, owned: bool) -> schema.ChosenInfo | None:
         if chosen is None:
@@ -270,10 +267,10 @@ def setup_routes(service: SetupService) -> APIRouter:  # noqa: C901 - one per ro
         request.state.question()
         chosen = service.resolve(model, request.state.user, request.state.session)
         client: str = request.state.client
-        if client in service.testing:
-            hint = "Wait until it has ended: a stopped one ends with its last request."
+        if client in service.tests.values():
+            hint = "Wait until it has ended, or stop it."
             raise Refusal(409, "A test of yours is still running.", hint)
-        if len(service.testing) >= MAX_TESTS:
+        if len(service.tests) >= MAX_TESTS:
             raise Refusal(503, "Other tests are running.", "Try again in a minute.", 60.0)
         return _LineStream(service.test_lines(chosen, client))
 

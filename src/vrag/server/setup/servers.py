@@ -26,9 +26,7 @@ from vrag.server.setup.choices import LOCAL_PREFIX, NO_KEY, ChosenModel
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vrag.server.http.auth import BrowserSessions
     from vrag.server.http.users import User
-    from vrag.server.options import ServerOptions
     from vrag.server.setup.schema import ModelRequest
 
 OWN_SERVER = "own"
@@ -124,17 +122,3 @@ def _key(request: ModelRequest, server: ModelServer, user: User, former: Iterabl
         return SecretStr(request.key.get_secret_value().strip())
     kept = (chosen.key for chosen in former if chosen.base_url == server.base_url and chosen.has_key)
     return next(kept, server.key if user.is_admin else NO_KEY)
-
-
-def closed_reason(options: ServerOptions, sessions: BrowserSessions) -> str:
-    """Return why nobody may choose a model on the page; empty if they may.
-
-    Without tokens everybody is an administrator. That is right on the machine itself, and wrong as soon as
-    others reach the server.
-    """
-    if options.fixed_models:
-        return "The model of this server is set by whoever runs it."
-    reachable = not options.local or bool(options.hosts or options.proxies or options.origins)
-    if reachable and not sessions.needed:
-        return "Others can reach this server without a token. Models can be chosen here once it has one."
-    return ""

@@ -169,6 +169,16 @@ def _cut(word: Word, match: TextMatch, aspect: float) -> BoxSides:
 
 
 def _is_beside(a: BoxSides, b: BoxSides, aspect: float) -> bool:
-    """Return whether a box stands on the line of another, near it."""
-    gap = max(a[0], b[0]) - min(a[2], b[2])
-    return overlap(a[1], a[3], b[1], b[3]) and gap * aspect < _MATCH_GAP * max(a[3] - a[1], b[3] - b[1])
+    """Return whether a box stands on the line of another, near it. The line may be written sideways."""
+    (width, height), (wide, high) = _shape(a, aspect), _shape(b, aspect)
+    if height > width and high > wide:
+        gap = max(a[1], b[1]) - min(a[3], b[3])
+        if overlap(a[0], a[2], b[0], b[2]) and gap < _MATCH_GAP * max(width, wide):
+            return True
+    gap = (max(a[0], b[0]) - min(a[2], b[2])) * aspect
+    return overlap(a[1], a[3], b[1], b[3]) and gap < _MATCH_GAP * max(height, high)
+
+
+def _shape(box: BoxSides, aspect: float) -> tuple[float, float]:
+    """Return width and height of a box in units of the page's height."""
+    return (box[2] - box[0]) * aspect, box[3] - box[1]

@@ -22,8 +22,36 @@ export const get = (path, how = {}) => json(path, how);
 /** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
 export const post = (path, body) => json(path, { method: "POST", ...asJson(body) });
 
+/** @param {string} path @param {unknown} body @returns {Promise<any>} */
+export const patch = (path, body) => json(path, { method: "PATCH", ...asJson(body) });
+
 /** @param {string} path @returns {Promise<any>} */
 export const del = (path) => json(path, { method: "DELETE" });
+
+/** @param {string} path @param {unknown} body @returns {Promise<any>} */
+export const putJson = (path, body) => json(path, { method: "PUT", ...asJson(body) });
+
+/**
+ * Asks with a POST and reads the objects of its response one by one, as they come.
+ * @param {string} path
+ * @param {unknown} body
+ * @param {{line: (object: any) => void, signal: AbortSignal}} how
+ */
+export async function postLines(path, body, { line, signal }) {
+  const response = await request(path, { method: "POST", ...asJson(body), signal });
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read().catch((error) => {
+      throw signal.aborted ? error : away();
+    });
+    if (done) return;
+    const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const text of lines) if (text) line(JSON.parse(text));
+  }
+}
 
 /**
  * Sends a file.

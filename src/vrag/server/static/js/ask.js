@@ -5,7 +5,7 @@ import { counted } from "./run-options.js";
 import { h, icon, replace } from "./dom.js";
 import { uploadButtons } from "./documents/upload-list.js";
 import { kindOf, placed, plainName } from "./file-names.js";
-import { openDocument } from "./viewer/viewer.js";
+import { openDocument } from "./parts.js";
 import { showNotice } from "./overlays.js";
 import { suggestions } from "./suggestions.js";
 import { bytes } from "./pictures.js";
@@ -40,12 +40,19 @@ export function showAsk(root, { offer, box, uploads }) {
       h("h1", { text: "Ask your documents" }),
       h("p", { class: "ask-lead", text: "Searches the pages, zooms in on details, and answers with the places that support the answer." }),
       box.element,
+      modelLine(offer),
       !empty && suggested.element,
       holds,
     ),
   );
   update();
   return { update };
+}
+
+/** @param {any} offer Says that there is no model yet, and the way to one. */
+function modelLine(offer) {
+  if (!offer.setup || offer.models.some((/** @type {any} */ one) => one.name)) return null;
+  return h("p", { class: "no-model", id: "no-model" }, "Answers are found by the offline reader. ", h("a", { href: "#/setup", text: "Choose a model" }), " for full answers.");
 }
 
 /** @param {HTMLElement} holds @param {any} offer @param {import("./uploads.js").Uploads} uploads */

@@ -17,6 +17,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @property {(reason: string) => void} hold Why nothing can be asked now; empty when it can.
  * @property {() => string | null} collection What is chosen; null for all.
  * @property {() => import("./chosen.js").ChosenDocument[]} documents Those that are chosen; none for all.
+ * @property {() => void} choose Opens the options, at the model.
  * @property {(files: File[]) => void} attach
  */
 
@@ -45,7 +46,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
   const send = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", id: "ask-button", class: "primary square", "aria-label": "Ask", title: "Ask (Enter)" }, icon("send")));
   const summary = h("span", { class: "clip" });
   const row = optionFields(offer, choices, () => {
-    if (!after) storeOptions(choices); // what one conversation is asked with is not what the next one is to begin with
+    if (!after) storeOptions(offer, choices); // what one conversation is asked with is not what the next one is to begin with
     update();
     changed?.();
   });
@@ -123,6 +124,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
     hold: (reason) => { held = reason; update(); },
     collection: () => choices.collection,
     documents: () => chosen.list,
+    choose: () => { opened(true); /** @type {HTMLElement | null} */ (row.querySelector("#choice-model"))?.focus(); },
     attach: (files) => pictures.add(files),
   };
 }

@@ -5,15 +5,15 @@ import { showAsk } from "./ask.js";
 import { showToolbar } from "./toolbar.js";
 import { ChosenDocuments } from "./chosen.js";
 import { composer } from "./composer.js";
-import { showDocuments } from "./documents/view.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
+import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
+import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { counted } from "./run-options.js";
-import { mount } from "./run/view.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
@@ -26,12 +26,14 @@ export class Page {
   #toolbar = element("toolbar");
   /** @type {import("./composer.js").Composer | null} */
   #box = null;
-  /** @type {{destroy: () => void, show?: (step: number | null, cite: number | null) => void} | null} */
-  #run = null;
-  /** @type {ReturnType<typeof showDocuments> | null} */
+  /** @type {import("./run/thread.js").Thread | null} */
+  #thread = null;
+  /** @type {ReturnType<typeof import("./documents/view.js").showDocuments> | null} */
   #documents = null;
   /** @type {ReturnType<typeof showAsk> | null} */
   #ask = null;
+  /** @type {ReturnType<typeof import("./setup/setup.js").showSetup> | null} */
+  #setup = null;
   /** @type {string | null} Id of the run that is open. */
   #current = null;
   /** Counts what was shown: what was asked for one view never fills a later one. */
@@ -40,12 +42,12 @@ export class Page {
   #isReloading = false;
   #chosen = new ChosenDocuments();
 
-  /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
-  constructor(offer, secured) {
+  /** @param {any} offer @param {import("./past-runs.js").Session} session */
+  constructor(offer, session) {
     this.offer = offer;
-    this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
+    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.sidebar = buildSidebar(element("sidebar"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -55,6 +57,7 @@ export class Page {
     this.#runsChanged();
     this.runs.refresh();
     onRoute((route) => this.#show(route));
+    loadAhead();
   }
 
   close() {
@@ -64,15 +67,13 @@ export class Page {
 
   /** @param {Route} route */
   #show(route) {
-    if (route.name === "run" && route.id === this.#current) {
-      this.#run?.show?.(route.step, route.cite);
-      return;
-    }
+    if (route.name === "run" && this.#thread?.has(route.id)) return this.#showTurn(route);
     if (route.name === "documents" && this.#documents?.follow(route.collection, route.params)) return;
     this.#leave();
     this.sidebar.mark(route.name);
     if (route.name === "run") this.#showRun(route);
     else if (route.name === "documents") this.#showDocuments(route);
+    else if (route.name === "setup") this.#showSetup();
     else this.#showAsk();
     this.#runsChanged();
     if (this.#began && route.name !== "ask") this.#main.focus({ preventScroll: true });
@@ -81,16 +82,33 @@ export class Page {
 
   #leave() {
     this.#visit++;
-    this.#run?.destroy();
-    this.#run = this.#documents = this.#ask = this.#box = this.#current = null;
+    this.#thread?.destroy();
+    this.#setup?.close();
+    this.#setup = null;
+    this.#thread = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
   #showAsk() {
     document.title = "vrag";
     showToolbar(this.#toolbar);
+    const typing = document.activeElement?.id === "first-box"; // see first.js
     this.#box = composer({ offer: this.offer, chosen: this.#chosen, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
-    if (window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
+    if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
+  }
+
+  async #showSetup() {
+    document.title = "Settings · vrag";
+    showToolbar(this.#toolbar);
+    const visit = this.#visit;
+    replace(this.#main, loading());
+    try {
+      const { showSetup } = await loadSetup();
+      if (visit === this.#visit) this.#setup = showSetup(this.#main, { offer: () => this.offer, reload: () => this.#reload() });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (visit === this.#visit) showNotice(this.#main, { id: "no-setup", level: "h1", title: error.detail, hint: error.hint, actions: [reloadButton()] });
+    }
   }
 
   /** @param {{collection: string | null, params: URLSearchParams}} route */
@@ -100,12 +118,12 @@ export class Page {
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
-      const listing = await get("/collections");
+      const [listing, { showDocuments }] = await Promise.all([get("/collections"), loadDocuments()]);
       if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name: route.collection, params: route.params, listing, uploads: this.uploads, chosen: this.#chosen, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;
-      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
+      const again = error instanceof PartMissing ? reloadButton() : h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(route) } });
       showNotice(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
   }
@@ -116,10 +134,11 @@ export class Page {
     this.#current = id;
     replace(this.#main, loading());
     try {
-      const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
+      const [run, { Thread }] = await Promise.all([this.runs.find(id) ?? get(`/runs/${encodeURIComponent(id)}`), loadThread()]);
       if (visit !== this.#visit) return;
-      this.#mount(run, step, cite);
       this.runs.put(run);
+      this.#mount(run, Thread);
+      this.#showTurn({ id, step, cite });
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -127,16 +146,20 @@ export class Page {
     }
   }
 
-  /** @param {import("./history.js").Run} run @param {number | null} step @param {number | null} cite */
-  #mount(run, step, cite) {
-    document.title = `${run.question.slice(0, 80)} · vrag`;
+  /** Shows the conversation of a run. @param {import("./history.js").Run} run @param {typeof import("./run/thread.js").Thread} Thread */
+  #mount(run, Thread) {
     const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    const root = h("div", { id: "view", class: "view-run" });
-    replace(this.#main, root);
-    this.#run = mount(root, { id: run.id, step, cite, options: this.offer, onFollowUp: (_, question) => (question ? box.fill(question) : box.focus()), footer: box.element });
-    if (!box.element.isConnected) this.#main.append(h("div", { class: "dock" }, box.element));
+    this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
+  }
+
+  /** Goes to a run in the conversation that is open. @param {{id: string, step: number | null, cite: number | null}} route */
+  #showTurn({ id, step, cite }) {
+    this.#current = id;
+    this.#runsChanged();
+    document.title = `${this.runs.find(id)?.question.slice(0, 80) ?? "Run"} · vrag`;
+    this.#thread?.show(id, step, cite);
   }
 
   /** @param {Problem} problem */
@@ -144,8 +167,8 @@ export class Page {
     showToolbar(this.#toolbar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
-    const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
-    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
+    const hint = absent ? `The run may have been deleted, ${this.runs.session.several ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
+    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
   /** @param {import("./history.js").Run} run @param {boolean} here Whether the box that it was asked in is still shown. */
@@ -155,13 +178,15 @@ export class Page {
   }
 
   #runsChanged() {
-    this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
+    this.sidebar.show(this.#current);
     const run = this.#current && this.runs.find(this.#current);
-    if (!run) return;
+    if (!run || !this.#thread) return;
     const turns = this.runs.turns(run.session);
-    showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
+    this.#thread.update(turns);
+    showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
-    this.#box?.hold(running ? "Wait until the run has ended" : "");
+    const foreign = !this.runs.mayChange(run) && "Another user's conversation: ask a new question";
+    this.#box?.hold(foreign || (running ? "Wait until the run has ended" : ""));
   }
 
   #uploadsChanged() {

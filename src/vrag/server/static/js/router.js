@@ -4,7 +4,7 @@ import { paramsOf } from "./documents/listing.js";
 
 /**
  * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null, cite: number | null}
- *   | {name: "documents", collection: string | null, params: URLSearchParams}} Route
+ *   | {name: "documents", collection: string | null, params: URLSearchParams} | {name: "setup"}} Route
  */
 
 /**
@@ -20,6 +20,7 @@ export function routeOf(hash) {
     return { name: "run", id: parts[1], step: number(given.get("step"), 0), cite: number(given.get("cite"), 1) };
   }
   if (parts[0] === "documents") return { name: "documents", collection: given.get("collection"), params: given };
+  if (parts[0] === "setup") return { name: "setup" };
   return { name: "ask" };
 }
 

@@ -1,4 +1,4 @@
-/** Options of a question: agent, model, collection, steps, hits, thinking. Stored for the next visit. */
+/** Options of a question: agent, model, collection, and those of its agent. Stored for the next visit. */
 
 import { h } from "./dom.js";
 import { OFFLINE } from "./run/wording.js";
@@ -13,12 +13,25 @@ const KEPT = "vrag.options";
  * @property {number | null} max_steps
  * @property {number | null} top_k
  * @property {"auto" | "on" | "off"} thinking
+ * @property {boolean | null} crop_nodes Whether VimRAG zooms into pictures that it remembers.
+ * @property {string | null} verify What is done about claims that the evidence does not support.
  */
 
 const THINKING = [
   { name: "auto", title: "Model default" },
   { name: "on", title: "On" },
   { name: "off", title: "Off" },
+];
+
+const CROPS = [
+  { name: "on", title: "On" },
+  { name: "off", title: "Off" },
+];
+const VERIFY = [
+  { name: "tell", title: "Show them" },
+  { name: "repair", title: "Let the model look again" },
+  { name: "withdraw", title: "Withdraw the answer" },
+  { name: "off", title: "Do not check" },
 ];
 
 /**
@@ -40,6 +53,8 @@ export function selectOptions(offer, kept) {
     max_steps: within("max_steps", offer.limits.steps),
     top_k: within("top_k", offer.limits.top_k),
     thinking: THINKING.some((one) => one.name === kept.thinking) ? kept.thinking : (offer.defaults.thinking ?? "auto"),
+    crop_nodes: typeof kept.crop_nodes === "boolean" ? kept.crop_nodes : (offer.defaults.crop_nodes ?? null),
+    verify: VERIFY.some((one) => one.name === kept.verify) ? kept.verify : (offer.defaults.verify ?? null),
   };
 }
 
@@ -74,9 +89,20 @@ export function storedOptions() {
   }
 }
 
-/** @param {Choices} choices */
-export function storeOptions(choices) {
-  localStorage.setItem(KEPT, JSON.stringify(choices));
+/**
+ * Stores what differs from the server's defaults: the rest follows them, such as a model that is chosen later.
+ * @param {any} offer
+ * @param {Choices} choices
+ */
+export function storeOptions(offer, choices) {
+  const own = Object.entries(choices).filter(([key, value]) => value !== (offer.defaults[key] ?? null));
+  localStorage.setItem(KEPT, JSON.stringify(Object.fromEntries(own)));
+}
+
+/** Forgets the stored model, so that questions go to the one that was chosen just now. */
+export function followChosenModel() {
+  const { model: _, ...rest } = storedOptions();
+  localStorage.setItem(KEPT, JSON.stringify(rest));
 }
 
 /**
@@ -93,6 +119,7 @@ export function describeOptions(offer, choices) {
   if (choices.max_steps) words.push(counted(choices.max_steps, "step"));
   if (choices.top_k) words.push(counted(choices.top_k, "hit"));
   if (choices.thinking !== "auto") words.push(`Thinking ${choices.thinking}`);
+  if (choices.verify && choices.verify !== offer.defaults.verify) words.push(`Claims in doubt: ${titled(VERIFY, choices.verify)}`);
   return words;
 }
 
@@ -106,13 +133,14 @@ export function counted(count, noun) {
 }
 
 /**
- * The row of small controls.
+ * The controls of the options: agent, model and collection, and the others unfolded or behind “More options”.
  * @param {any} offer
  * @param {Choices} choices Changed in place.
  * @param {() => void} changed
+ * @param {{folded?: boolean}} [how]
  * @returns {HTMLElement}
  */
-export function optionFields(offer, choices, changed) {
+export function optionFields(offer, choices, changed, { folded = true } = {}) {
   const set = (/** @type {keyof Choices} */ key, /** @type {any} */ value) => {
     Object.assign(choices, { [key]: value });
     agentsOwn();
@@ -120,24 +148,31 @@ export function optionFields(offer, choices, changed) {
   };
   const steps = numberField("Steps", "max_steps", offer.limits.steps, choices, set);
   const hits = numberField("Hits per search", "top_k", offer.limits.top_k, choices, set);
+  const crops = selectField("Zoom into remembered pictures", "crop_nodes", CROPS, choices.crop_nodes === false ? "off" : "on", (name) => set("crop_nodes", name === "on"));
   const agentsOwn = () => {
     const agent = offer.agents.find((/** @type {any} */ one) => one.name === choices.agent);
     for (const [field, number] of [[steps, agent?.steps], [hits, agent?.hits]]) {
       /** @type {HTMLInputElement} */ (field.querySelector("input")).placeholder = number ? `${number}` : "Automatic";
     }
+    crops.hidden = choices.agent !== "vimrag";
   };
   agentsOwn();
   const all = { name: "", title: "All" };
   const collections = [all, ...offer.collections.map((/** @type {any} */ one) => ({ name: one.name, title: one.name }))];
+  const more = [
+    steps,
+    hits,
+    selectField("Thinking", "thinking", THINKING, choices.thinking, (name) => set("thinking", name)),
+    crops,
+    selectField("Claims without support", "verify", VERIFY, choices.verify ?? "tell", (name) => set("verify", name)),
+  ];
   return h(
     "div",
     { class: "choices", role: "group", "aria-label": "Options" },
     selectField("Agent", "agent", offer.agents, choices.agent, (name) => set("agent", name)),
     selectField("Model", "model", offer.models, choices.model, (name) => set("model", name)),
     selectField("Collection", "collection", collections, choices.collection ?? "", (name) => set("collection", name || null)),
-    steps,
-    hits,
-    selectField("Thinking", "thinking", THINKING, choices.thinking, (name) => set("thinking", name)),
+    folded ? h("details", { class: "more-options" }, h("summary", { id: "more-options", text: "More options" }), h("div", { class: "choices-more" }, more)) : more,
   );
 }
 

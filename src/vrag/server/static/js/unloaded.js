@@ -4,6 +4,8 @@
     const starting = document.getElementById("starting");
     const unloaded = document.getElementById("unloaded");
     if (!starting || !unloaded?.hidden) return; // the page has taken their place
+    delete document.documentElement.dataset.first;
+    document.documentElement.dataset.noShell = "";
     starting.hidden = true;
     unloaded.hidden = false;
     document.getElementById("load-again")?.addEventListener("click", () => location.reload());

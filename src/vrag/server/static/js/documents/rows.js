@@ -4,7 +4,7 @@ import { h, icon, iconButton } from "../dom.js";
 import { extentOf, kindOf, placed, plainName, typeOf } from "../file-names.js";
 import { bytes } from "../pictures.js";
 import { counted } from "../run-options.js";
-import { openDocument } from "../viewer/viewer.js";
+import { openDocument } from "../parts.js";
 
 const THUMBNAIL_PIXELS = 40_000;
 const RETRY_PAUSE = 1_500;

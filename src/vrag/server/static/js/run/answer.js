@@ -1,156 +1,166 @@
-/** The end of a run: the answer with its citations, or the reason there is none and what can be done. */
+/** The answer of a turn: as it is written, as it stands with its citations, or the reason there is none and what can be done. */
 
 import { announce, h, icon, replace, toast } from "../dom.js";
-import { citeHash } from "../router.js";
-import { prose } from "./prose.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
-import { markedText, pieces, signedText } from "./cited-text.js";
-import { stopReason } from "./run-state.js";
+import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
+import { markedText, marksIn } from "./cited-text.js";
+import { ProseView } from "./prose.js";
+import { refusals, stopReason } from "./run-state.js";
 import { claimParts, claimSummary, claimText, notableClaims } from "./verdicts.js";
-import { CUT_OFF, ENDINGS, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
+import { CUT_OFF, ENDINGS, formatLost, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */
-
-/** Characters. */
-const [SHORT, LONG] = [180, 700];
-/** Places that are named at once; the others come with a press. */
-const MOST = 6;
+/**
+ * What can be done about a question without an answer.
+ * @typedef {object} Remedies
+ * @property {(question: string) => void} again Asks it again, as it stands in the box.
+ * @property {(question: string) => void} choose The same, with the options open.
+ * @property {(state: State, steps: number) => void} more Asks it again with so many steps.
+ * @property {number} steps How many a question may have.
+ */
 
 /** The card of the answer. */
 export class AnswerView {
-  #context;
   /** @type {unknown} */
-  #shown = undefined;
+  #shown = null;
+  /** @type {State | null} */
+  #state = null;
+  #context;
 
-  /**
-   * @param {RunContext} context
-   * @param {((question: string) => void) | null} followUp Begins a question; it is filled in where it is asked again.
-   */
-  constructor(context, followUp) {
+  /** @param {RunContext} context @param {Remedies} remedies */
+  constructor(context, remedies) {
     this.#context = context;
-    this.followUp = followUp;
-    this.element = h("section", { class: "answer", id: "answer", "aria-labelledby": "answer-title", hidden: true });
+    this.remedies = remedies;
+    this.title = h("h2", { class: "answer-title" });
+    this.said = h("p", { class: "answer-said", hidden: true });
+    this.text = h("div", { class: "answer-text", dir: "auto", hidden: true });
+    this.more = h("div", { class: "answer-more" });
+    this.prose = new ProseView(this.text);
+    this.element = h("section", { class: "answer card", "aria-label": "Answer", hidden: true }, this.title, this.said, this.text, this.more);
+    listenToChips(this.element, {
+      open: (number) => this.#state && openCitation(context, this.#state, number),
+      point: (number) => context.point(number),
+      place: (number) => this.#places.find((one) => one.number === number),
+    });
+  }
+
+  /** The places that the answer cites. @returns {import("./citations.js").Cited[]} */
+  get #places() {
+    return this.#state ? cited(this.#state).main : [];
   }
 
   /**
-   * Shows how a run ended; nothing while it goes on.
+   * Shows the answer as far as it is written, or how a run ended; nothing before either.
    * @param {State} state
    * @param {boolean} cutOff Whether it ended without an end.
    */
   update(state, cutOff) {
     const end = state.answer ?? state.failure ?? (cutOff ? "cut off" : null);
-    if (end === this.#shown) return;
-    this.#shown = end;
-    this.element.hidden = end === null;
-    if (end === null) return;
-    const ending = endingOf(state);
-    this.element.className = `answer card ${ending.mood}`;
-    this.element.dataset.reason = stopReason(state) ?? "interrupted";
-    replace(this.element, this.#head(state, ending), this.#said(state, ending), this.#citations(state), this.#actions(state));
+    const shown = end ?? state.draft;
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#state = state;
+    this.element.hidden = shown === null;
+    if (shown === null) return;
+    const ending = end === null ? null : endingOf(state);
+    this.element.dataset.reason = end === null ? "" : (stopReason(state) ?? "interrupted");
+    this.element.className = `answer card ${ending?.mood ?? "draft"}`;
+    this.element.setAttribute("aria-busy", String(end === null));
+    this.#head(state, ending);
+    this.#words(state, end === null);
+    replace(this.more, ending && [this.#reading(state), this.#claims(state), this.#reason(state, ending), this.#remarks(state), this.#actions(state, ending)]);
+    nameChips(this.element, this.#context.run, this.#places);
   }
 
-  /** @param {State} state @param {import("./wording.js").Ending} ending */
+  /** Points out the chips of a number; null ends it. @param {number | null} number */
+  point(number) {
+    for (const one of chipsIn(this.text)) one.classList.toggle("pointed", one.dataset.marker === String(number));
+  }
+
+  /** @param {State} state @param {import("./wording.js").Ending | null} ending */
   #head(state, ending) {
-    return h("header", h("h2", { id: "answer-title", text: state.answer?.text ? "Answer" : ending.name }), state.answer?.text && ending.mood !== "ok" && h("span", { class: "chip", text: ending.name }));
+    const answered = ending === null || Boolean(state.answer?.text);
+    replace(this.title, answered ? "Answer" : ending.name, answered && ending && ending.mood !== "ok" && h("span", { class: "chip", text: ending.name }));
+    this.title.classList.toggle("hidden-text", answered && (ending === null || ending.mood === "ok"));
+    this.said.hidden = answered;
+    this.said.textContent = answered ? "" : ending.said;
   }
 
-  /** The row or sentence of a short answer, and how it was computed. @param {any} reading */
-  #reading(reading) {
-    if (!reading) return [];
+  /** The answer, or the one that was withdrawn, with its chips and the claims that are not supported. @param {State} state @param {boolean} open */
+  #words(state, open) {
+    const text = checkedText(state);
+    const claims = notableClaims(state.answer?.claims ?? []);
+    const marks = marksIn(text, citationsOf(state), claims);
+    this.text.hidden = text === "";
+    this.text.classList.toggle("withdrawn", Boolean(state.answer?.withdrawn));
+    this.text.classList.toggle("writing", open);
+    const claim = (/** @type {number} */ index, /** @type {string} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
+    this.prose.show(text, { ...marks, chip, claim }, open);
+  }
+
+  /** @param {number} index */
+  #claimId(index) {
+    return `claim-${index}-${this.#context.run}`;
+  }
+
+  /** The row or sentence of a short answer, and how it was computed. @param {State} state */
+  #reading(state) {
+    const { text = null, reading = null } = state.answer ?? {};
+    if (!text || !reading) return null;
     return [
       reading.arithmetic && h("p", { class: "answer-arithmetic", dir: "auto", text: reading.arithmetic }),
       reading.context && h("p", { class: "answer-context soft", dir: "auto", text: reading.context }),
     ];
   }
 
-  /** @param {State} state @param {import("./wording.js").Ending} ending */
-  #said(state, ending) {
-    if (state.answer?.text) {
-      const offline = state.started.settings.policy === OFFLINE;
-      return [
-        this.#text(state),
-        ...this.#reading(state.answer.reading),
-        offline && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
-        this.#claims(state),
-      ];
-    }
-    const message = state.failure?.message;
+  /** Where the answer is from, and what was left out of its evidence. @param {State} state */
+  #remarks(state) {
+    const { text = null, unsupported = [], cited: known } = state.answer ?? {};
+    const offline = state.started?.settings.policy === OFFLINE;
     return [
-      h("p", { class: "answer-said", text: ending.said }),
-      state.answer?.withdrawn && [this.#text(state), this.#claims(state)],
-      message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }),
-      h("p", { class: "answer-hint soft", text: ending.hint }),
+      text && offline && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
+      text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
+      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out of the evidence" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
   }
 
-  /** The answer, or the one that was withdrawn, with its markers and the claims that are not supported. @param {State} state */
-  #text(state) {
-    const text = checkedText(state);
-    const claims = notableClaims(state.answer.claims ?? []);
-    const numbered = new Map(cited(state).main.map((one) => [one.number, one]));
-    const leaf = pieces({
-      marker: (number) => this.#marker(number, state, numbered),
-      claim: (index, words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": `claim-${index}` }, words),
-    });
-    const withdrawn = state.answer.text === null;
-    return h("div", { class: `answer-text${sizeOf(text)}${withdrawn ? " withdrawn" : ""}`, id: "answer-text", dir: "auto" }, prose(signedText(text, citationsOf(state), claims), leaf));
-  }
-
-  /** A marker: it opens its place, and points out its evidence. @param {number} number @param {State} state @param {Map<number, import("./citations.js").Cited>} numbered */
-  #marker(number, state, numbered) {
-    const evidence = numbered.get(number)?.evidence;
-    const name = evidence ? `${evidence.document}, ${placeOf(evidence)}` : "";
-    const open = (/** @type {MouseEvent} */ event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in a window of its own
-      event.preventDefault();
-      openCitation(this.#context, state, number);
-    };
-    const point = () => this.#context.point(number);
-    const leave = () => this.#context.point(null);
-    return h("a", { class: "marker", href: citeHash(this.#context.run, number), dataset: { marker: String(number) }, title: name, "aria-label": `Evidence ${number}: ${name}`, on: { click: open, mouseenter: point, focus: point, mouseleave: leave, blur: leave } }, `[${number}]`);
+  /** The reason there is no answer. @param {State} state @param {import("./wording.js").Ending} ending */
+  #reason(state, ending) {
+    if (state.answer?.text) return null;
+    const message = state.failure?.message ?? (refusals(state) ? lastRefusal(state) : "");
+    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: `${ending.hint}${ending === NOT_FOUND && this.#places.length > 0 ? " The closest places are shown as evidence." : ""}` })];
   }
 
   /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */
   #claims(state) {
-    const { claims = [] } = state.answer;
+    const { claims = [] } = state.answer ?? {};
     if (claims.length === 0) return null;
     const text = checkedText(state);
     const notable = notableClaims(claims);
     const contradicted = claims.some((/** @type {any} */ claim) => claim.verdict === "contradicted");
-    const numbered = new Map(cited(state).main.map((one) => [one.number, one]));
-    const sentence = (/** @type {any} */ claim) => claimParts(text, claim).map((part) => (typeof part === "number" ? this.#marker(part, state, numbered) : part));
-    const lines = notable.map((claim, index) => h("li", { id: `claim-${index}`, class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim))));
-    return h("div", { class: "claims", id: "claims", dataset: { mood: contradicted ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
+    const sentence = (/** @type {any} */ claim) => claimParts(text, claim).map((part) => (typeof part === "number" ? chip(part) : part));
+    const lines = notable.map((claim, index) => h("li", { id: this.#claimId(index), class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim))));
+    return h("div", { class: "claims", dataset: { mood: contradicted ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
   }
 
-  /** @param {State} state */
-  #citations(state) {
-    const { main } = cited(state);
-    const unsupported = state.answer?.unsupported ?? [];
-    const label = checkedText(state) ? "Seen on" : state.answer?.stop_reason === "abstained" ? "The nearest" : "Looked at";
-    return [
-      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one) => citation(one, () => openCitation(this.#context, state, one.number))), MOST)),
-      state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
-      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out of the evidence" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
-    ];
-  }
-
-  /** @param {State} state */
-  #actions(state) {
+  /** @param {State} state @param {import("./wording.js").Ending} ending */
+  #actions(state, ending) {
+    const question = state.started?.question ?? "";
     const text = state.answer?.text;
-    return h(
-      "div",
-      { class: "answer-actions" },
-      text && h("button", { type: "button", id: "copy-answer", on: { click: () => copy(textOf(state), "The answer was copied.") } }, icon("pages"), "Copy answer"),
-      this.followUp && h("button", { type: "button", class: text ? "quiet" : "", id: "follow-up", on: { click: () => this.followUp?.(text ? "" : (state.started?.question ?? "")) } }, icon("answer"), text ? "Ask a follow-up" : "Ask again"),
-    );
+    const button = (/** @type {string} */ label, /** @type {string} */ sign, /** @type {() => void} */ click, more = {}) => h("button", { type: "button", ...more, on: { click } }, icon(sign), label);
+    if (text) return h("div", { class: "answer-actions" }, button("Copy answer", "pages", () => copy(textOf(state), "The answer was copied."), { class: "quiet copy-answer" }));
+    const { again, choose, more, steps: most } = this.remedies;
+    const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
+    const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
+    return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => again(question), { class: "ask-again" }));
   }
 }
 
-/** A long answer is set smaller: it is read, not seen. @param {string} text */
-function sizeOf(text) {
-  return text.length > LONG ? " long" : text.length > SHORT ? " medium" : "";
+/** Why the last reply was refused that was. @param {State} state @returns {string} */
+function lastRefusal(state) {
+  return state.steps.flatMap((step) => step.entries).findLast((one) => one.kind === "refused")?.reason ?? "";
 }
 
 /** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
@@ -158,31 +168,8 @@ export function endingOf(state) {
   const reason = stopReason(state) ?? "";
   if (state.answer?.withdrawn) return WITHDRAWN;
   if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return NOT_FOUND;
-  return ENDINGS[reason] ?? CUT_OFF;
-}
-
-/** The first of some elements; a button brings the others. @param {HTMLElement[]} all @param {number} most */
-function first(all, most) {
-  const rest = all.slice(most);
-  if (rest.length < 2) return all;
-  const more = h("button", { type: "button", class: "link size-2", text: `${rest.length} more`, on: { click: () => { more.replaceWith(...rest); rest[0].focus(); } } });
-  return [...all.slice(0, most), more];
-}
-
-/**
- * A citation: its number, the document, and where in it.
- * @param {import("./citations.js").Cited} one
- * @param {() => void} open
- */
-export function citation({ number, evidence }, open) {
-  const place = placeOf(evidence);
-  return h(
-    "button",
-    { type: "button", class: "citation", dataset: { citation: String(number) }, title: `${evidence.document}, ${place}`, "aria-label": `Citation ${number}: ${evidence.document}, ${place}. Open`, on: { click: open } },
-    h("span", { class: "number", text: number }),
-    h("span", { class: "clip", dir: "auto", text: evidence.document }),
-    h("span", { class: "citation-place", text: place.replace("page", "p.") }),
-  );
+  const refused = reason === "out_of_steps" || reason === "out_of_tokens" ? refusals(state) : 0;
+  return refused ? formatLost(refused, state.steps.length) : (ENDINGS[reason] ?? CUT_OFF);
 }
 
 /** The answer with its markers, and its sources, as text. @param {State} state */

@@ -1,14 +1,18 @@
-/** A window on a drawing: drag moves it, the wheel with Ctrl, two fingers or the buttons change its size, 0 fits it. */
+/** A window on a drawing: drag and Shift with arrows move it; the wheel with Ctrl, two fingers, + and − change its size; 0 fits it. */
 
 import { h, iconButton, s } from "../dom.js";
+import { READABLE } from "./graph-column.js";
 
 const LEAST = 0.2;
 const MOST = 2.5;
 /** A drawing that is fitted is not enlarged beyond this. */
 const FITTED = 1.1;
-/** Below this its text cannot be read: a drawing that fits only when smaller is shown in part, and moved. */
-const READABLE = 0.88;
-const MARGIN = 20;
+export const MARGIN = 20;
+/** Pixels that an arrow moves it. */
+const STEP = 60;
+
+/** What is seen moves the other way than the drawing. @type {Record<string, [number, number]>} */
+const MOVES = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 /** Shows `layer`, an SVG group, through an SVG of the size of its frame. */
 export class Canvas {
@@ -16,6 +20,8 @@ export class Canvas {
   #view = { x: 0, y: 0, scale: 1 };
   /** The way the view follows the drawing: so that it can be read, so that all is seen, or as the reader left it. @type {"readable" | "whole" | "free"} */
   #mode = "readable";
+  /** Whether the frame is as high as the drawing. */
+  #grows = false;
   /** The part of the drawing that is seen first where it is larger than the frame. */
   #begins = { x: 0, y: 0, width: 0, height: 0 };
   /** @type {Map<number, {x: number, y: number}>} */
@@ -23,24 +29,24 @@ export class Canvas {
   #moved = 0;
   #watch;
 
-  /** @param {string} label */
-  constructor(label) {
+  /** @param {string} label @param {(width: number) => void} resized Called when the width of the frame has changed. */
+  constructor(label, resized) {
     this.layer = s("g");
     this.svg = s("svg", { class: "graph-drawing", role: "group", "aria-label": label }, this.layer);
-    this.element = h(
+    this.element = h("div", { class: "graph-canvas" }, this.svg);
+    this.controls = h(
       "div",
-      { class: "graph-canvas" },
-      this.svg,
-      h(
-        "div",
-        { class: "graph-controls", role: "group", "aria-label": "Size of the graph" },
-        iconButton("plus", "Enlarge the graph", { on: { click: () => this.zoom(1.25) } }),
-        iconButton("minus", "Make the graph smaller", { on: { click: () => this.zoom(0.8) } }),
-        iconButton("fit", "Fit the graph", { on: { click: () => this.fit() } }),
-      ),
+      { class: "graph-controls", role: "group", "aria-label": "Size of the graph" },
+      iconButton("plus", "Enlarge the graph", { on: { click: () => this.zoom(1.25) } }),
+      iconButton("minus", "Make the graph smaller", { on: { click: () => this.zoom(0.8) } }),
+      iconButton("fit", "Fit the graph", { on: { click: () => this.fit() } }),
     );
     this.#listen();
-    this.#watch = new ResizeObserver(() => this.#settle());
+    let width = 0;
+    this.#watch = new ResizeObserver(() => {
+      if (this.element.clientWidth !== width) resized((width = this.element.clientWidth));
+      this.#settle();
+    });
     this.#watch.observe(this.element);
   }
 
@@ -66,13 +72,14 @@ export class Canvas {
   }
 
   /**
-   * Makes the frame as high as the drawing is at a size that can be read, or leaves its height to the style sheet.
-   * @param {boolean} grows
+   * Shows the whole drawing from now on, or so much of it that it can be read, unless the reader moved it.
+   * @param {boolean} whole
+   * @param {boolean} grows Makes the frame as high as the drawing is where it is as wide as the frame.
    */
-  grow(grows) {
-    const { height } = this.#size;
-    const scale = this.#readable();
-    this.element.style.height = grows && height && scale ? `${Math.ceil(height * scale + 2 * MARGIN)}px` : "";
+  follow(whole, grows) {
+    this.#grows = grows;
+    if (this.#mode !== "free") this.#mode = whole ? "whole" : "readable";
+    this.#settle();
   }
 
   /** Shows the whole drawing. */
@@ -82,6 +89,8 @@ export class Canvas {
   }
 
   #settle() {
+    const fitted = this.#size.width ? Math.min(FITTED, (this.element.clientWidth - 2 * MARGIN) / this.#size.width) : 0;
+    this.element.style.height = this.#grows && fitted > 0 ? `${Math.ceil(this.#size.height * fitted + 2 * MARGIN)}px` : "";
     const { clientWidth: wide, clientHeight: high } = this.element;
     const { width, height } = this.#size;
     if (!wide || !high || !width || !height || this.#mode === "free") return this.#apply();
@@ -92,13 +101,6 @@ export class Canvas {
     const y = height * scale <= high ? (high - height * scale) / 2 : MARGIN;
     this.#view = { scale, x, y };
     this.#apply();
-  }
-
-  /** The size at which it is as wide as the frame, within what can be read. */
-  #readable() {
-    const { clientWidth: wide } = this.element;
-    const { width } = this.#size;
-    return wide && width ? Math.min(FITTED, Math.max(READABLE, (wide - 2 * MARGIN) / width)) : 0;
   }
 
   /**
@@ -155,7 +157,7 @@ export class Canvas {
 
   /** @param {WheelEvent} event */
   #wheel(event) {
-    if (!event.ctrlKey && !event.metaKey) return;
+    if (!event.ctrlKey && !event.metaKey && !this.element.closest("dialog")) return;
     event.preventDefault();
     this.zoom(Math.exp(-event.deltaY / 300), this.#at(event));
   }
@@ -183,7 +185,9 @@ export class Canvas {
   /** @param {KeyboardEvent} event */
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "+" || event.key === "=") this.zoom(1.25);
+    const [dx, dy] = (event.shiftKey && MOVES[event.key]) || [0, 0];
+    if (dx || dy) this.#pan(dx * STEP, dy * STEP);
+    else if (event.key === "+" || event.key === "=") this.zoom(1.25);
     else if (event.key === "-") this.zoom(0.8);
     else if (event.key === "0") this.fit();
     else return;

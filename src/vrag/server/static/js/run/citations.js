@@ -6,36 +6,41 @@ import { where } from "./wording.js";
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {{number: number, evidence: any, nodes: string[]}} Cited A place, and the nodes that remember it. */
 
-/** The text that citations and claims refer to: the answer, or the one that was withdrawn. @param {State} state @returns {string} */
-export const checkedText = (state) => state.answer?.text ?? state.answer?.withdrawn ?? "";
+/** The answer, or what is written of it; null without either. @param {State} state @returns {any} */
+export const answerOf = (state) => state.answer ?? state.draft;
+
+/** The text that citations and claims refer to: the answer, what is written of it, or the one that was withdrawn. @param {State} state @returns {string} */
+export const checkedText = (state) => answerOf(state)?.text ?? state.answer?.withdrawn ?? "";
 
 /**
  * The evidence of a run that has ended, by its numbers: what the answer cites first, then what was looked at besides.
  *
  * Runs from before citations were recorded name none. An agent that was asked which of its evidence counts, and one
  * with a graph, name only what the answer rests on. The others name all that they were shown, the last closer look
- * first: there the closer looks are the evidence, or the first page when there was none.
+ * first: there the closer looks are the evidence, or the first page when there was none. The server tells how much is
+ * cited (`cited`) of a run whose events are not loaded. Of a draft only what it cites is known.
  * @param {State} state
  * @returns {{main: Cited[], besides: Cited[], unused: import("./reducer.js").Shown[]}}
  */
 export function cited(state) {
-  const { answer } = state;
-  const evidence = answer?.evidence ?? [];
+  const evidence = answerOf(state)?.evidence ?? [];
   const all = distinct(evidence);
   const main = citedAmong(all, state);
   const known = new Set(main.map((one) => one.evidence.item));
   const besides = all.filter(({ evidence: one }) => !known.has(one.item) && known.add(one.item));
   const items = new Set(evidence.map((/** @type {any} */ one) => one.item));
   const numbered = [...main, ...besides].map((one, index) => ({ ...one, number: index + 1 }));
-  return { main: numbered.slice(0, main.length), besides: numbered.slice(main.length), unused: unusedOf(state, items) };
+  return { main: numbered.slice(0, main.length), besides: numbered.slice(main.length), unused: state.answer ? unusedOf(state, items) : [] };
 }
 
 /** The evidence that the answer cites. @param {Cited[]} all @param {State} state */
-function citedAmong(all, { answer, started }) {
-  const numbers = (answer?.citations ?? []).flatMap((/** @type {any} */ citation) => citation.numbers);
+function citedAmong(all, { answer, draft, started }) {
+  if (answer?.cited !== undefined) return all.slice(0, answer.cited ?? 0);
+  const numbers = ((answer ?? draft)?.citations ?? []).flatMap((/** @type {any} */ citation) => citation.numbers);
   if (numbers.length > 0) return all.slice(0, Math.max(...numbers));
   const settings = started?.settings;
-  if (answer?.text === null || !settings || settings.agent === "vimrag" || settings.reselect) return all;
+  if (!answer) return [];
+  if (answer.text === null || !settings || settings.agent === "vimrag" || settings.reselect) return all;
   const closer = all.filter(({ evidence: one }) => one.box !== null && !isWhole(one.box));
   return closer.length > 0 ? closer : all.slice(0, 1);
 }
@@ -46,7 +51,7 @@ function citedAmong(all, { answer, started }) {
  * @returns {import("./cited-text.js").Citation[]}
  */
 export function citationsOf(state) {
-  const { text = null, citations = [] } = state.answer ?? {};
+  const { text = null, citations = [] } = answerOf(state) ?? {};
   if (citations.length > 0 || !text) return citations;
   const { main } = cited(state);
   return main.length ? [{ start: 0, end: [...text].length, numbers: main.map((one) => one.number), source: "matched" }] : [];

@@ -9,12 +9,6 @@ const FULL_STOPS = /[.!?。！？;；]+$/;
 /** Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own. */
 const BLOCK_ENDS = ["```", "$$"];
 
-/** A narrow blank at which no line breaks: no marker begins one. */
-const NARROW = "\u202f";
-/** Characters that stand for what is set into a text while its Markdown is read: Unicode gives them no meaning. */
-const [MARKER, CLAIM, CLOSE, END] = ["\ue000", "\ue001", "\ue002", "\ue003"];
-const SET_IN = /([\ue000\ue001]\d+\ue002|\ue003)/;
-
 /**
  * The places of the markers in a text, in order.
  * @param {string} text
@@ -43,17 +37,15 @@ export function markedText(text, citations) {
 }
 
 /**
- * The text with signs for its markers and around its claims, which `pieces` takes out again.
+ * The places of citations and claims as the page sets them into the text.
  * @param {string} text
  * @param {readonly Citation[]} citations
  * @param {readonly Claim[]} claims In order, none over another.
+ * @returns {{chips: {at: number, numbers: number[]}[], claims: {start: number, end: number}[]}} In UTF-16 units.
  */
-export function signedText(text, citations, claims) {
+export function marksIn(text, citations, claims) {
   const unit = unitsOf(text);
-  const clean = text.replace(/[\ue000-\ue003]/g, "\ufffd");
-  const markers = markersOf(text, citations).map(({ at, gap, numbers }) => ({ at, text: gap.replace(" ", NARROW) + numbers.map((number) => MARKER + number + CLOSE).join("") }));
-  const bounds = claims.flatMap(({ start, end }, index) => [{ at: unit(start), text: CLAIM + index + CLOSE }, { at: unit(end), text: END }]);
-  return filled(clean, [...bounds, ...markers]);
+  return { chips: markersOf(text, citations), claims: claims.map(({ start, end }) => ({ start: unit(start), end: unit(end) })) };
 }
 
 /** In a row of a table a marker stands in its last cell. @param {string} text @param {number} at */
@@ -62,28 +54,6 @@ function insideRow(text, at) {
   const rest = text.slice(at).split("\n", 1)[0];
   if (!/^\s*\|.*\|\s*$/.test(line) || rest.replace(BLANKS, "") !== "") return at;
   return text.slice(0, at - (line.length - line.lastIndexOf("|"))).replace(BLANKS, "").length;
-}
-
-/**
- * Words, markers and claims of a signed text. One reader goes through all parts of a text in order: a claim may
- * begin in one and end in the next.
- * @template T
- * @param {{marker: (number: number) => T, claim: (index: number, words: string) => T}} make
- * @returns {(part: string) => (T | string)[]}
- */
-export function pieces({ marker, claim }) {
-  let open = -1;
-  return (part) => {
-    /** @type {(T | string)[]} */
-    const made = [];
-    for (const piece of part.split(SET_IN)) {
-      if (piece === END) open = -1;
-      else if (piece.startsWith(CLAIM)) open = Number(piece.slice(1, -1));
-      else if (piece.startsWith(MARKER)) made.push(marker(Number(piece.slice(1, -1))));
-      else if (piece !== "") made.push(open < 0 ? piece : claim(open, piece));
-    }
-    return made;
-  };
 }
 
 /** The words of a claim. @param {string} text @param {Claim} claim */

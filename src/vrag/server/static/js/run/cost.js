@@ -21,7 +21,7 @@ export class Meter {
     this.tokens = figure("tokens", "");
     this.visual = figure("visual", "Visual tokens: what the pictures took in all prompts together");
     this.cost = figure("cost", "Cost, in the currency of the prices");
-    this.element = h("dl", { class: "meter", id: "meter", "aria-label": "What the run has cost" }, this.steps.element, this.time.element, this.tokens.element, this.visual.element, this.cost.element);
+    this.element = h("dl", { class: "meter", "aria-label": "What the run has cost" }, this.steps.element, this.time.element, this.tokens.element, this.visual.element, this.cost.element);
   }
 
   destroy() {
@@ -34,12 +34,12 @@ export class Meter {
     this.#state = state;
     const { totals, started } = state;
     const most = started?.settings.limits?.steps;
-    const made = state.steps.at(-1)?.number ?? 0;
-    this.steps.tell(started ? String(made) : "", `${most ? `of ${most} ` : ""}step${(most || made) === 1 ? "" : "s"}`);
+    const made = state.calls;
+    this.steps.tell(started ? String(made) : "", `${most && running ? `of ${most} ` : ""}step${((running && most) || made) === 1 ? "" : "s"}`);
     const known = totals.prompt !== null || totals.completion !== null;
     this.tokens.tell(known ? amount((totals.prompt ?? 0) + (totals.completion ?? 0)) : "", "tokens", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
     this.visual.tell(totals.visual ? amount(totals.visual) : "", "visual");
-    this.cost.tell(totals.cost !== null ? money(totals.cost) : "", "cost");
+    this.cost.tell(totals.cost !== null ? `cost ${money(totals.cost)}` : "");
     this.#tick(running);
     clearInterval(this.#timer);
     if (running) this.#timer = setInterval(() => this.#tick(true), TICK);

@@ -2,6 +2,7 @@
 
 import { h, icon } from "../dom.js";
 import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
+import { prose } from "./prose.js";
 import { claimText, notableClaims } from "./verdicts.js";
 import { amount, count, moment, seconds, where } from "./wording.js";
 
@@ -48,7 +49,7 @@ const DRAWN = {
 /** An answer that the evidence does not support, and what it says. @param {any} entry */
 function doubted({ text, claims }) {
   const lines = notableClaims(claims).map((claim) => h("li", { dir: "auto", text: claimText(text, claim) }));
-  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was told, and may look again.", h("p", { class: "doubted-answer", dir: "auto", text }), h("ul", lines));
+  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was told, and may look again.", h("div", { class: "doubted-answer prose" }, prose(text)), h("ul", lines));
 }
 
 /**

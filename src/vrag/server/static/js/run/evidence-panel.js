@@ -1,11 +1,12 @@
-/** The right side of a run: while it goes on what the agent looks at; when it has ended, the evidence. */
+/** The evidence of an answer, a card for each place; while there is none yet, what the agent looks at. */
 
-import { h, replace } from "../dom.js";
+import { h, icon, replace, showList } from "../dom.js";
+import { openCitation } from "./answer.js";
 import { checkedText, cited, marksOf, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
 import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
-import { sourceOf } from "./reducer.js";
-import { amount, where } from "./wording.js";
+import { EMPTY, sourceOf } from "./reducer.js";
+import { amount, count, where } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Shown} Shown */
@@ -13,51 +14,84 @@ import { amount, where } from "./wording.js";
 
 /** Pixels of the picture of a page that was not shown to the agent as a whole. */
 const PAGE_PIXELS = 500_000;
+/** Width by height of a page whose shape is not known yet. */
+const PAGE_RATIO = 0.707;
+/** Part of the width of a page up to which a rectangle is small on it. */
+const SMALL = 0.6;
+/** Pixels around a card that is brought into sight. */
+const MARGIN = 16;
 
 /** The page that the agent looks at, or the evidence of its answer. */
 export class EvidencePanel {
   #context;
   /** @type {unknown[]} */
   #from = [];
+  /** @type {State} */
+  #state = EMPTY;
+  /** @type {number | null} The card under the pointer, which stays where it is. */
+  #own = null;
 
   /** @param {RunContext} context */
   constructor(context) {
     this.#context = context;
-    this.element = h("section", { class: "evidence-panel", id: "evidence-panel", "aria-labelledby": "evidence-title" });
+    this.title = h("h2", { class: "side-title" });
+    this.cards = h("ol", { class: "evidence", hidden: true });
+    this.looking = h("div", { class: "looking" });
+    this.rest = h("div", { class: "evidence-rest" });
+    this.element = h("section", { class: "evidence-panel", "aria-label": "Evidence" }, this.title, this.cards, this.looking, this.rest);
+    this.cards.addEventListener("pointerover", (event) => this.#hover(event));
+    this.cards.addEventListener("focusin", (event) => this.#hover(event));
+    for (const left of ["pointerleave", "focusout"]) this.cards.addEventListener(left, () => this.#leave());
+  }
+
+  /** @param {Event} event Whoever is at a card sees the chips of its number. */
+  #hover(event) {
+    const card = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("[data-evidence]"));
+    this.#own = card ? Number(card.dataset.evidence) : null;
+    this.#context.point(this.#own);
+  }
+
+  #leave() {
+    this.#own = null;
+    this.#context.point(null);
   }
 
   /** @param {State} state @param {boolean} over Whether nothing comes any more. */
   update(state, over) {
-    const from = [state.pictures.length, state.passages.length, state.answer, state.failure, over, state.started];
+    const from = [state.pictures.length, state.passages.length, state.draft?.evidence, state.answer, state.failure, over];
     if (from.every((part, index) => part === this.#from[index])) return;
     this.#from = from;
-    this.element.hidden = false;
     const ended = over || state.answer !== null || state.failure !== null;
-    const evidence = ended ? this.#evidence(state) : null;
-    replace(this.element, evidence ?? this.#looking(state, ended));
+    const { main, besides, unused } = cited(state);
+    this.#state = state;
+    const isWritten = main.length > 0;
+    this.title.textContent = isWritten ? (checkedText(state) ? "Evidence" : "Where it looked") : ended ? "What it looked at" : "In view";
+    showList(this.cards, main, (one) => JSON.stringify([one, crops(one.evidence) && ended]), (one) => this.#card(one, ended));
+    this.cards.hidden = !isWritten;
+    replace(this.looking, !isWritten && this.#looking(state, ended));
+    const rest = isWritten ? [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))] : [];
+    replace(this.rest, rest.length > 0 && h("details", { class: "more besides" }, h("summary", `${count(rest.length, "page")} looked at, not used`), h("div", { class: "strip wraps" }, rest)));
+    this.element.hidden = ended && !isWritten && state.pictures.length === 0;
   }
 
   /** Points out the card of a number, and brings it into sight; null ends it. @param {number | null} number */
   point(number) {
-    for (const card of /** @type {NodeListOf<HTMLElement>} */ (this.element.querySelectorAll("[data-evidence]"))) {
+    for (const card of /** @type {NodeListOf<HTMLElement>} */ (this.cards.querySelectorAll("[data-evidence]"))) {
       const meant = card.dataset.evidence === String(number);
       card.classList.toggle("pointed", meant);
-      const side = /** @type {HTMLElement | null} */ (this.element.parentElement);
-      if (meant && side && side.scrollHeight > side.clientHeight) reveal(card, side);
+      if (meant && number !== this.#own) reveal(card);
     }
   }
 
   /** @param {State} state @param {boolean} ended */
   #looking(state, ended) {
     const last = state.pictures.at(-1);
-    const title = h("h2", { class: "side-title", id: "evidence-title", text: ended ? "What it looked at" : "In view" });
-    if (last === undefined) return [title, h("p", { class: "side-empty", text: ended ? "Nothing was looked at." : "What the agent looks at appears here." })];
+    if (last === undefined) return h("p", { class: "side-empty", text: ended ? "Nothing was looked at." : "What the agent looks at appears here." });
     const source = last.crop ? sourceOf(state.pictures, last) : null;
     const box = source ? placed(last.box, source.box) : null;
     const page = source ?? last;
     const earlier = distinct(state.pictures).filter((shown) => shown.sha256 !== page.sha256 && shown.sha256 !== last.sha256);
     return [
-      title,
       h(
         "figure",
         { class: "view-now" },
@@ -69,58 +103,61 @@ export class EvidencePanel {
     ];
   }
 
-  /** @param {State} state */
-  #evidence(state) {
-    const { main, besides, unused } = cited(state);
-    if (main.length === 0) return null;
-    const answered = checkedText(state) !== "";
-    const places = placesOf(main);
-    const open = (/** @type {number} */ at) => () => this.#context.look({ ...places[at], places, at });
-    const rest = [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))];
-    return [
-      h("h2", { class: "side-title", id: "evidence-title" }, answered ? "Evidence" : "Where it looked", h("span", { class: "faint", text: main.length })),
-      h("ol", { class: "evidence" }, main.map((one, index) => this.#card(one, state, open(index)))),
-      rest.length > 0 && h("div", { class: "besides" }, h("h3", { class: "small-label", text: "Looked at, not used" }), h("div", { class: "strip wraps" }, rest)),
-    ];
-  }
-
-  /** @param {import("./citations.js").Cited} one @param {State} state @param {() => void} open */
-  #card({ number, evidence, nodes }, state, open) {
+  /**
+   * A place: its page with the rectangle; the part enlarged where it is small there; its words where they cannot be read there.
+   * @param {import("./citations.js").Cited} one @param {boolean} ended Whether all its pictures are stored.
+   */
+  #card({ number, evidence, nodes }, ended) {
     const place = placeOf(evidence);
+    const words = evidence.quote && `words-${number}-${this.#context.run}`;
+    const open = () => openCitation(this.#context, this.#state, number);
+    const isHidden = evidence.kind === "page" && crops(evidence);
     return h(
       "li",
-      { class: "evidence-card card", dataset: { evidence: String(number) } },
-      h("button", { type: "button", class: "evidence-button", "aria-label": `Evidence ${number}: ${evidence.document}, ${place}. Open`, on: { click: open } }, this.#picture(evidence, state), h("span", { class: "evidence-words" }, h("span", { class: "evidence-where" }, h("span", { class: "number", text: number }), h("span", { class: "clip", dir: "auto", title: evidence.document, text: evidence.document }), h("span", { class: "citation-place", text: place.replace("page", "p.") })))),
-      evidence.quote && h("blockquote", { dir: "auto", tabindex: "0", text: evidence.quote }),
-      nodes.length > 0 && h("p", { class: "faint size-2 row" }, "Remembered by", nodes.map((node) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: node, on: { click: () => this.#context.node(node) } }))),
+      { class: `evidence-card card${isHidden ? " has-crop" : ""}`, dataset: { evidence: String(number) } },
+      h(
+        "button",
+        { type: "button", class: "evidence-button", dataset: { citation: String(number) }, "aria-label": `Evidence ${number}: ${evidence.document}, ${place}. Open`, "aria-describedby": words || null, on: { click: open } },
+        this.#picture(evidence, ended),
+        h("span", { class: "evidence-where" }, h("span", { class: "number", text: number }), h("span", { class: "clip", dir: "auto", title: evidence.document, text: evidence.document }), h("span", { class: "citation-place", text: place.replace("page", "p.") })),
+      ),
+      words && h("blockquote", { class: "evidence-quote", id: words, dir: "auto", text: evidence.quote }),
+      nodes.length > 0 && h("p", { class: "faint size-2 row evidence-nodes" }, "Remembered by", nodes.map((node) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: node, on: { click: () => this.#context.node(node) } }))),
     );
   }
 
-  /** The page with the part that is meant, and that part as it was enlarged; or the whole page. @param {any} evidence @param {State} state */
-  #picture(evidence, state) {
-    const shown = state.pictures.find((one) => one.sha256 === evidence.crop_sha256);
-    if (evidence.box === null && !shown) return null;
-    if (!isWhole(evidence.box)) {
-      const size = shown?.crop ? shown : evidence.located ? partSize(evidence, state) : null;
-      return [this.#band(evidence, state), size && h("span", { class: "evidence-crop" }, this.#closer(evidence, size))];
+  /** @param {any} evidence @param {boolean} ended */
+  #picture(evidence, ended) {
+    if (evidence.kind === "passage" || (evidence.box === null && !evidence.crop_sha256)) return null;
+    if (isWhole(evidence.box)) {
+      const src = ended && evidence.crop_sha256 ? fileUrl(this.#context.run, evidence.crop_sha256) : itemUrl(evidence.item, PAGE_PIXELS);
+      const moment = evidence.seconds && h("span", { class: "clip-sign" }, icon("play"));
+      return h("span", { class: "picture-frame top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }), moment);
     }
-    const src = shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
-    return h("span", { class: "picture-frame top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
+    return [this.#band(evidence), ended && crops(evidence) && h("span", { class: "evidence-crop" }, this.#closer(evidence))];
   }
 
-  /** The part enlarged, with the words of the answer. @param {any} evidence @param {{width: number, height: number}} size */
-  #closer(evidence, { width, height }) {
+  /** The part enlarged, with the words of the answer. @param {any} evidence */
+  #closer(evidence) {
     const marks = marksOf(evidence).map((mark) => ({ ...mark, box: placed(mark.box, evidence.box) }));
-    return figure({ src: fileUrl(this.#context.run, evidence.crop_sha256), alt: "", width, height, marks });
+    const [wide, high] = [evidence.box[2] - evidence.box[0], evidence.box[3] - evidence.box[1]];
+    const page = this.#wholePage(evidence);
+    const ratio = page ? page.width / page.height : PAGE_RATIO;
+    return natural(figure({ src: fileUrl(this.#context.run, evidence.crop_sha256), alt: "", width: wide * ratio, height: high, marks }));
   }
 
-  /** The page around the part that is meant. @param {any} evidence @param {State} state */
-  #band(evidence, state) {
+  /** The page around the part that is meant. @param {any} evidence */
+  #band(evidence) {
     const { item, box, seconds } = evidence;
+    const page = this.#wholePage(evidence);
+    if (seconds && !page) return null;
+    return band({ src: page ? fileUrl(this.#context.run, page.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: page ? page.width / page.height : null, marks: marksOf(evidence) });
+  }
+
+  /** The page of a piece of evidence as the agent was shown it, where that is known. @param {any} evidence @returns {Shown | undefined} */
+  #wholePage({ item, seconds }) {
     const then = (/** @type {Shown} */ one) => (seconds ? one.seconds !== null && seconds[0] <= one.seconds && one.seconds <= seconds[1] : one.seconds === null);
-    const whole = state.pictures.find((one) => one.item === item && then(one) && isWhole(one.box) && !padded(one));
-    if (seconds && !whole) return null;
-    return band({ src: whole ? fileUrl(this.#context.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null, marks: marksOf(evidence) });
+    return this.#state.pictures.find((one) => one.item === item && then(one) && isWhole(one.box) && !padded(one));
   }
 
   /** @param {import("./citations.js").Cited} one */
@@ -138,20 +175,27 @@ export class EvidencePanel {
   }
 }
 
-/** The size of a part of a page that was shown, in pixels of the page; null where that is not known. @param {any} evidence @param {State} state */
-function partSize({ item, box, crop_sha256: sha256 }, state) {
-  const page = state.pictures.find((one) => one.item === item && isWhole(one.box));
-  if (!page || !sha256) return null;
-  const [width, height] = [page.region[2] - page.region[0], page.region[3] - page.region[1]];
-  return { width: (box[2] - box[0]) * width, height: (box[3] - box[1]) * height };
+/** True if the part of a page is so small on it that it is shown enlarged. @param {any} evidence */
+function crops({ box, crop_sha256: sha256, seconds }) {
+  return Boolean(sha256) && !seconds && !isWhole(box) && box[2] - box[0] < SMALL;
 }
 
-/** Scrolls what holds a card as far as it has to. @param {HTMLElement} card @param {HTMLElement} side */
-function reveal(card, side) {
+/** A figure that takes the shape of its picture once that is known. @param {HTMLElement} element */
+function natural(element) {
+  const image = /** @type {HTMLImageElement} */ (element.querySelector("img"));
+  image.addEventListener("load", () => element.style.setProperty("aspect-ratio", String(image.naturalWidth / Math.max(1, image.naturalHeight))), { once: true });
+  return element;
+}
+
+/** Scrolls what holds a card as far as it has to, where it scrolls by itself. @param {HTMLElement} card */
+function reveal(card) {
+  const side = /** @type {HTMLElement | null} */ (card.closest(".run-side"));
+  const row = /** @type {HTMLElement | null} */ (card.parentElement);
+  if (row && row.scrollWidth > row.clientWidth) row.scrollLeft += card.getBoundingClientRect().left - row.getBoundingClientRect().left - MARGIN;
+  if (!side || side.scrollHeight <= side.clientHeight) return;
   const [part, frame] = [card.getBoundingClientRect(), side.getBoundingClientRect()];
-  const margin = 16;
-  if (part.top < frame.top) side.scrollTop += part.top - frame.top - margin;
-  else if (part.bottom > frame.bottom) side.scrollTop += Math.min(part.bottom - frame.bottom + margin, part.top - frame.top - margin);
+  if (part.top < frame.top) side.scrollTop += part.top - frame.top - MARGIN;
+  else if (part.bottom > frame.bottom) side.scrollTop += Math.min(part.bottom - frame.bottom + MARGIN, part.top - frame.top - MARGIN);
 }
 
 /** True if a picture has a margin that is not of its page. @param {Shown} shown */

@@ -73,6 +73,8 @@ export function figure({ src, alt, width, height, boxes = [], marks = [], conten
 
 /** The least shape of a part of a page: as wide as it is, times this, high at most. */
 const BAND = 1.5;
+/** Width by height of a page whose picture has not told it yet. */
+const PAGE = 0.707;
 
 /**
  * The part of a page around a box, as wide as the page, with the box on it. Where the shape of the page is not
@@ -92,7 +94,7 @@ export function band({ src, box, ratio, marks = [] }) {
     page.style.setProperty("aspect-ratio", String(wide));
     page.style.setProperty("top", `${(-top / seen) * 100}%`);
   };
-  shape(ratio ?? BAND);
+  shape(ratio ?? PAGE);
   if (ratio === null) image.addEventListener("load", () => shape(image.naturalWidth / Math.max(1, image.naturalHeight)), { once: true });
   image.addEventListener("error", () => element.classList.add("absent"), { once: true });
   return element;

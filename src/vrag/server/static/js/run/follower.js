@@ -1,74 +1,93 @@
-/** Keeps the end of a run in sight while it grows, as long as the reader is there and nowhere else. */
+/**
+ * Keeps what comes in sight while a run goes on, as long as the reader is there and nowhere else. The beginning of an answer
+ * is never scrolled away while it is written: whoever reads it there goes on when they want to.
+ */
 
-const NEAR = 90;
+/** @typedef {{edge: HTMLElement, answering: boolean, running: boolean, answer: {element: HTMLElement}, element: HTMLElement}} Growing A turn. */
 
-/** Follows the end of a run. */
+/** Pixels from the end at which a reader is taken to be there, and those that are left below it. */
+const [NEAR, MARGIN] = [90, 24];
+
 export class Follower {
   #following = true;
-  #running = false;
+  /** True if the reader wants to see the end even of a long answer. */
+  #toEnd = false;
+  /** @type {Growing | null} */
+  #turn = null;
   #watch;
 
   /**
-   * @param {HTMLElement} root
-   * @param {{main: HTMLElement, body: HTMLElement, latest: HTMLElement}} layout
+   * @param {HTMLElement} scroller
+   * @param {HTMLElement} latest Goes to the end, where the reader is elsewhere.
    */
-  constructor(root, layout) {
-    this.root = root;
-    this.layout = layout;
+  constructor(scroller, latest) {
+    this.scroller = scroller;
+    this.latest = latest;
     this.scrolled = () => this.#look();
-    root.addEventListener("scroll", this.scrolled, { passive: true });
-    layout.main.addEventListener("scroll", this.scrolled, { passive: true });
-    layout.latest.addEventListener("click", () => this.#toEnd(true));
+    scroller.addEventListener("scroll", this.scrolled, { passive: true });
+    latest.addEventListener("click", () => this.#go());
     this.#watch = new ResizeObserver(() => this.#keep());
-    this.#watch.observe(layout.body);
   }
 
   destroy() {
     this.#watch.disconnect();
-    this.root.removeEventListener("scroll", this.scrolled);
+    this.scroller.removeEventListener("scroll", this.scrolled);
   }
 
-  /**
-   * Changes the run, and stays at its end when the reader was there.
-   * @param {boolean} running
-   * @param {() => void} change
-   */
-  around(running, change) {
-    const follow = this.#following && (running || this.#running);
-    this.#running = running;
-    change();
-    if (follow) this.#toEnd(false);
-    this.#offer();
-  }
-
-  /** True if the reader is at the end of the run. */
+  /** True if the reader is at the end of what comes. */
   get following() {
     return this.#following;
   }
 
-  /** The element that scrolls: the column on a wide screen, the whole view on a narrow one. */
-  get #scroller() {
-    return getComputedStyle(this.layout.main).overflowY === "auto" ? this.layout.main : this.root;
+  /** Follows a turn that begins. @param {Growing} turn */
+  follow(turn) {
+    this.#watch.disconnect();
+    this.#turn = turn;
+    this.#following = true;
+    this.#toEnd = false;
+    this.#watch.observe(turn.element);
+  }
+
+  /**
+   * Changes a turn, and stays at the end of it when the reader was there.
+   * @param {Growing} turn
+   * @param {() => void} change
+   */
+  around(turn, change) {
+    change();
+    if (turn !== this.#turn) return;
+    this.#keep();
+    this.#offer();
+  }
+
+  /** Pixels of what comes that are below the window. */
+  get #below() {
+    if (!this.#turn?.element.isConnected) return 0;
+    return this.#turn.edge.getBoundingClientRect().bottom - this.scroller.getBoundingClientRect().bottom + MARGIN;
   }
 
   #look() {
-    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
-    this.#following = scrollHeight - scrollTop - clientHeight < NEAR;
+    if (!this.#turn?.running) return;
+    this.#following = this.#below < NEAR;
+    if (!this.#following) this.#toEnd = false;
     this.#offer();
   }
 
   #keep() {
-    if (this.#running && this.#following) this.#toEnd(false);
+    if (!this.#turn?.running || !this.#following) return;
+    const { scroller } = this;
+    const most = this.#turn.answering && !this.#toEnd ? this.#turn.answer.element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - MARGIN : Infinity;
+    const by = Math.min(this.#below, Math.max(0, most));
+    if (by > 0) scroller.scrollBy({ top: by, behavior: "instant" });
   }
 
-  /** @param {boolean} smooth */
-  #toEnd(smooth) {
-    const scroller = this.#scroller;
-    this.#following = true;
-    scroller.scrollTo({ top: scroller.scrollHeight, behavior: smooth ? "smooth" : "instant" });
+  #go() {
+    this.#following = this.#toEnd = true;
+    this.scroller.scrollBy({ top: Math.max(0, this.#below), behavior: "instant" });
+    this.#offer();
   }
 
   #offer() {
-    this.layout.latest.hidden = this.#following || !this.#running;
+    this.latest.hidden = !this.#turn?.running || this.#below < NEAR;
   }
 }

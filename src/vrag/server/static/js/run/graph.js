@@ -1,9 +1,10 @@
-/** The memory graph as it grows: nodes that can be opened, edges, and the way to the answer. Places come from the server. */
+/** The memory graph as it grows: nodes that can be opened, edges, and what the answer rests on. Places come from the server. */
 
-import { h, replace, s } from "../dom.js";
-import { Canvas } from "./canvas.js";
+import { h, icon, iconButton, replace, s } from "../dom.js";
+import { Canvas, MARGIN } from "./canvas.js";
 import { seenAt } from "./entries.js";
 import { fileUrl, itemUrl } from "./figures.js";
+import { column, isColumn } from "./graph-column.js";
 import { count } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
@@ -13,8 +14,9 @@ import { count } from "./wording.js";
 const PADDING = 14;
 const THUMB = 42;
 const THUMBS = 4;
-/** Nodes up to which a graph that is finished is shown in full, however high. */
+/** Nodes up to which the frame of a graph that is finished is as high as the graph. */
 const FEW = 12;
+const KEYS = "Arrow keys go from node to node, with Shift they move the graph. Plus and minus change its size, 0 fits it.";
 /** Height of a line of the head, of the query and of the summary, as `vrag.render.graph_drawing` counts them. */
 const [HEAD, QUERY, SUMMARY] = [16, 18, 15.5];
 
@@ -25,24 +27,36 @@ export class GraphView {
   /** @type {Map<string, SVGElement>} */
   #edges = new Map();
   #context;
-  /** @type {Drawing | null} */
+  /** As the server drew it. @type {Drawing | null} */
+  #given = null;
+  /** As it is shown. @type {Drawing | null} */
   #drawing = null;
+  #isColumn = false;
+  /** @type {State | null} */
+  #state = null;
   #chosen = "";
   #over = false;
 
   /** @param {import("./entries.js").RunContext} context */
   constructor(context) {
     this.#context = context;
-    this.canvas = new Canvas("Memory graph");
+    this.canvas = new Canvas("Memory graph", () => this.#arrange());
+    this.canvas.svg.setAttribute("aria-description", KEYS);
     this.lines = s("g", { class: "edges", "aria-hidden": true });
     this.cards = s("g", { class: "nodes" });
     this.canvas.layer.append(this.lines, this.cards);
     this.empty = h("p", { class: "graph-empty", text: "The graph begins with the first search." });
-    this.element = h("div", { class: "graph", id: "graph" }, this.canvas.element, this.empty);
+    this.full = iconButton("full", "Full screen", { on: { click: () => (this.screen.open ? this.screen.close() : this.#enlarge()) } });
+    this.canvas.controls.append(this.full);
+    this.legend = h("p", { class: "graph-legend", hidden: true });
+    this.body = h("div", { class: "graph-body" }, h("div", { class: "graph-head" }, this.legend, this.canvas.controls), this.canvas.element);
+    this.screen = /** @type {HTMLDialogElement} */ (h("dialog", { class: "graph-screen", "aria-label": "Memory graph", on: { close: () => this.#reduce(), keydown: keepEscape } }));
+    this.element = h("div", { class: "graph" }, this.body, this.empty, this.screen);
     this.cards.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
   }
 
   destroy() {
+    this.screen.close();
     this.canvas.destroy();
   }
 
@@ -54,18 +68,74 @@ export class GraphView {
    */
   update(drawing, state, over) {
     this.empty.hidden = drawing !== null;
-    if (drawing === this.#drawing && over === this.#over) return;
+    if (drawing === this.#given && over === this.#over) return;
+    const grown = this.#given !== null;
     this.#over = over;
-    const grown = this.#drawing !== null;
+    this.#given = drawing;
+    this.#state = state;
+    this.#draw(grown);
+    const last = this.#drawing?.nodes.at(-1);
+    if (last && grown && !over) this.canvas.reveal(last);
+  }
+
+  /** Lays the drawing out for the frame. @param {boolean} grown */
+  #draw(grown) {
+    this.#isColumn = this.#fitsColumn();
+    const drawing = this.#given && this.#isColumn ? column(this.#given) : this.#given;
     this.#drawing = drawing;
     this.#drawEdges(drawing?.edges ?? [], grown);
-    this.#drawNodes(drawing?.nodes ?? [], state, grown);
+    this.#drawNodes(drawing?.nodes ?? [], /** @type {State} */ (this.#state), grown);
+    this.#explain(drawing?.nodes ?? []);
     if (drawing === null) return;
     this.canvas.svg.setAttribute("aria-label", `Memory graph, ${count(drawing.nodes.length, "node")}`);
     this.canvas.resize(drawing.width, drawing.height, drawing.nodes[0] ?? { x: 0, y: 0, width: drawing.width, height: 0 });
-    this.canvas.grow(over && drawing.nodes.length <= FEW);
-    const last = drawing.nodes.at(-1);
-    if (last && grown && !over) this.canvas.reveal(last);
+    this.canvas.follow(this.#over, this.#over && (this.#isColumn || drawing.nodes.length <= FEW));
+  }
+
+  #fitsColumn() {
+    return this.#given !== null && isColumn(this.#given, this.canvas.element.clientWidth - 2 * MARGIN);
+  }
+
+  /** Another width of the frame may need another layout. */
+  #arrange() {
+    if (this.#fitsColumn() !== this.#isColumn) this.#draw(false);
+  }
+
+  /** Says what the looks of nodes mean, once there is an answer. @param {DrawnNode[]} nodes */
+  #explain(nodes) {
+    const leading = nodes.filter((node) => node.leads).length;
+    this.body.classList.toggle("over", this.#over);
+    this.body.classList.toggle("answered", leading > 0);
+    this.legend.hidden = leading === 0;
+    if (leading === 0) return;
+    const sign = (/** @type {string} */ kind) => h("span", { class: `graph-sign ${kind}`, "aria-hidden": true });
+    const rest = nodes.length - leading;
+    replace(this.legend, h("span", sign("leads"), `The answer rests on ${rest ? `${leading} of ${nodes.length} nodes` : "all nodes"}`), rest > 0 && h("span", sign("rest"), "Others"));
+  }
+
+  /** Fills the window. */
+  #enlarge() {
+    this.screen.append(this.body);
+    this.screen.showModal();
+    this.#name("Leave full screen", "close");
+    this.canvas.fit();
+    this.full.focus();
+  }
+
+  /** Goes back to its place in the page. */
+  #reduce() {
+    if (this.body.parentElement === this.element) return;
+    this.element.prepend(this.body);
+    this.#name("Full screen", "full");
+    this.canvas.fit();
+    this.full.focus();
+  }
+
+  /** @param {string} label @param {string} sign */
+  #name(label, sign) {
+    this.full.title = label;
+    this.full.setAttribute("aria-label", label);
+    replace(this.full, icon(sign));
   }
 
   /**
@@ -122,7 +192,11 @@ export class GraphView {
 
   /** @param {string} id @param {boolean} grown */
   #newNode(id, grown) {
-    const open = () => this.#context.node(id);
+    const open = () => {
+      this.screen.close(); // the panel of the node is in the page
+      this.#reduce();
+      this.#context.node(id);
+    };
     const element = s("g", { role: "button", tabindex: "0", class: grown ? "appears" : "", dataset: { node: id }, "aria-pressed": id === this.#chosen });
     element.addEventListener("click", () => !this.canvas.dragged && open());
     element.addEventListener("keydown", (event) => {
@@ -186,7 +260,7 @@ export class GraphView {
       ArrowLeft: nodes[index - 1]?.id,
       ArrowRight: nodes[index + 1]?.id,
     };
-    if (index < 0 || !(event.key in next)) return;
+    if (index < 0 || event.shiftKey || !(event.key in next)) return;
     event.preventDefault();
     event.stopPropagation();
     this.focus(next[event.key] ?? "");
@@ -207,6 +281,11 @@ function lines(node) {
   y += 8;
   for (const line of node.summary) drawn.push(s("text", { class: "node-summary", x: PADDING, y: (y += SUMMARY) - 4, text: line }));
   return drawn;
+}
+
+/** Escape leaves the full screen and does nothing else. @param {KeyboardEvent} event */
+function keepEscape(event) {
+  if (event.key === "Escape") event.stopPropagation();
 }
 
 /** @param {{parent: string, child: string}} edge */

@@ -1,41 +1,50 @@
-/** The question of a run: the conversation before it, the question, the pictures that came with it. */
+/** The question of a turn: what was asked before it elsewhere, the question, the pictures that came with it. */
 
 import { h, replace } from "../dom.js";
 import { fileUrl } from "./figures.js";
+import { prose } from "./prose.js";
 import { count, METHODS, OFFLINE, when } from "./wording.js";
 
 /** Characters. */
 const [LONG, VERY_LONG] = [140, 500];
 
-/**
- * @param {Element} element
- * @param {any} started The `run_started`.
- * @param {string} run
- */
-export function showHead(element, started, run) {
-  const { settings, history = [], attached = [], notices = [] } = started;
-  const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
-  const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(started.ts)];
-  replace(
-    element,
-    history.length > 0 && earlier(history),
-    question(started.question),
-    attached.length > 0 && h("ul", { class: "attached", "aria-label": "Pictures with the question" }, attached.map((/** @type {string} */ sha256, /** @type {number} */ index) => h("li", h("img", { src: fileUrl(run, sha256), alt: `Picture ${index + 1} of the question` })))),
-    notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text })),
-    h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact }))),
-  );
-}
+export class Head {
+  /** @type {unknown} */
+  #shown = null;
 
-/** A long question is set smaller, a very long one folded up. @param {string} text */
-function question(text) {
-  const heading = h("h1", { class: `question${text.length > LONG ? " long" : ""}${text.length > VERY_LONG ? " folded" : ""}`, id: "question", dir: "auto", text });
-  if (text.length <= VERY_LONG) return heading;
-  const whole = h("button", { type: "button", class: "link size-2", text: "Whole question", on: { click: () => { heading.classList.remove("folded"); whole.remove(); } } });
-  return [heading, whole];
+  /** @param {string} run @param {string} question */
+  constructor(run, question) {
+    this.run = run;
+    this.question = h("h1", { class: `question${question.length > LONG ? " long" : ""}${question.length > VERY_LONG ? " folded" : ""}`, dir: "auto", tabindex: "-1", text: question });
+    const whole = question.length > VERY_LONG && h("button", { type: "button", class: "link size-2", text: "Whole question", on: { click: (/** @type {Event} */ event) => { this.question.classList.remove("folded"); /** @type {Element} */ (event.target).remove(); } } });
+    this.before = h("div", { class: "run-before", hidden: true });
+    this.more = h("div", { class: "run-about" });
+    this.element = h("header", { class: "run-head" }, this.before, this.question, whole, this.more);
+  }
+
+  /**
+   * @param {any} started The `run_started`, or as much of it as is known.
+   * @param {boolean} first Whether no earlier turn stands above it: then the questions that it follows are told here.
+   */
+  update(started, first) {
+    if (started === this.#shown) return;
+    this.#shown = started;
+    const { settings, history = [], attached = [], notices = [], ts } = started;
+    const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
+    const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(ts)];
+    this.before.hidden = !first || history.length === 0;
+    replace(this.before, !this.before.hidden && earlier(history));
+    replace(
+      this.more,
+      attached.length > 0 && h("ul", { class: "attached", "aria-label": "Pictures with the question" }, attached.map((/** @type {string} */ sha256, /** @type {number} */ index) => h("li", h("img", { src: fileUrl(this.run, sha256), alt: `Picture ${index + 1} of the question` })))),
+      notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text })),
+      h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact }))),
+    );
+  }
 }
 
 /** @param {{question: string, answer: string | null}[]} history */
 function earlier(history) {
-  const turns = history.map(({ question, answer }) => h("div", { class: "exchange" }, h("dt", { dir: "auto", text: question }), h("dd", { dir: "auto", class: answer === null ? "faint" : "", text: answer ?? "No answer." })));
-  return h("details", { class: "more earlier", id: "earlier" }, h("summary", `${count(history.length, "earlier question")} of this conversation`), h("dl", turns));
+  const turns = history.map(({ question, answer }) => h("div", { class: "exchange" }, h("dt", { dir: "auto", text: question }), answer === null ? h("dd", { class: "faint", text: "No answer." }) : h("dd", { class: "prose" }, prose(answer))));
+  return h("details", { class: "more earlier" }, h("summary", `${count(history.length, "earlier question")} of this conversation`), h("dl", turns));
 }

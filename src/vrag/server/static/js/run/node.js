@@ -23,12 +23,12 @@ export class NodePanel {
   constructor(context, close, goTo) {
     this.#context = context;
     this.goTo = goTo;
-    this.title = h("h3", { id: "node-title", tabindex: "-1", dir: "auto" });
+    this.title = h("h3", { id: `node-title-${context.run}`, tabindex: "-1", dir: "auto" });
     this.kind = h("span", { class: "kind-chip" });
     this.body = h("div", { class: "node-body" });
     this.element = h(
       "section",
-      { class: "node-panel card", id: "node-panel", "aria-labelledby": "node-title", hidden: true },
+      { class: "node-panel card", "aria-labelledby": this.title.id, hidden: true },
       h("header", this.kind, this.title, iconButton("close", "Close the node", { on: { click: close } })),
       this.body,
     );

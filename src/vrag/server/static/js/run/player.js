@@ -29,12 +29,12 @@ export class Player {
     this.slider = /** @type {HTMLInputElement} */ (h("input", { type: "range", min: "0", max: "0", step: "1", "aria-label": "Step of the replay", on: { input: () => this.#seek(this.slider.valueAsNumber) } }));
     this.marks = h("span", { class: "player-marks", "aria-hidden": true });
     this.status = h("output", { class: "player-status", dir: "auto" });
-    this.playButton = iconButton("play", "Play", { id: "replay-play", on: { click: () => this.toggle() } });
+    this.playButton = iconButton("play", "Play", { on: { click: () => this.toggle() } });
     const link = () => copy(`${location.origin}${location.pathname}${runHash(run)}?step=${this.#at}`, "The link to this step was copied.");
     const speeds = SPEEDS.map((speed) => h("option", { value: speed, selected: speed === 1, text: `${speed}×` }));
     this.element = h(
       "div",
-      { class: "player", id: "player", role: "group", "aria-label": "Replay", hidden: true },
+      { class: "player", role: "group", "aria-label": "Replay", hidden: true },
       h(
         "div",
         { class: "player-buttons" },
@@ -48,7 +48,7 @@ export class Player {
       this.status,
       h("div", { class: "player-tools" }, h("select", { "aria-label": "Speed", title: "Speed", on: { change: (/** @type {Event} */ event) => (this.#speed = Number(/** @type {HTMLSelectElement} */ (event.target).value)) } }, speeds),
       iconButton("link", "Copy the link to this step", { on: { click: link } }),
-      iconButton("close", "End the replay", { id: "replay-close", on: { click: close } })),
+      iconButton("close", "End the replay", { on: { click: close } })),
     );
     this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }

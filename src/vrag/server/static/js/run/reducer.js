@@ -16,6 +16,7 @@
  * @property {number} began Seconds since 1970.
  * @property {string} thought As far as it has come.
  * @property {boolean} thinking Whether the thought is still being written.
+ * @property {boolean} answering Whether an answer is being written.
  * @property {readonly Entry[]} entries
  * @property {any} call The `model_called`, once the reply is there.
  * @property {any} usage Once the step is over.
@@ -32,10 +33,13 @@
  * @property {number} graphSeq Of the event that gave the graph; -1 without one.
  * @property {any} memory The last `memory_updated`.
  * @property {{kind: string, text: string, what: string, seq: number}} now What is going on, in words.
+ * @property {number} calls Model calls so far.
  * @property {Totals} totals
+ * @property {Draft | null} draft The answer as far as it is written; null once it stands or is discarded.
  * @property {any} answer The `answer` event.
  * @property {any} failure The `run_failed` event.
  */
+/** @typedef {{text: string, citations: readonly any[], evidence: readonly any[], step: number}} Draft `citations` and `evidence`: as in `answer`, of its beginning. */
 /** @typedef {{prompt: number | null, completion: number | null, visual: number, cost: number | null, seconds: number}} Totals */
 
 /** @type {State} */
@@ -50,7 +54,9 @@ export const EMPTY = Object.freeze({
   graphSeq: -1,
   memory: null,
   now: { kind: "waiting", text: "Starting", what: "", seq: -1 },
+  calls: 0,
   totals: { prompt: null, completion: null, visual: 0, cost: null, seconds: 0 },
+  draft: null,
   answer: null,
   failure: null,
 });
@@ -73,7 +79,8 @@ export function fold(events) {
  * @returns {State}
  */
 export function apply(state, event) {
-  const moved = { ...state, seq: event.seq, ts: event.ts };
+  const draft = state.draft !== null && event.step > state.draft.step ? null : state.draft; // the model was called again
+  const moved = { ...state, seq: event.seq, ts: event.ts, calls: Math.max(state.calls, event.step), draft };
   const change = CHANGES[event.type];
   const next = change === undefined ? moved : { ...moved, ...change(moved, event) };
   return event.step > 0 ? touched(next, event) : next;
@@ -87,16 +94,25 @@ const CHANGES = {
     now: state.now.kind === "thinking" ? state.now : now("thinking", "Thinking", "", event),
   }),
   thought: (state, event) => inStep(state, event, () => ({ thought: event.text, thinking: false })),
+  answer_delta: (state, event) => ({
+    ...inStep(state, event, () => ({ thinking: false, answering: true })),
+    draft: { text: (state.draft?.text ?? "") + event.text, citations: state.draft?.citations ?? [], evidence: state.draft?.evidence ?? [], step: event.step },
+    now: state.now.kind === "answering" ? state.now : now("answering", "Writing the answer", "", event),
+  }),
+  answer_cited: (state, event) => (state.draft ? { draft: { ...state.draft, citations: event.citations, evidence: event.evidence } } : {}),
   model_called: (state, event) => inStep(state, event, () => ({ call: event, thinking: false })),
   model_retried: (state, event) => ({
     ...added(state, event, entry("retry", event, { reason: event.reason, seconds: event.seconds, partial: event.partial }), {
       thought: "",
       thinking: false,
+      answering: false,
     }),
+    draft: null,
     now: now("retrying", "The call failed; trying again", "", event),
   }),
   context_shortened: (state, event) => ({
     ...added(state, event, entry("retry", event, { reason: `Too long for the model; asked again without ${event.dropped.join(", ")}.`, seconds: 0, partial: "" })),
+    draft: null,
     now: now("retrying", "Too long for the model; asking again", "", event),
   }),
   search_requested: (state, event) => ({
@@ -132,6 +148,7 @@ const CHANGES = {
   }),
   invalid_action: (state, event) => ({
     ...ended(state, event, entry("refused", event, { reason: event.reason })),
+    draft: null,
     now: now("refused", "The reply was refused; asking again", "", event),
   }),
   usage: (state, event) => ({
@@ -140,15 +157,18 @@ const CHANGES = {
   }),
   answer_doubted: (state, event) => ({
     ...ended(state, event, entry("doubted", event, { text: event.text, claims: event.claims })),
+    draft: null,
     now: now("doubted", "The answer is in doubt; asking again", "", event),
   }),
   answer: (state, event) => ({
     ...ended(state, event, entry("answer", event, { text: event.text, reason: event.stop_reason })),
+    draft: null,
     answer: event,
     now: now("ended", "Finished", "", event),
   }),
   run_failed: (state, event) => ({
     ...ended(state, event, entry("failure", event, { message: event.message })),
+    draft: null,
     failure: event,
     now: now("ended", "Failed", "", event),
   }),
@@ -180,7 +200,7 @@ function where(shown) {
 
 /** @param {any} event @returns {Step} */
 function begun(event) {
-  return { number: event.step, first: event.seq, seq: event.seq, began: event.ts, thought: "", thinking: false, entries: [], call: null, usage: null };
+  return { number: event.step, first: event.seq, seq: event.seq, began: event.ts, thought: "", thinking: false, answering: false, entries: [], call: null, usage: null };
 }
 
 /** @param {State} state @param {any} event @param {(step: Step) => Partial<Step>} change @returns {Partial<State>} */

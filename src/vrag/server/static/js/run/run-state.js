@@ -77,6 +77,7 @@ export function titleOf(step) {
     const title = TITLES[one.kind]?.(one);
     if (title) return title;
   }
+  if (step.answering && step.usage === null) return { kind: "answer", title: "Answer" };
   if (step.thinking || step.usage === null) return { kind: "open", title: step.call ? "Working" : "Thinking" };
   return { kind: "open", title: "No action" };
 }
@@ -100,4 +101,31 @@ const TITLES = {
  */
 export function stopReason(state) {
   return (state.answer ?? state.failure)?.stop_reason ?? null;
+}
+
+/**
+ * The state of a run that has ended, as far as its entry in a list or its details tell it.
+ * @param {any} run The answer of GET /runs/{id}, or one of GET /runs; the latter knows no evidence.
+ * @returns {State}
+ */
+export function endedState(run) {
+  const { evidence = [], looked_at: besides = [], citations = [], claims = [], unsupported = [], reading = null, withdrawn = null, failure = null } = run;
+  const settings = { agent: run.agent, policy: run.model, environment: { collection: run.collection } };
+  const known = run.evidence !== undefined;
+  const end = { stop_reason: run.stop_reason };
+  return {
+    ...EMPTY,
+    started: { question: run.question, ts: run.started, session: run.session, settings, history: run.history ?? [], attached: run.attached ?? [], notices: run.notices ?? [] },
+    ts: run.started + run.seconds,
+    calls: run.steps,
+    totals: { prompt: run.prompt_tokens, completion: run.completion_tokens, visual: run.visual_tokens, cost: run.cost, seconds: run.seconds },
+    answer: run.stop_reason && failure === null ? { ...end, text: run.answer, evidence: [...evidence, ...besides], cited: known ? evidence.length : null, citations, claims, unsupported, reading, withdrawn } : null,
+    failure: failure === null ? null : { ...end, message: failure },
+  };
+}
+
+/** Replies that were refused, of a model that does not keep to the format: half of them and three at least; else 0. @param {State} state */
+export function refusals(state) {
+  const refused = state.steps.filter((step) => step.entries.some((one) => one.kind === "refused")).length;
+  return refused >= 3 && refused * 2 >= state.steps.length ? refused : 0;
 }

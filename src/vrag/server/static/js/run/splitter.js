@@ -1,4 +1,4 @@
-/** The edge between a run and what it looks at: it can be dragged, and moved by the arrow keys. */
+/** The edge between a conversation and its evidence: it can be dragged, and moved by the arrow keys. */
 
 import { h } from "../dom.js";
 
@@ -6,15 +6,15 @@ const KEPT = "vrag.side";
 const [LEAST, MOST, STRIDE] = [280, 760, 24];
 
 /**
- * @param {HTMLElement} side What gets wider and narrower.
+ * @param {HTMLElement} view That holds both; its `--side` is the width of the evidence.
  * @returns {HTMLElement}
  */
-export function splitter(side) {
+export function splitter(view) {
   const kept = Number(localStorage.getItem(KEPT));
-  const edge = h("div", { class: "splitter", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "Width of the evidence", "aria-controls": "run-side", "aria-valuemin": LEAST, "aria-valuemax": MOST, "aria-valuenow": kept || 420 });
+  const edge = h("div", { class: "splitter", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "Width of the evidence", "aria-controls": "run-side", "aria-valuemin": LEAST, "aria-valuemax": MOST, "aria-valuenow": kept || 400 });
   const set = (/** @type {number} */ wanted) => {
     const width = Math.round(Math.min(MOST, Math.max(LEAST, wanted)));
-    side.style.setProperty("--side", `${width}px`);
+    view.style.setProperty("--side", `${width}px`);
     edge.setAttribute("aria-valuenow", String(width));
     localStorage.setItem(KEPT, String(width));
   };
@@ -24,13 +24,13 @@ export function splitter(side) {
     edge.setPointerCapture(event.pointerId);
   });
   edge.addEventListener("pointermove", (event) => {
-    if (edge.hasPointerCapture(event.pointerId)) set(side.getBoundingClientRect().right - event.clientX);
+    if (edge.hasPointerCapture(event.pointerId)) set(view.getBoundingClientRect().right - event.clientX);
   });
   edge.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
     event.preventDefault();
     event.stopPropagation();
-    set(side.getBoundingClientRect().width + (event.key === "ArrowLeft" ? STRIDE : -STRIDE));
+    set(Number(edge.getAttribute("aria-valuenow")) + (event.key === "ArrowLeft" ? STRIDE : -STRIDE));
   });
   return edge;
 }

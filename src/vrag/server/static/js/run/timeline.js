@@ -2,6 +2,7 @@
 
 import { h, icon, replace } from "../dom.js";
 import { entryElement, folded, markShown } from "./entries.js";
+import { plainText } from "./prose.js";
 import { titleOf } from "./run-state.js";
 import { amount, money, seconds } from "./wording.js";
 
@@ -39,6 +40,7 @@ export class Timeline {
       this.#views.delete(number);
     }
     for (const step of state.steps) this.#view(step.number).update(step, state, running && step === state.steps.at(-1));
+    if (running) for (const [number, view] of this.#views) if (!view.byHand) view.open = number === state.steps.at(-1)?.number;
   }
 
   /**
@@ -46,7 +48,7 @@ export class Timeline {
    * @param {(number: number) => boolean} open
    */
   unfold(open) {
-    for (const [number, view] of this.#views) view.open = open(number);
+    for (const [number, view] of this.#views) [view.open, view.byHand] = [open(number), false];
   }
 
   /** True if every step is open. */
@@ -79,22 +81,24 @@ class StepView {
   #drawn = new Map();
   #live = false;
   #context;
+  /** True if somebody opened or closed it: then it stays so while the run goes on. */
+  byHand = false;
 
   /** @param {number} number @param {RunContext} context */
   constructor(number, context) {
     this.#context = context;
-    const id = `step-${number}-content`;
+    const id = `step-${number}-${context.run}`;
     this.sign = h("span", { class: "step-sign" });
     this.kind = h("span", { class: "step-kind" });
     this.outline = h("span", { class: "step-outline", dir: "auto" });
     this.cost = h("span", { class: "step-cost" });
-    this.head = h("button", { type: "button", class: "step-head", "aria-expanded": "true", "aria-controls": id, on: { click: () => (this.open = !this.open) } }, h("span", { class: "hidden-text", text: `Step ${number}: ` }), this.kind, this.outline, this.cost, icon("down"));
+    this.head = h("button", { type: "button", class: "step-head", "aria-expanded": "true", "aria-controls": id, on: { click: () => ([this.open, this.byHand] = [!this.open, true]) } }, h("span", { class: "hidden-text", text: `Step ${number}: ` }), this.kind, this.outline, this.cost, icon("down"));
     this.thought = h("p", { class: "thought", dir: "auto" });
     this.whole = h("button", { type: "button", class: "link size-2", hidden: true, text: "Whole thought", on: { click: () => this.#unfoldThought() } });
     this.entries = h("div", { class: "step-entries" });
     this.foot = h("div", { class: "step-foot" });
     this.content = h("div", { class: "step-content", id }, this.thought, this.whole, this.entries, this.foot);
-    this.element = h("li", { class: "step", id: `step-${number}`, dataset: { step: String(number) } }, this.sign, h("h3", this.head), this.content);
+    this.element = h("li", { class: "step", dataset: { step: String(number) } }, this.sign, h("h3", this.head), this.content);
   }
 
   get open() {
@@ -196,8 +200,8 @@ const OUTLINES = {
   tool: (one) => one.text,
   memory: (one) => one.summary || one.update.node,
   refused: (one) => `not carried out: ${one.reason}`,
-  doubted: (one) => one.text,
-  answer: (one) => one.text ?? "",
+  doubted: (one) => plainText(one.text),
+  answer: (one) => plainText(one.text ?? ""),
   failure: (one) => one.message,
 };
 

@@ -1,4 +1,4 @@
-/** Numbers, moments and reasons in words: the same as in the exported page. */
+/** Numbers, moments and reasons in words; numbers as in the exported page. */
 
 const COUNTS = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -14,8 +14,8 @@ export const amount = (value) => (value === null || value === undefined ? "–" 
  * @param {string} noun
  */
 export function count(value, noun) {
-  const plural = /(ch|s|x)$/.test(noun) ? "es" : "s";
-  return `${COUNTS.format(value)} ${noun}${value === 1 ? "" : plural}`;
+  const many = /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}${/(ch|s|x)$/.test(noun) ? "es" : "s"}`;
+  return `${COUNTS.format(value)} ${value === 1 ? noun : many}`;
 }
 
 /**
@@ -100,19 +100,19 @@ export const ENDINGS = {
     name: "Out of steps",
     mood: "fair",
     said: "The run used all its steps before there was an answer.",
-    hint: "Allow more steps in the options, or ask for less at once.",
+    hint: "Ask again with more steps, or ask for less at once.",
   },
   out_of_tokens: {
     name: "Out of tokens",
     mood: "fair",
-    said: "The model's context was full, or its reply was cut off, before there was an answer.",
-    hint: "Ask for less at once, or let the server write longer replies (VRAG_MAX_TOKENS).",
+    said: "The model had no room left for its answer, or its reply was cut off.",
+    hint: "Ask for less at once, or choose a model that reads and writes more.",
   },
   out_of_budget: {
     name: "Budget spent",
     mood: "fair",
     said: "The budget of the run was spent before there was an answer.",
-    hint: "Ask for less at once, or raise the budget in the server's settings.",
+    hint: "Ask for less at once. Whoever runs this server can raise the budget.",
   },
   cancelled: {
     name: "Stopped",
@@ -124,28 +124,40 @@ export const ENDINGS = {
     name: "Model failed",
     mood: "bad",
     said: "The model failed or could not be reached.",
-    hint: "Try again in a moment. If the problem persists, check the model server, or choose another model.",
+    hint: "Ask again in a moment. If the problem persists, choose another model, or check the model's server.",
   },
   search_error: {
     name: "Search failed",
     mood: "bad",
     said: "The search or the collection failed.",
-    hint: "Try again. If the problem persists, check the collection with vrag doctor.",
+    hint: "Ask again. If the problem persists, tell whoever runs this server: the collection may be damaged.",
   },
   fault: {
     name: "Internal error",
     mood: "bad",
-    said: "The server failed, or could not write the run to its disk.",
-    hint: "Ask again. If the problem persists, read the server log.",
+    said: "The server failed, or could not store the run.",
+    hint: "Ask again. If the problem persists, tell whoever runs this server: its log says why.",
   },
 };
+
+/**
+ * A run that used up its steps because its model does not write what the agent asks for.
+ * @param {number} refused Replies. @param {number} all
+ * @returns {Ending}
+ */
+export const formatLost = (refused, all) => ({
+  name: "The model does not keep to the format",
+  mood: "fair",
+  said: `${refused} of its ${count(all, "reply")} could not be carried out: it does not write the actions that this agent asks for.`,
+  hint: "More steps would not help. Choose another model, or another agent: RAG asks least of a model.",
+});
 
 /** A run in which the offline policy abstained: the answer may still be in the documents. @type {Ending} */
 export const NOT_FOUND = {
   name: "No answer found",
   mood: "calm",
   said: "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures.",
-  hint: "A model could: choose one beside the question, or start the server with --model. The closest places are shown here.",
+  hint: "A model could: choose one in the options of the question.",
 };
 
 /** A run whose answer was withdrawn. @type {Ending} */

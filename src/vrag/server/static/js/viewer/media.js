@@ -1,6 +1,6 @@
-/** Clips and passages in the viewer: a film from a second on, and a text with the words that were quoted marked. */
+/** Clips and passages in the viewer: a film from a second on, and a text with what was quoted or found marked. */
 
-import { h, icon } from "../dom.js";
+import { h, icon, replace } from "../dom.js";
 import { itemUrl } from "../run/figures.js";
 import { moment } from "../run/wording.js";
 
@@ -40,12 +40,28 @@ function still(info, url, name) {
  */
 export function passageElement(info, quote) {
   const headings = info.heading ? h("p", { class: "passage-heading", dir: "auto", text: info.heading }) : null;
-  return h("article", { class: "passage", tabindex: "0", "aria-label": "Text of the passage" }, headings, h("p", { class: "passage-text", dir: "auto" }, marked(info.text, quote)));
+  const at = quote ? info.text.indexOf(quote) : -1;
+  const text = h("p", { class: "passage-text", dir: "auto" }, at < 0 || quote.length > WHOLE * info.text.length ? info.text : [info.text.slice(0, at), h("mark", { text: quote }), info.text.slice(at + quote.length)]);
+  return h("article", { class: "passage", tabindex: "0", "aria-label": `${info.document_name}, passage ${info.page}` }, headings, text);
 }
 
-/** @param {string} text @param {string} quote */
-function marked(text, quote) {
-  const at = quote ? text.indexOf(quote) : -1;
-  if (at < 0 || quote.length > WHOLE * text.length) return text;
-  return [text.slice(0, at), h("mark", { text: quote }), text.slice(at + quote.length)];
+/**
+ * Marks what was found in a passage, and brings the current place into sight.
+ * @param {Element} passage
+ * @param {string} text
+ * @param {readonly {start: number, end: number}[]} matches In characters of Unicode.
+ * @param {number} current Number of the match that is looked at.
+ */
+export function markPassage(passage, text, matches, current) {
+  const characters = [...text];
+  /** @type {(Node | string)[]} */
+  const parts = [];
+  let at = 0;
+  matches.forEach(({ start, end }, index) => {
+    parts.push(characters.slice(at, start).join(""), h("mark", { class: `found-here${index === current ? " here" : ""}`, text: characters.slice(start, end).join("") }));
+    at = end;
+  });
+  const element = passage.querySelector(".passage-text");
+  if (element) replace(element, parts, characters.slice(at).join(""));
+  element?.querySelector(".here")?.scrollIntoView({ block: "center" });
 }

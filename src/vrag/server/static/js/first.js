@@ -1,0 +1,26 @@
+/*
+ * Before the first paint: the theme, the place of the sidebar, and the outline of the first page, so that nothing flashes
+ * or jumps when the modules arrive. What is typed meanwhile is kept as the draft that the question box begins with.
+ * A plain script.
+ */
+{
+  const root = document.documentElement;
+  const theme = localStorage.getItem("vrag.theme");
+  if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+
+  const before = "token" in root.dataset ? localStorage.getItem("vrag.start") : "page"; // what the last visit began with; see app.js
+  if (before !== "sign-in") {
+    delete root.dataset.noShell;
+    const room = matchMedia("(min-width: 1100px)").matches;
+    root.dataset.sidebar = room && localStorage.getItem("vrag.rail") !== "closed" ? "open" : "closed";
+    if (/^(#\/?)?$/.test(location.hash)) root.dataset.first = "";
+  }
+  if (before === "page") {
+    for (const href of ["/options", "/runs?limit=100&asker=people"]) {
+      document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "anonymous", href }));
+    }
+  }
+  addEventListener("input", ({ target }) => {
+    if (target instanceof HTMLTextAreaElement && target.id === "first-box") sessionStorage.setItem("vrag.draft.", target.value);
+  });
+}

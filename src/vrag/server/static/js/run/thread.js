@@ -1,0 +1,239 @@
+/** A conversation in one scroll: its turns, and the box for the next question below them. */
+
+import { post, Problem } from "../api.js";
+import { request } from "../composer.js";
+import { announce, h, icon, replace, toast } from "../dom.js";
+import { followUpOptions, selectOptions, storedOptions } from "../run-options.js";
+import { closeViewer, openViewer } from "../parts.js";
+import { hideTip } from "./chips.js";
+import { fileUrl } from "./figures.js";
+import { Follower } from "./follower.js";
+import { splitter } from "./splitter.js";
+import { Turn } from "./turn.js";
+
+/** @typedef {import("../history.js").Run} Run */
+/** @typedef {import("./reducer.js").State} State */
+/**
+ * @typedef {object} How
+ * @property {any} offer What the server offers.
+ * @property {import("../composer.js").Composer} box The box for the next question.
+ * @property {(run: Run) => void} asked Called with a run that was begun by a button of the thread.
+ */
+
+/** Milliseconds within which Escape is pressed twice to stop a run. */
+const TWICE = 1000;
+/** Pixels above the question of a turn that the address names. */
+const HEAD = 24;
+/** Pixels around the window within which turns are loaded. */
+const AHEAD = "800px 0px";
+
+export class Thread {
+  /** @type {Map<string, Turn>} */
+  #turns = new Map();
+  /** @type {Turn | null} The one that the address names. */
+  #current = null;
+  /** When Escape was pressed last, in milliseconds. */
+  #escaped = -TWICE;
+  #near;
+  #seen;
+
+  /** @param {HTMLElement} root @param {How} how */
+  constructor(root, how) {
+    this.how = how;
+    this.list = h("div", { class: "turns-list" });
+    this.latest = h("button", { type: "button", class: "latest", hidden: true }, icon("down"), "Latest");
+    this.stopButton = h("button", { type: "button", id: "stop", class: "stop", hidden: true, on: { click: () => this.#stop() } }, icon("stop"), "Stop");
+    this.hint = h("p", { class: "escape-hint", role: "status" });
+    this.scroller = h("div", { class: "thread", tabindex: "-1" }, this.list);
+    this.foot = h("div", { class: "run-foot" }, h("div", { class: "foot-pills" }, this.latest, this.stopButton, this.hint), how.box.element);
+    this.follower = new Follower(this.scroller, this.latest);
+    this.element = h("div", { class: "view-run", id: "view" }, this.scroller, this.foot);
+    this.scroller.after(splitter(this.element));
+    this.#near = new IntersectionObserver((entries) => this.#load(entries), { root: this.scroller, rootMargin: AHEAD });
+    this.#seen = new IntersectionObserver(([entry]) => document.getElementById("toolbar")?.toggleAttribute("data-question-visible", entry.isIntersecting), { root: this.scroller });
+    this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
+    document.addEventListener("keydown", this.keys);
+    replace(root, this.element);
+  }
+
+  destroy() {
+    for (const turn of this.#turns.values()) turn.destroy();
+    this.#near.disconnect();
+    this.#seen.disconnect();
+    this.follower.destroy();
+    document.removeEventListener("keydown", this.keys);
+    document.getElementById("toolbar")?.removeAttribute("data-question-visible");
+    hideTip();
+    closeViewer();
+  }
+
+  /** @param {string} id */
+  has(id) {
+    return this.#turns.has(id);
+  }
+
+  /** Shows the turns of the conversation that are not there yet. @param {readonly Run[]} runs In the order asked. */
+  update(runs) {
+    const current = this.#current?.element;
+    const top = current?.getBoundingClientRect().top ?? 0;
+    runs.forEach((run, index) => {
+      if (this.#turns.has(run.id)) return;
+      const turn = this.#build(run, index === 0);
+      const next = runs.slice(index + 1).find((one) => this.#turns.has(one.id));
+      this.#turns.set(run.id, turn);
+      this.list.insertBefore(turn.element, (next && this.#turns.get(next.id)?.element) ?? null);
+      if (turn.running) this.follower.follow(turn);
+    });
+    if (current) this.scroller.scrollTop += current.getBoundingClientRect().top - top; // turns that came above it move nothing
+    this.#tellRunning();
+  }
+
+  /**
+   * Goes to a turn, and in it to a step or a piece of evidence.
+   * @param {string} id @param {number | null} step @param {number | null} cite
+   */
+  show(id, step, cite) {
+    const turn = this.#turns.get(id);
+    if (!turn) return;
+    const came = this.#current !== turn;
+    if (came) {
+      if (this.#current) this.#current.current = false;
+      this.#current = turn;
+      turn.current = true;
+      this.#seen.disconnect();
+      this.#seen.observe(turn.head.question);
+      this.scroller.scrollTop += turn.head.element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top - HEAD;
+      if (turn.running) this.follower.follow(turn);
+    }
+    turn.load();
+    turn.show(step, cite);
+  }
+
+  /** Loads what print shows, and prints. */
+  async print() {
+    const lists = [...this.#turns.values()].map((turn) => turn.loadForPrint());
+    await Promise.all(lists);
+    const images = [...this.list.querySelectorAll("img")];
+    for (const image of images) image.setAttribute("loading", "eager");
+    await Promise.all(images.map((image) => image.decode().catch(() => {}))); // one that is absent is told as such
+    window.print();
+  }
+
+  /** @param {Run} run @param {boolean} first */
+  #build(run, first) {
+    const turn = new Turn(run, {
+      look: openViewer,
+      closeViewer,
+      first,
+      remedies: {
+        steps: this.how.offer.limits.steps,
+        again: (question) => this.how.box.fill(question),
+        choose: (question) => { this.how.box.fill(question); this.how.box.choose(); },
+        more: (state, steps) => this.#askAgain(run, state, steps),
+      },
+      around: (one, change) => this.#change(one, change),
+      following: () => this.follower.following,
+      moved: (hash) => run.id === this.#current?.id && history.replaceState(null, "", hash),
+    });
+    this.#near.observe(turn.element);
+    return turn;
+  }
+
+  /** Changes a turn. What is read stays where it is when the turn stands above it. @param {Turn} turn @param {() => void} change */
+  #change(turn, change) {
+    const top = this.scroller.getBoundingClientRect().top;
+    const read = [...this.list.children].find((one) => one === turn.element || one.getBoundingClientRect().bottom > top + 1);
+    const below = read === turn.element && turn.element.getBoundingClientRect().bottom <= top + 1 ? turn.element.nextElementSibling : null;
+    const before = below?.getBoundingClientRect().top ?? 0;
+    this.follower.around(turn, change);
+    if (below) this.scroller.scrollTop += below.getBoundingClientRect().top - before;
+    this.#tellRunning();
+  }
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  #load(entries) {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      this.#near.unobserve(target);
+      this.#turns.get(/** @type {HTMLElement} */ (target).dataset.run ?? "")?.load();
+    }
+  }
+
+  /** Asks a question again as it was asked, with more steps. @param {Run} run @param {State} state @param {number} steps */
+  async #askAgain(run, state, steps) {
+    const { offer, asked } = this.how;
+    const choices = { ...selectOptions(offer, followUpOptions(offer, run, storedOptions())), max_steps: steps };
+    const { environment } = state.started.settings;
+    try {
+      const images = await Promise.all((state.started.attached ?? []).map((/** @type {string} */ sha256) => dataUrl(fileUrl(run.id, sha256))));
+      const body = request(run.question, choices, { session: run.session, images });
+      asked(await post("/runs", environment?.documents ? { ...body, documents: environment.documents } : body));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      toast(error.detail, { kind: "danger", hint: error.hint });
+    }
+  }
+
+  /** The turn that goes on. @returns {Turn | undefined} */
+  get #running() {
+    return [...this.#turns.values()].findLast((turn) => turn.running);
+  }
+
+  #tellRunning() {
+    const running = this.#running;
+    if (this.stopButton.hidden === !running) return;
+    this.stopButton.hidden = !running;
+    this.stopButton.toggleAttribute("disabled", false);
+    replace(this.stopButton, icon("stop"), "Stop");
+    this.#tellHint("");
+  }
+
+  async #stop() {
+    const running = this.#running;
+    if (!running || this.stopButton.hasAttribute("disabled")) return;
+    this.stopButton.toggleAttribute("disabled", true);
+    replace(this.stopButton, icon("stop"), "Stopping");
+    if (await running.stop()) return;
+    this.stopButton.toggleAttribute("disabled", false);
+    replace(this.stopButton, icon("stop"), "Stop");
+  }
+
+  /** Escape closes what is open; pressed twice it stops the run. Ctrl+P prints all of the conversation. @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.key.toLowerCase() === "p" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && !event.defaultPrevented) {
+      event.preventDefault();
+      this.print();
+      return;
+    }
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    if (hideTip()) return;
+    if (/** @type {Element} */ (event.target).closest("input, textarea, select, dialog, details[open], [popover]")) return;
+    if (document.querySelector("dialog[open], .viewer:not([hidden])")) return;
+    const turns = [...this.#turns.values()];
+    if ((this.#current && this.#current.escape()) || turns.some((turn) => turn.escape()) || !this.#running) return;
+    const twice = event.timeStamp - this.#escaped < TWICE;
+    this.#escaped = event.timeStamp;
+    if (twice) this.#stop();
+    else this.#tellHint("Press Esc again to stop.");
+  }
+
+  /** @param {string} text */
+  #tellHint(text) {
+    clearTimeout(this.hinted);
+    this.hint.textContent = text;
+    if (text) this.hinted = setTimeout(() => this.#tellHint(""), TWICE);
+  }
+}
+
+/** @param {string} url @returns {Promise<string>} */
+async function dataUrl(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Problem(response.status, "The pictures of the question are not there any more.", "Attach them to a new question.");
+  const blob = await response.blob();
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () => resolve(String(reader.result)));
+    reader.addEventListener("error", () => reject(reader.error));
+    reader.readAsDataURL(blob);
+  });
+}
