@@ -39,6 +39,8 @@ LEADING_NOWHERE = {
     "/items/{id}/clip",
     "/runs/{id}/files/{sha256}.jpg",
     "/collections/{name}/documents/{id}",
+    "/collections/{name}/documents/{id}/retry",  # all of them were read
+    "delete /jobs/{id}",  # all of them have ended
 }
 """Where no request succeeds here, whatever it holds."""
 ALIKE: Any = {
@@ -173,7 +175,8 @@ def test_every_operation_conforms(running: Running, method: str, path: str, mode
     conforms()
     assert statuses
     assert max(statuses) < 500
-    assert mode == "negative" or path in LEADING_NOWHERE or min(statuses) < 300
+    leads = LEADING_NOWHERE.isdisjoint({path, f"{method} {path}"})
+    assert mode == "negative" or not leads or min(statuses) < 300
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
