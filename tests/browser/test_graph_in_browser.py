@@ -65,6 +65,7 @@ def graph_run(desk: Desk) -> str:
 
 def shown(visit: Opener, desk: Desk, run: str, **how: Any) -> Page:  # noqa: ANN401
     page = visit(f"{desk.address}/#/runs/{run}", **how).page
+    page.locator("#status").click()
     expect(page.locator(".graph [data-node='root']")).to_be_visible()
     return page
 
