@@ -86,7 +86,7 @@ def test_a_found_model_is_tested_saved_and_answers(place: Path, visit: Opener) -
         )
         page.locator("#no-model a").click()
         expect(page.locator("#setup-current")).to_have_text("the offline reader")
-        card = page.locator(".found-card")
+        card = page.locator(".server-card")
         expect(card).to_have_count(1)
         expect(card).to_have_attribute("aria-label", "vLLM on this computer")
         expect(card).to_contain_text("Text only, cannot see pages: gpt-oss:20b")
@@ -243,7 +243,7 @@ def test_a_text_only_model_is_named_before_it_is_tested(place: Path, visit: Open
         served(place, found=(LocalServer("Ollama", server.url, "ollama"),), models=()) as desk,
     ):
         page = setup_page(visit, desk)
-        expect(page.locator(".found-card")).to_contain_text("None of its models sees pictures")
+        expect(page.locator(".server-card")).to_contain_text("None of its models sees pictures")
         fill(page, server.url, "qwen3:8b")
         page.locator("#setup-model").blur()
         expect(page.locator("#setup-model-hint")).to_contain_text("reads text only")
@@ -334,9 +334,9 @@ def test_axe_finds_nothing_grave_and_nothing_stands_out(
         found = (LocalServer("Ollama", other.url, "ollama"), LocalServer("vLLM", server.url))
         with served(place, found=found, models=()) as desk:
             page = setup_page(visit, desk, **how)
-            expect(page.locator(".found-card")).to_have_count(2)
+            expect(page.locator(".server-card")).to_have_count(2)
             check_axe(page, "found")
-            page.locator(f".found-card[data-server='{server.url}'] button").click()
+            page.locator(f".server-card[data-server='{server.url}'] button").click()
             page.locator("#setup-test").click()
             expect(page.locator("#setup-test-end")).to_contain_text("can be used")
             check_axe(page, "tested")

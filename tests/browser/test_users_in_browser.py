@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,9 @@ def test_a_link_offers_to_share_and_opens_for_others_until_that_ends(office: Off
     bob.page.goto(address)
     expect(bob.page.locator("#answer-text").last).to_contain_text("4.20")
     expect(bob.page.locator(".entry")).to_have_count(0)  # it is not his
+    bob.page.locator("#ask-box").fill("And for two days?")
+    expect(bob.page.locator("#ask-button")).to_be_disabled()
+    expect(bob.page.locator("#ask-button")).to_have_attribute("title", re.compile("Another user"))
     alice.page.get_by_role("button", name="Stop sharing").click()
     expect(alice.page.locator("#toasts")).to_contain_text("Not shared any more")
     expect(alice.page.locator(".entry")).not_to_contain_text("shared")

@@ -38,6 +38,8 @@ SPOT = (0.25, 0.5, 0.5, 0.625)
 """Of the black rectangle on a page, in fractions of it."""
 SPOTTED = "0 0 0 rg 153 297 153 99 re f\n" + text_at(60, 720, "A black rectangle", 12)
 HEBREW = "שלום עולם 2024", "ביקורת הנמל"
+MIXED = ("Harbour", 0.1, 0.3), ("שלום", 0.55, 0.65), ("עולם", 0.4, 0.5), ("Office", 0.7, 0.85)
+"""A line that begins at the left, with two words that run the other way, and their left and right sides."""
 LONG_TEXT = "Page {} of the log. Fog at noon, net revenue unknown."
 
 
@@ -71,6 +73,10 @@ def _hebrew() -> tuple[str, list[Word]]:
             words.append(Word(len(text), len(text) + len(word), box))
             text += word
             at -= width + 0.015
+    for number, (word, left, right) in enumerate(MIXED):
+        text += " " if number else "\n"
+        words.append(Word(len(text), len(text) + len(word), Box.unit(left, 0.2, right, 0.225)))
+        text += word
     return text, words
 
 

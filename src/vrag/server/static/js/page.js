@@ -167,7 +167,7 @@ export class Page {
     showToolbar(this.#toolbar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
-    const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
+    const hint = absent ? `The run may have been deleted, ${this.runs.session.several ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
     showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
@@ -185,7 +185,8 @@ export class Page {
     this.#thread.update(turns);
     showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
-    this.#box?.hold(running ? "Wait until the run has ended" : "");
+    const foreign = !this.runs.mayChange(run) && "Another user's conversation: ask a new question";
+    this.#box?.hold(foreign || (running ? "Wait until the run has ended" : ""));
   }
 
   #uploadsChanged() {
