@@ -94,6 +94,7 @@ async function showCollections(holds, offer, chosen) {
   const all = chosen === null && offer.collections.length > 1;
   const title = all ? `${counted(offer.collections.length, "collection")}` : collection.name;
   const documents = all ? offer.collections.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.documents, 0) : collection.documents;
+  const writable = [collection, ...offer.collections].find((/** @type {any} */ one) => one.writable);
   const list = h("ul", { class: "holds-list" });
   replace(
     holds,
@@ -105,6 +106,7 @@ async function showCollections(holds, offer, chosen) {
       h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
     ),
     list,
+    writable && h("p", { class: "soft size-2", id: "add-documents" }, h("a", { href: documentsHash(writable.name), text: "Add documents" }), " of your own: they are stored on this server, and you can ask about each as soon as it has been read."),
   );
   if (all) replace(list, offer.collections.slice(0, FEW).map(collectionLink));
   else replace(list, await documentButtons(collection));
