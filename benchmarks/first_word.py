@@ -43,7 +43,7 @@ _WATCH = """
 () => {
   window.firstWord = new Promise((resolve) => {
     const look = () => {
-      for (const part of document.querySelectorAll("#answer-text, [data-draft]")) {
+      for (const part of document.querySelectorAll(".answer-text")) {
         const found = /T(\\d{16})/.exec(part.textContent);
         if (found === null) continue;
         observer.disconnect();
@@ -229,7 +229,7 @@ async def _answer_requests(reader: asyncio.StreamReader, writer: asyncio.StreamW
                 b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
             )
             is_first = '"assistant"' not in body
-            is_other = re.search(r"\bother \d", body) is not None
+            is_other = re.search(r"other \d", body) is not None
             async for token in _first_reply() if is_first else _second_reply(is_other=is_other):
                 await _send(writer, {"choices": [{"index": 0, "delta": {"content": token}}]})
             await _send(writer, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})

@@ -129,3 +129,6 @@ class Scripted:
         environment = Environment(self.searcher, PROFILES["qwen2.5-vl"], options)
         method = Vimrag() if choice.agent == "vimrag" else VragMethod()
         return Agent(self.policy, environment, method, draft=DraftMode.CITED)
+
+    async def aclose(self) -> None:
+        return

@@ -112,7 +112,7 @@ def test_each_part_is_asked_for_once(desk: Desk, visit: Opener) -> None:
     expect(page.locator("#past-runs .sidebar-empty")).to_be_visible()
     page.wait_for_load_state("networkidle")
     files = {"/", "/static/start.js", "/static/page.css", "/static/app.js", "/static/icon.svg"}
-    assert {*files, "/session", "/options", "/runs?limit=100"} <= set(asked)
+    assert {*files, "/session", "/options", "/runs?limit=100&asker=people"} <= set(asked)
     assert set(asked.values()) == {1}
     assert len(asked) < 15
 

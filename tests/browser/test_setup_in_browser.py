@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsing import NARROW, check_no_sideways, served
@@ -19,8 +19,7 @@ from vrag.doctor.endpoint import LocalServer
 from vrag.factory.server import choice_file
 from vrag.geometry import Space
 from vrag.grounding.conventions import Convention
-from vrag.server.http import auth
-from vrag.server.http.users import User
+from vrag.server.http.users import TokenFile
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 MODEL = "qwen3-vl:8b"
 KEY = "sk-a-secret-that-nobody-may-see-7f3a"
 NO_SERVER = LocalServer("SGLang", "http://127.0.0.1:9/v1")
-GUARDED = ServerOptions(drain_seconds=2, token="secret-token")
 
 
 class Model(Seeing):
@@ -88,7 +86,7 @@ def test_a_found_model_is_tested_saved_and_answers(place: Path, visit: Opener) -
         )
         page.locator("#no-model a").click()
         expect(page.locator("#setup-current")).to_have_text("the offline reader")
-        card = page.locator(".found-card")
+        card = page.locator(".server-card")
         expect(card).to_have_count(1)
         expect(card).to_have_attribute("aria-label", "vLLM on this computer")
         expect(card).to_contain_text("Text only, cannot see pages: gpt-oss:20b")
@@ -245,7 +243,7 @@ def test_a_text_only_model_is_named_before_it_is_tested(place: Path, visit: Open
         served(place, found=(LocalServer("Ollama", server.url, "ollama"),), models=()) as desk,
     ):
         page = setup_page(visit, desk)
-        expect(page.locator(".found-card")).to_contain_text("None of its models sees pictures")
+        expect(page.locator(".server-card")).to_contain_text("None of its models sees pictures")
         fill(page, server.url, "qwen3:8b")
         page.locator("#setup-model").blur()
         expect(page.locator("#setup-model-hint")).to_contain_text("reads text only")
@@ -269,13 +267,9 @@ def test_options_of_this_browser_are_those_of_the_next_question(desk: Desk, visi
     expect(page.locator("#choice-max_steps")).to_have_value("7")
     with page.expect_request("**/runs") as sent:
         ask(page)
-    body = sent.value.post_data_json or {}
-    assert (body["agent"], body["max_steps"], body["crop_nodes"], body["verify"]) == (
-        "vimrag",
-        7,
-        False,
-        "off",
-    )
+    body: dict[str, Any] = sent.value.post_data_json or {}
+    wanted = {"agent": "vimrag", "max_steps": 7, "crop_nodes": False, "verify": "off"}
+    assert body | wanted == body
 
 
 def test_the_page_tells_what_runs_now_and_leads_there(desk: Desk, visit: Opener) -> None:
@@ -309,14 +303,15 @@ def test_where_the_model_is_fixed_the_page_says_so_and_offers_nothing(
 
 
 def test_without_rights_there_is_neither_an_address_nor_a_choice_for_everyone(
-    place: Path, visit: Opener, monkeypatch: pytest.MonkeyPatch
+    place: Path, tmp_path: Path, visit: Opener
 ) -> None:
-    monkeypatch.setattr(auth, "SERVER_ADMIN", User("reader", is_admin=False))
-    with served(place, GUARDED, models=()) as desk:
+    users = TokenFile(tmp_path / "tokens.toml")
+    token = users.add("bob")
+    with served(place, ServerOptions(drain_seconds=2, tokens=users), models=()) as desk:
         opened = visit(desk.address)
         opened.expected.append("status of 401")
         page = opened.page
-        page.locator("#token").fill("secret-token")
+        page.locator("#token").fill(token)
         page.get_by_role("button", name="Sign in").click()
         page.locator("#to-setup").click()
         expect(page.locator("#setup-server option")).to_have_count(6)
@@ -339,9 +334,9 @@ def test_axe_finds_nothing_grave_and_nothing_stands_out(
         found = (LocalServer("Ollama", other.url, "ollama"), LocalServer("vLLM", server.url))
         with served(place, found=found, models=()) as desk:
             page = setup_page(visit, desk, **how)
-            expect(page.locator(".found-card")).to_have_count(2)
+            expect(page.locator(".server-card")).to_have_count(2)
             check_axe(page, "found")
-            page.locator(f".found-card[data-server='{server.url}'] button").click()
+            page.locator(f".server-card[data-server='{server.url}'] button").click()
             page.locator("#setup-test").click()
             expect(page.locator("#setup-test-end")).to_contain_text("can be used")
             check_axe(page, "tested")

@@ -38,6 +38,8 @@ SPOT = (0.25, 0.5, 0.5, 0.625)
 """Of the black rectangle on a page, in fractions of it."""
 SPOTTED = "0 0 0 rg 153 297 153 99 re f\n" + text_at(60, 720, "A black rectangle", 12)
 HEBREW = "שלום עולם 2024", "ביקורת הנמל"
+MIXED = ("Harbour", 0.1, 0.3), ("שלום", 0.55, 0.65), ("עולם", 0.4, 0.5), ("Office", 0.7, 0.85)
+"""A line that begins at the left, with two words that run the other way, and their left and right sides."""
 LONG_TEXT = "Page {} of the log. Fog at noon, net revenue unknown."
 
 
@@ -54,8 +56,8 @@ def build(place: Path, folder: Path) -> Collection:
     (folder / "notes.md").write_text(f"# Notes\n\n{notes}\n")
     collection = Collection.create(place, CorpusOptions(ocr=False, workers=1))
     assert add(collection, [folder]).failed == 0
-    _insert(collection, "hebrew.pdf", [_hebrew()])
-    _insert(collection, "long.pdf", [_log(number) for number in range(1, LONG + 1)])
+    _insert(collection, folder / "hebrew.pdf", [_hebrew()])
+    _insert(collection, folder / "long.pdf", [_log(number) for number in range(1, LONG + 1)])
     return collection
 
 
@@ -71,6 +73,10 @@ def _hebrew() -> tuple[str, list[Word]]:
             words.append(Word(len(text), len(text) + len(word), box))
             text += word
             at -= width + 0.015
+    for number, (word, left, right) in enumerate(MIXED):
+        text += " " if number else "\n"
+        words.append(Word(len(text), len(text) + len(word), Box.unit(left, 0.2, right, 0.225)))
+        text += word
     return text, words
 
 
@@ -86,8 +92,9 @@ def _log(number: int) -> tuple[str, list[Word]]:
     return text, words
 
 
-def _insert(collection: Collection, name: str, pages: list[tuple[str, list[Word]]]) -> None:
-    """Adds a document without a file; its pages share one picture."""
+def _insert(collection: Collection, file: Path, pages: list[tuple[str, list[Word]]]) -> None:
+    """Adds a document whose file is gone; its pages share one picture."""
+    name = file.name
     document = name.encode().hex().ljust(64, "0")
     size = Size(1000, 1400)
     image = Image.new("RGB", size, "white")
@@ -114,7 +121,7 @@ def _insert(collection: Collection, name: str, pages: list[tuple[str, list[Word]
     ]
     collection.item_table.append(item_rows(items))
     row = Document(
-        path=f"/gone/{name}",
+        path=str(file),
         id=document,
         name=name,
         size=1,

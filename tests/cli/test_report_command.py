@@ -68,7 +68,7 @@ def test_questions_become_one_page(home: Home) -> None:
     assert "Review" in html
     assert "48,200" in html
     assert "No answer found" in html
-    assert "A model that sees pictures" in html, "a model may well find in the documents what the offline policy cannot say"
+    assert "A model that sees pictures" in html, "it may well find what the offline policy cannot say"
 
 
 def test_questions_of_a_file_are_asked_in_its_order_however_many_at_once(home: Home) -> None:

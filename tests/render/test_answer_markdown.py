@@ -11,6 +11,7 @@ from hostile import payload
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from markupsafe import escape
 from test_page import Read
 
 from vrag.render.answer_html import AnswerElement, answer_elements, turn_html
@@ -170,6 +171,13 @@ class TestWhatIsKept:
         assert page(SignedAnswer(quote.text, is_quote=True)).text == "- 5 %* 12 *a*# x"
         assert {tag for tag, _ in page(SignedAnswer(quote.text, is_quote=True)).tags} == {"p", "br"}
 
+    @pytest.mark.parametrize("formula", [r"\(a_1 * b_1 * c\)", r"\[x_i^*\]", "$$a_1 * b_2 * c$$"])
+    def test_formulas_stay_as_they_are_written(self, formula: str) -> None:
+        text = f"first\n\nIt is {formula}, *so*."
+        assert f"It is {formula}, so." in page(signed(text)).text
+        tokens = flat(PARSERS["all there is"].parse(markdown(signed(text))))
+        assert "".join(t.content for t in tokens if t.type == "text") == f"firstIt is {formula}, so."
+
     def test_rows_with_more_cells_than_the_table_lose_nothing(self) -> None:
         assert "| c | d | e |" in page(signed("| a | b |\n|---|---|\n| c | d | e |\n\ntext")).text
 
@@ -184,7 +192,10 @@ class TestMarkers:
     def test_they_stand_in_every_construct(self) -> None:
         read = page(SignedAnswer(self.TEXT))
         assert [value[len("#evidence-") :] for value in read.values("href")] == list("1234561")
-        assert "x\n" not in read.text.partition("[5]")[2]  # the block of code ends where it ends
+        html = "".join(map(str, map(escape, answer_elements(SignedAnswer(self.TEXT), cite))))
+        code, after = html.split("</pre>")
+        assert code.endswith("x</code>"), "the block of code ends where it ends"
+        assert "after" in after
 
     @pytest.mark.parametrize("parser", PARSERS)
     def test_they_are_links_in_markdown(self, parser: str) -> None:
@@ -192,6 +203,10 @@ class TestMarkers:
         assert re.findall(r"\[\\\[(\d)\\\]\]\(#evidence\)", text) == list("1234561")
         links = [token for token in flat(PARSERS[parser].parse(text)) if token.type == "link_open"]
         assert len(links) == 7
+
+    def test_claims_leave_no_trace_in_markdown(self) -> None:
+        text = "See http:\ue0010\ue002//a.b/c\ue003, `x\ue0011\ue002y\ue003` and www\ue0012\ue002.a.b\ue003."
+        assert markdown(SignedAnswer(text)) == r"See http\://a.b/c, `xy` and www\.a.b."
 
     def test_claims_go_through_cells_and_emphasis(self) -> None:
         from vrag.agent.answers.citation import CheckedClaim

@@ -27,7 +27,7 @@ from PIL import Image
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.events import MemoryUpdated, ModelCalled
+from vrag.agent.events import AnswerDelta, DraftMode, MemoryUpdated, ModelCalled
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
@@ -97,7 +97,7 @@ class Forced:
     def tokens(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
-    def run(self, method: Method, *replies: str | list[int]) -> list[Event]:
+    def run(self, method: Method, *replies: str | list[int], draft: DraftMode = DraftMode.OFF) -> list[Event]:
         """Events of a run in which these replies are sampled, each with the end of its turn."""
         self.script[:] = [
             self.tokens(reply + END) if isinstance(reply, str) else list(reply) for reply in replies
@@ -106,7 +106,7 @@ class Forced:
         environment = Environment(
             tiny_corpus(), replace(self.policy.profile, min_tokens=4, max_tokens=16), HITS
         )
-        agent = Agent(self.policy, environment, method, Limits(steps=len(replies)))
+        agent = Agent(self.policy, environment, method, Limits(steps=len(replies)), draft=draft)
         return list(agent.stream("How many?", save=self.files.__setitem__))
 
     def rows(self, events: Sequence[Event]) -> RunRows:
@@ -189,6 +189,18 @@ class TestRealRuns:
         assert row.logprobs[row.own].tolist() == np.array(told, np.float32).tolist()
         assert not row.logprobs[~row.own].any()
         assert (row.tokens.dtype, row.own.dtype, row.logprobs.dtype) == (np.int64, np.bool_, np.float32)
+
+    @pytest.mark.parametrize(
+        ("method", "replies"), [(VragMethod(), (SEARCH, AGAIN, ANSWER)), (GRAPH, (NODE, NOTES, END_NODE))]
+    )
+    def test_the_draft_of_an_answer_is_no_part_of_it(
+        self, forced: Forced, method: Method, replies: tuple[str, ...]
+    ) -> None:
+        events = forced.run(method, *replies, draft=DraftMode.CITED)
+        assert any(isinstance(event, AnswerDelta) for event in events)
+        followed, alone = forced.rows(events), forced.rows(forced.run(method, *replies))
+        assert [row.tokens.tolist() for row in followed.rows] == [row.tokens.tolist() for row in alone.rows]
+        assert [row.own.tolist() for row in followed.rows] == [row.own.tolist() for row in alone.rows]
 
     def test_its_pictures_are_those_of_the_prompts_in_order(self, forced: Forced) -> None:
         row = forced.rows(forced.run(VragMethod(), SEARCH, AGAIN, ANSWER)).rows[0]

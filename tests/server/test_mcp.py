@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from cited_runs import replies_of
 from hosting import ANSWER, SEARCH
 from PIL import Image
 from service_harness import Doors, doors, scripted
@@ -199,6 +200,20 @@ class TestAsk:
         messages = [message for _, message in lines]
         assert messages[:2] == ["Searching: ferry passengers", "Looking at ferry.pdf, page 2"]
         assert [progress for progress, _ in lines] == sorted({progress for progress, _ in lines})
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_its_answer_is_told_sentence_by_sentence_while_it_is_written(
+        self, tmp_path: Path, mode: str
+    ) -> None:
+        lines: list[str | None] = []
+
+        async def tell(_: float, __: float | None, message: str | None) -> None:
+            lines.append(message)
+
+        answer = "The ferry carried 48,200 passengers in 2024 [1]. A return ticket costs 12 crowns in summer."
+        with doors(scripted(tmp_path, replies_of(answer), piece=9)) as opened:
+            call(opened.address, "ask", {"question": "How many?"}, mode, progress_callback=tell)
+        assert "Writing the answer: The ferry carried 48,200 passengers in 2024." in lines
 
     def test_its_choices_reach_the_agent(self, tmp_path: Path) -> None:
         answering = scripted(tmp_path)

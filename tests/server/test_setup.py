@@ -6,6 +6,7 @@ import json
 import logging
 import stat
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -15,8 +16,7 @@ from setup_harness import KEY, MODEL, Setup, answering, browser_of, setup_server
 from test_collection_registry import collection
 
 from vrag.factory.server import choice_file
-from vrag.server.http import auth
-from vrag.server.http.users import User
+from vrag.server.http.users import TokenFile
 from vrag.server.options import ServerOptions
 from vrag.settings import Settings
 
@@ -33,14 +33,23 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "all" / "first"
 
 
+@dataclass(frozen=True)
+class Users:
+    """Tokens of users: `ada` is an administrator, `bob` and `cyd` are not."""
+
+    options: ServerOptions
+    tokens: dict[str, str]
+
+
 @pytest.fixture
-def without_rights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has the token is no administrator."""
-    monkeypatch.setattr(auth, "SERVER_ADMIN", User("reader", is_admin=False))
+def users(tmp_path: Path) -> Users:
+    file = TokenFile(tmp_path / "tokens.toml")
+    tokens = {name: file.add(name, is_admin=name == "ada") for name in ("ada", "bob", "cyd")}
+    return Users(ServerOptions(tokens=file, drain_seconds=2), tokens)
 
 
-def sign_in(setup: Setup) -> None:
-    assert setup.browser.post("/session", json={"token": "correct-horse"}).status_code == 204
+def sign_in(setup: Setup, token: str = "correct-horse", browser: httpx.Client | None = None) -> None:
+    assert (browser or setup.browser).post("/session", json={"token": token}).status_code == 204
 
 
 def files_with(folder: Path, text: str) -> list[str]:
@@ -354,12 +363,13 @@ class TestWhoMayChoose:
             with setup_server(place) as setup:
                 assert setup.ask()["answer"] == "x"
 
-    @pytest.mark.usefixtures("without_rights")
-    def test_without_rights_no_address_can_be_reached_and_none_is_told(self, place: Path) -> None:
+    def test_without_rights_no_address_can_be_reached_and_none_is_told(
+        self, place: Path, users: Users
+    ) -> None:
         with answering("x") as inside, answering("own", KEY) as own:
             given: dict[str, Any] = {"model": MODEL, "base_url": own.url, "model_key": KEY}
-            with setup_server(place, GUARDED, **given) as setup:
-                sign_in(setup)
+            with setup_server(place, users.options, **given) as setup:
+                sign_in(setup, users.tokens["bob"])
                 addresses = (
                     inside.url,
                     own.url,
@@ -384,12 +394,13 @@ class TestWhoMayChoose:
                 offered = [server["name"] for server in state["servers"]]
                 assert offered == ["own", "openai", "openrouter", "gemini", "anthropic", "dashscope"]
 
-    @pytest.mark.usefixtures("without_rights")
-    def test_without_rights_the_owners_server_serves_the_models_that_it_offers(self, place: Path) -> None:
+    def test_without_rights_the_owners_server_serves_the_models_that_it_offers(
+        self, place: Path, users: Users
+    ) -> None:
         with answering("own", KEY) as own:
             given: dict[str, Any] = {"model": MODEL, "base_url": own.url, "model_key": KEY}
-            with setup_server(place, GUARDED, **given) as setup:
-                sign_in(setup)
+            with setup_server(place, users.options, **given) as setup:
+                sign_in(setup, users.tokens["bob"])
                 assert setup.choose("own", "the-dear-one").status_code == 403
                 assert setup.choose("own", key="mine").status_code == 200
                 assert setup.ask()["answer"] == "own"  # with the key of the owner, which he does not see
@@ -397,13 +408,12 @@ class TestWhoMayChoose:
                 listed = setup.browser.post("/setup/models", json={"server": "own"}).json()["models"]
                 assert [model["name"] for model in listed] == [MODEL]
 
-    @pytest.mark.usefixtures("without_rights")
     def test_without_rights_the_keys_of_the_environment_are_not_used(
-        self, place: Path, monkeypatch: pytest.MonkeyPatch
+        self, place: Path, users: Users, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        with setup_server(place, GUARDED) as setup:
-            sign_in(setup)
+        with setup_server(place, users.options) as setup:
+            sign_in(setup, users.tokens["bob"])
             openai = next(one for one in setup.state()["servers"] if one["name"] == "openai")
             assert (openai["needs_key"], openai["has_key"]) == (True, False)
             assert setup.choose("openai", "gpt-5").json()["session"]["has_key"] is False
@@ -433,6 +443,39 @@ class TestWhoMayChoose:
             refused = setup.choose(server)
             assert refused.status_code == 422
             assert refused.json()["hint"]
+
+
+def test_users_see_neither_the_models_nor_the_questions_of_each_other(place: Path, users: Users) -> None:
+    go = threading.Event()
+
+    def say(_: Asked) -> Say:
+        assert go.wait(30)
+        return Say("<answer>x</answer>")
+
+    with (
+        ChatServer(say, models=(MODEL,), key=KEY) as model,
+        setup_server(place, users.options) as setup,
+        setup.other_browser() as bob,
+        setup.other_browser() as cyd,
+    ):
+        for name, browser in (("ada", setup.browser), ("bob", bob), ("cyd", cyd)):
+            sign_in(setup, users.tokens[name], browser)
+        assert setup.choose(model.url, key=KEY, scope="all").status_code == 200
+        own = {"model": "bobs-own", "server": "openai", "key": "bobs-secret-key-1234"}
+        assert bob.put("/setup", json=own).status_code == 200
+        assert cyd.post("/runs", json={"question": "A question of cyd?"}).status_code == 201
+        for browser in (setup.browser, cyd):
+            assert "bobs-own" not in browser.get("/setup").text + browser.get("/options").text
+        seen = bob.get("/setup").json()
+        assert (seen["for_all"]["model"], seen["for_all"]["address"], seen["for_all"]["key_end"]) == (
+            MODEL,
+            None,
+            "",
+        )
+        assert (seen["activity"]["model"], seen["activity"]["runs"]) == ("bobs-own", [])
+        assert [run["owner"] for run in cyd.get("/setup").json()["activity"]["runs"]] == ["cyd"]
+        assert [run["owner"] for run in setup.state()["activity"]["runs"]] == ["cyd"]
+        go.set()
 
 
 def test_the_state_tells_what_runs_now(place: Path) -> None:

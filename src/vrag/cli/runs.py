@@ -1,4 +1,4 @@
-"""`vrag runs`: recorded runs, listed, shown, replayed and exported."""
+"""`vrag runs`: recorded runs, listed, shown, replayed, exported, renamed and deleted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from vrag.agent.runs.replay import differences
 from vrag.agent.runs.replay import replay as replay_run
+from vrag.agent.runs.run_meta import clean_title
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
 
 COLUMNS = ("run", "ended", "question", "answer")
+META_COLUMNS = ("user", "via", "title", "pinned", "shared")
+"""Further fields of the JSON list; the table has the title in place of the question."""
 
-app = typer.Typer(help="List, show, replay and export recorded runs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, replay, export, rename and delete recorded runs.", no_args_is_help=True)
 
 RunArgument = Annotated[
     str, typer.Argument(help="Id of a run, or the beginning of one; `last` for the newest.")
@@ -51,10 +54,16 @@ def list_runs(
     """
     store = run_store(opt.load_flags(locals()).settings)
     rows = [_summary(store, run) for run in store.ids()[:limit]]
+    metas = [store.meta(row[0]) for row in rows]
     if as_json:
-        print_json([dict(zip(COLUMNS, row, strict=True)) for row in rows])
+        columns = (*COLUMNS, *META_COLUMNS)
+        values = (
+            (*row, m.owner, m.via, m.title, m.pinned, m.shared) for row, m in zip(rows, metas, strict=True)
+        )
+        print_json([dict(zip(columns, value, strict=True)) for value in values])
     elif rows:
-        print_table(COLUMNS, ([plain(cell, 60) for cell in row] for row in rows))
+        shown = ((*row[:2], m.title or row[2], row[3]) for row, m in zip(rows, metas, strict=True))
+        print_table(COLUMNS, ([plain(cell, 60) for cell in row] for row in shown))
     else:
         echo(add_location(f"{NO_RUNS} {NO_RUNS_HINT}"))
 
@@ -96,6 +105,54 @@ def show(
     for event in stored.events:
         printer.print_event(event)
     print_end(stored, state)
+
+
+@app.command()
+def rename(
+    run: RunArgument,
+    title: str = typer.Argument(help="Title of its conversation; empty for the question."),
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+) -> None:
+    """Give the conversation of a run a title, which lists show in place of its first question.
+
+    Example: vrag runs rename last "Fares in 2024"
+    """
+    store = run_store(opt.load_flags(locals()).settings)
+    first = store.conversation(read_run(store, run).id)[0]
+    meta = store.change_meta(first, title=clean_title(title))
+    echo("Title: ", plain(meta.title or store.started(first).question))
+
+
+@app.command()
+def delete(
+    run: RunArgument,
+    conversation: bool = typer.Option(False, "--conversation", help="Delete its whole conversation."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+) -> None:
+    """Delete a run with its pictures. This cannot be undone.
+
+    Examples:
+
+      vrag runs delete last
+
+      vrag runs delete 20260314 --conversation
+    """
+    store = run_store(opt.load_flags(locals()).settings)
+    stored = read_run(store, run)
+    runs = store.conversation(stored.id)
+    if not conversation:
+        if runs[0] == stored.id and len(runs) > 1:
+            message = f"{count(len(runs) - 1, 'later question')} of the conversation follow on this one."
+            raise RunError(message, "Delete all of it with --conversation.")
+        runs = (stored.id,)
+    if not yes:
+        typer.confirm(f"Delete {count(len(runs), 'run')}: {plain(stored.started.question, 60)}?", abort=True)
+    for each in reversed(runs):
+        store.delete(each)
+    echo(f"Deleted: {count(len(runs), 'run')}.")
 
 
 @app.command()

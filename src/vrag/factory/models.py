@@ -128,6 +128,12 @@ def open_chat(settings: Settings) -> OpenAIChat:
         return chat
 
 
+async def close_chats() -> None:
+    """Close the connections of all served models that belong to the running event loop."""
+    for chat in list(_chats.values()):
+        await chat.aclose()
+
+
 def settings_of_choice(settings: Settings, chosen: ChosenModel) -> Settings:
     """Return the settings with the model that was chosen on the page; the prices of another are left out."""
     changes = {

@@ -23,7 +23,7 @@ from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
-from vrag.factory.models import LOCAL, settings_of_choice
+from vrag.factory.models import LOCAL, close_chats, settings_of_choice
 from vrag.factory.session import run_store
 from vrag.index.table import literal
 from vrag.providers import PROVIDERS, Provider
@@ -118,6 +118,10 @@ class Agents:
         if choice.documents is not None:
             self._check_documents(choice.documents, choice.collection)
         return self._open(choice, choice.collection if len(names) > 1 else None)
+
+    async def aclose(self) -> None:
+        """Close connections, as `AgentProvider.aclose`."""
+        await close_chats()
 
     @cached_property
     def _open(self) -> Callable[[AgentSelection, str | None], Agent]:

@@ -24,6 +24,7 @@ from vrag.render.verdicts import answer_pieces
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
@@ -42,7 +43,10 @@ _TRAIL = re.compile(r"[\s*_~`|\]]*\Z")
 _FENCE = re.compile(rf"^([ >]*(?:`{{3,}}|~{{3,}})[^\S\n]*)((?:\s?{SIGNS.pattern})+)[^\S\n]*$", re.MULTILINE)
 """The end of a block of code, and signs on the same line, where they would keep it open."""
 _LANGUAGE = re.compile(r"[\w+#.-]{0,20}")
-_MAX_FENCE = 3
+_FORMULAS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+"""Ends of formulas by their beginnings."""
+_MAX_FORMULA_CHARS = 2000
+_MIN_FENCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +147,24 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": MAX_NESTING})
     parser.enable(["table", "strikethrough"]).disable("reference")
+    parser.inline.ruler.before("escape", "formula", _keep_formula)
     for name in ("normalizeLink", "normalizeLinkText"):  # addresses are shown, never opened
         setattr(parser, name, str)
     return parser
+
+
+def _keep_formula(state: StateInline, silent: bool) -> bool:
+    """Read a formula in LaTeX as text: its backslashes, underscores and stars are its own."""
+    opening = state.src[state.pos : state.pos + 2]
+    closing = _FORMULAS.get(opening)
+    limit = min(state.pos + _MAX_FORMULA_CHARS, state.posMax)
+    end = -1 if closing is None else state.src.find(closing, state.pos + 2, limit)
+    if end < 0:
+        return False
+    if not silent:
+        state.push("text", "", 0).content = state.src[state.pos : end + 2]
+    state.pos = end + 2
+    return True
 
 
 def _blocks(text: str) -> Iterator[tuple[list[Token], str]]:
@@ -270,7 +289,7 @@ class _MarkdownWriter:
 
     def _code_block(self, code: str) -> str:
         """Write a block of code; its markers follow it."""
-        fence = "`" * max(_MAX_FENCE, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
+        fence = "`" * max(_MIN_FENCE, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
         markers = self._markers(code)
         return f"{fence}\n{SIGNS.sub('', code)}\n{fence}" + (f"\n\n{markers}" if markers else "")
 

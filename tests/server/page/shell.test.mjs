@@ -8,7 +8,7 @@ import { describeOptions, followChosenModel, followUpOptions, selectOptions, sto
 import { verdict } from "./js/setup/model-test.js";
 import { request } from "./js/composer.js";
 import { placed, typeOf } from "./js/file-names.js";
-import { byDay, conversations, dayName, matching, outcome } from "./js/history.js";
+import { byDay, conversations, dayName, isOf, matching, outcome, runFacts } from "./js/history.js";
 import { bytes } from "./js/pictures.js";
 import { citeHash, documentsHash, routeOf, runHash } from "./js/router.js";
 import { kinds, statusText } from "./js/uploads.js";
@@ -116,6 +116,35 @@ test("days have names by the calendar, not by hours", () => {
   assert.equal(at(2026, 2, 11), "Today"); // a clock that runs ahead
   const talks = conversations([asked("a", "a", now.getTime() / 1000), asked("b", "b", now.getTime() / 1000 - 86_400)]);
   assert.deepEqual(byDay(talks, now).map(([day, own]) => [day, own.length]), [["Today", 1], ["Yesterday", 1]]);
+});
+
+test("a conversation has the title that it was given, and stands before the days when it is pinned", () => {
+  const now = new Date(2026, 2, 10, 12, 0);
+  const at = (days) => now.getTime() / 1000 - days * 86_400;
+  const talks = conversations([asked("a", "a", at(5), { title: "Fares", pinned: true }), asked("b", "b", at(0))]);
+  assert.deepEqual(byDay(talks, now).map(([day, own]) => [day, own.map((talk) => talk.title)]), [["Pinned", ["Fares"]], ["Today", ["question b"]]]);
+  assert.deepEqual(matching(talks, "fares").map((talk) => talk.session), ["a"]);
+});
+
+test("runs of programs stand apart from those of people, and filters leave out the others", () => {
+  const view = { asker: "people", text: "", agent: "", collection: "", owner: null };
+  const seen = (more, changes) => isOf({ via: "page", agent: "vrag", collection: null, owner: "alice", ...more }, { ...view, ...changes });
+  for (const [via, asker] of [["page", "people"], ["cli", "people"], ["api", "programs"], ["openai", "programs"], ["mcp", "programs"]]) {
+    assert.equal(seen({ via }, {}), asker === "people");
+    assert.equal(seen({ via }, { asker: "programs" }), asker === "programs");
+  }
+  assert.equal(seen({}, { agent: "vimrag" }), false);
+  assert.equal(seen({ collection: "mine" }, { collection: "mine" }), true);
+  assert.equal(seen({}, { collection: "mine" }), false);
+  assert.equal(seen({}, { owner: "bob" }), false);
+  assert.equal(seen({ owner: "" }, { owner: "" }), true);
+  assert.equal(seen({}, { owner: "" }), false);
+});
+
+test("an entry tells what sets runs apart, and the user only of others", () => {
+  const run = asked("a", "a", new Date(2026, 2, 10, 9, 5).getTime() / 1000, { agent: "vimrag", model: "chat:qwen", owner: "alice", via: "mcp", shared: true, collection: "mine" });
+  assert.deepEqual(runFacts(run, OFFER, "alice"), ["09:05", "shared", "VimRAG", "qwen", "mine", "MCP client"]);
+  assert.deepEqual(runFacts({ ...run, model: "extractive", shared: false, via: "page", agent: "gone" }, { ...OFFER, collections: [] }, "carol"), ["09:05", "alice", "gone", "offline"]);
 });
 
 test("a search wants every word, in questions or answers, of any case", () => {

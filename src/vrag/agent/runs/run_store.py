@@ -272,6 +272,21 @@ class RunStore:
             raise self._without_events(directory.name)
         return event
 
+    def conversation(self, run: str) -> tuple[str, ...]:
+        """Return the ids of the runs of a run's conversation, the first one first; the run by its whole id.
+
+        Raises `RunError` if there is no such run, or it has not begun.
+        """
+        first = self.started(run).session or run
+        later = (each for each in self.ids() if each > first and self._follows(each, first))
+        return (*([first] if self.has_events(first) else []), *sorted(later))
+
+    def _follows(self, run: str, first: str) -> bool:
+        try:
+            return self.started(run).session == first
+        except (RunError, OSError):
+            return False
+
     def meta(self, run: str) -> RunMeta:
         """Return the metadata of a run, by its whole id; the defaults if it has none."""
         return read_meta(self.directory / run)

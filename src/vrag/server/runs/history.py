@@ -122,6 +122,7 @@ class RunHistory:
             next=following,
             people=len(own) - programs,
             programs=programs,
+            pinned=sum(meta.pinned and query.has_asker(meta) for meta in own.values()),
             owners=tuple(sorted({meta.owner for meta in own.values()})) if user.is_admin else (),
         )
 
@@ -134,9 +135,11 @@ class RunHistory:
             raise no_conversation(run) from error
 
     def conversation(self, run: str) -> tuple[str, ...]:
-        """Return the ids of the runs of a run's conversation, the newest first."""
-        first = self._first(run)
-        return tuple(each for each in self.store.ids() if each >= first and self._belongs_to(each, first))
+        """Return the ids of the runs of a run's conversation, the first one first."""
+        try:
+            return self.store.conversation(run)
+        except (RunError, OSError):  # it cannot be read, and is alone
+            return (run,)
 
     def history(self, session: str) -> tuple[PreviousTurn, ...]:
         """Return the turns of a conversation, the oldest first; `session` is the id of its first run.
@@ -203,7 +206,7 @@ class RunHistory:
             meta = listed[run]
             if (
                 (query.before and run >= query.before)
-                or (query.asker and query.asker != ("programs" if meta.via in PROGRAMS else "people"))
+                or not query.has_asker(meta)
                 or (query.owner is not None and query.owner != meta.owner)
                 or (of_conversations and not any(self._belongs_to(run, first) for first in firsts))
             ):

@@ -274,6 +274,7 @@ class RunManager:
     async def close(self, seconds: float) -> None:
         """Finish, and end the threads."""
         await self.finish(seconds)
+        await self._provider.aclose()
         await self._threads.close(1.0)
 
     async def _wait_for_tasks(self, seconds: float) -> None:

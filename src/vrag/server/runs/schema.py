@@ -23,7 +23,7 @@ from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.events import AnswerReading, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import PreviousTurn
-from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via
+from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, PROGRAMS, RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
@@ -294,6 +294,10 @@ class RunQuery(BaseModel):
     )
     pinned: bool = Field(default=False, description="Only pinned conversations.")
 
+    def has_asker(self, meta: RunMeta) -> bool:
+        """Return whether a run was asked by those whose runs it selects."""
+        return self.asker is None or self.asker == ("programs" if meta.via in PROGRAMS else "people")
+
     @property
     def needs_events(self) -> bool:
         """True if only the events of a run tell whether it is one of them."""
@@ -317,7 +321,8 @@ class RunList(FrozenModel):
     next: str = Field(default="", description="If there may be older ones: the `before` to list them.")
     people: int = Field(default=0, description="All runs that people asked for, however listed.")
     programs: int = Field(default=0, description="All runs that programs asked for, however listed.")
-    owners: tuple[str, ...] = Field(default=(), description="Owners of these; for administrators.")
+    pinned: int = Field(default=0, description="All pinned conversations of those that `asker` selects.")
+    owners: tuple[str, ...] = Field(default=(), description="Owners of all; for administrators.")
 
 
 class RunChanges(_RequestModel):
@@ -479,4 +484,8 @@ class AgentProvider(Protocol):
         Raises `SettingsError` if there is no such model or collection, or the choices contradict each other,
         and `ModelError` if a checkpoint cannot be opened.
         """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back what agents hold in the running event loop."""
         ...

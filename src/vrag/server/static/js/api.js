@@ -22,6 +22,9 @@ export const get = (path, how = {}) => json(path, how);
 /** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
 export const post = (path, body) => json(path, { method: "POST", ...asJson(body) });
 
+/** @param {string} path @param {unknown} body @returns {Promise<any>} */
+export const patch = (path, body) => json(path, { method: "PATCH", ...asJson(body) });
+
 /** @param {string} path @returns {Promise<any>} */
 export const del = (path) => json(path, { method: "DELETE" });
 

@@ -12,11 +12,15 @@ const RETRY = 4_000;
 const root = document.documentElement;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 
+/** Whether the server has several users. */
+let several = false;
+
 async function start() {
   try {
     const session = await get("/session");
+    several = session.several;
     if (session.needed && !session.signed_in) showSignInPage(false);
-    else open(await get("/options"), session.needed);
+    else open(await get("/options"), session);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.status === 401) showSignInPage(false);
@@ -24,10 +28,10 @@ async function start() {
   }
 }
 
-/** @param {any} offer @param {boolean} secured */
-function open(offer, secured) {
+/** @param {any} offer @param {import("./past-runs.js").Session} session */
+function open(offer, session) {
   localStorage.setItem("vrag.start", "page"); // the next visit asks for all of it at once; see first.js
-  const page = new Page(offer, secured);
+  const page = new Page(offer, session);
   delete root.dataset.noShell;
   delete root.dataset.first;
   window.addEventListener(
@@ -50,7 +54,7 @@ function showSignInPage(expired) {
   openSidebar(false, false);
   for (const id of ["sidebar", "toolbar"]) document.getElementById(id)?.replaceChildren();
   document.title = "Sign in · vrag";
-  showSignIn(main, { signedIn: () => location.reload(), expired });
+  showSignIn(main, { signedIn: () => location.reload(), expired, several });
 }
 
 /** @param {Problem} problem */

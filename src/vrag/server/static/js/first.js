@@ -16,7 +16,7 @@
     if (/^(#\/?)?$/.test(location.hash)) root.dataset.first = "";
   }
   if (before === "page") {
-    for (const href of ["/options", "/runs?limit=100"]) {
+    for (const href of ["/options", "/runs?limit=100&asker=people"]) {
       document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "anonymous", href }));
     }
   }

@@ -1,15 +1,30 @@
 /** Past runs: grouped by conversation and day, newest first, with the outcome of each. */
 
 import { counted } from "./run-options.js";
-import { h, icon, redraw } from "./dom.js";
+import { h, icon, iconButton, redraw } from "./dom.js";
 import { runHash } from "./router.js";
 import { OFFLINE, NOT_FOUND } from "./run/wording.js";
 
 /**
  * @typedef {{id: string, session: string, question: string, state: string, stop_reason: string | null, started: number,
- *   answer: string | null, agent: string, collection: string | null, model: string}} Run
+ *   answer: string | null, agent: string, collection: string | null, model: string, owner: string, via: string,
+ *   title: string, pinned: boolean, shared: boolean}} Run `title`, `pinned` and `shared` are those of its conversation.
  * @typedef {{session: string, title: string, runs: Run[], latest: number}} Conversation Runs in the order asked.
+ * @typedef {{asker: "people" | "programs", text: string, agent: string, collection: string, owner: string | null}} View
+ *   The runs that a list shows; an empty name and a null owner stand for all.
  */
+
+const PROGRAMS = new Set(["api", "openai", "mcp"]);
+
+/** Whether a run is one of a view, except for its text. @param {Run} run @param {View} view */
+export function isOf(run, { asker, agent, collection, owner }) {
+  return (
+    PROGRAMS.has(run.via) === (asker === "programs") &&
+    (!agent || run.agent === agent) &&
+    (!collection || run.collection === collection) &&
+    (owner === null || run.owner === owner)
+  );
+}
 
 /**
  * Conversations of some runs, the one asked in last first.
@@ -20,20 +35,24 @@ export function conversations(runs) {
   return [...grouped(runs, (run) => run.session || run.id)]
     .map(([session, turns]) => {
       const ordered = turns.sort((a, b) => a.started - b.started);
-      return { session, title: ordered[0].question, runs: ordered, latest: ordered[ordered.length - 1].started };
+      return { session, title: ordered[0].title || ordered[0].question, runs: ordered, latest: ordered[ordered.length - 1].started };
     })
     .sort((a, b) => b.latest - a.latest);
 }
 
 /**
- * Conversations under the names of their days.
+ * Conversations under the names of their days, the pinned ones before.
  * @param {Conversation[]} talks Newest first.
  * @param {Date} now
  * @returns {[string, Conversation[]][]}
  */
 export function byDay(talks, now) {
-  return [...grouped(talks, (talk) => dayName(new Date(talk.latest * 1000), now))];
+  const name = (/** @type {Conversation} */ talk) => (talk.runs[0].pinned ? PINNED : dayName(new Date(talk.latest * 1000), now));
+  const days = [...grouped(talks, name)];
+  return [...days.filter(([day]) => day === PINNED), ...days.filter(([day]) => day !== PINNED)];
 }
+
+const PINNED = "Pinned";
 
 /**
  * @template T
@@ -43,7 +62,12 @@ export function byDay(talks, now) {
  */
 function grouped(list, key) {
   const groups = new Map();
-  for (const one of list) groups.set(key(one), [...(groups.get(key(one)) ?? []), one]);
+  for (const one of list) {
+    const name = key(one);
+    const group = groups.get(name);
+    if (group) group.push(one);
+    else groups.set(name, [one]);
+  }
   return groups;
 }
 
@@ -63,15 +87,19 @@ export function dayName(then, now) {
 }
 
 /**
- * Conversations of which a question or an answer has all these words.
+ * Conversations of which title, questions or answers have all these words.
  * @param {Conversation[]} talks
  * @param {string} words
  * @returns {Conversation[]}
  */
 export function matching(talks, words) {
   const wanted = words.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-  const text = (/** @type {Conversation} */ talk) => talk.runs.map((run) => `${run.question} ${run.answer ?? ""}`).join(" ").toLocaleLowerCase();
-  return talks.filter((talk) => wanted.every((word) => text(talk).includes(word)));
+  if (wanted.length === 0) return talks;
+  const text = (/** @type {Conversation} */ talk) => [talk.title, ...talk.runs.map((run) => `${run.question} ${run.answer ?? ""}`)].join(" ").toLocaleLowerCase();
+  return talks.filter((talk) => {
+    const content = text(talk);
+    return wanted.every((word) => content.includes(word));
+  });
 }
 
 /** @type {Record<string, [string, string]>} */
@@ -99,51 +127,97 @@ export function outcome(run) {
 }
 
 /**
- * Shows the list of past runs.
- * @param {HTMLElement} list
- * @param {object} shown
- * @param {Run[]} shown.runs
- * @param {string} shown.words What is searched for; empty for all.
- * @param {string | null} shown.current Id of the run that is open.
- * @param {boolean} shown.more Whether older ones can be loaded.
- * @param {() => void} loadMore
+ * What tells runs apart besides their words: time, agent, model, and where there are several, user and collection.
+ * @param {Run} run
+ * @param {{agents: {name: string, title: string}[], collections: unknown[]}} offer
+ * @param {string} user The one who looks.
+ * @returns {string[]}
  */
-export function showHistory(list, { runs, words, current, more }, loadMore) {
-  const talks = matching(conversations(runs), words);
-  const groups = byDay(talks, new Date()).map(([day, own]) =>
-    h("section", { class: "day" }, h("h2", { text: day }), h("ul", own.map((talk) => conversation(talk, current)))),
-  );
-  const older = more && h("button", { type: "button", id: "older", class: "quiet", text: "Older runs", on: { click: loadMore } });
-  redraw(list, groups.length > 0 ? groups : nothing(words, more), older);
+export function runFacts(run, { agents, collections }, user) {
+  const agent = agents.find((one) => one.name === run.agent)?.title.split(":")[0] ?? run.agent;
+  const facts = [
+    new Date(run.started * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false }),
+    run.owner && run.owner !== user && run.owner,
+    run.shared && "shared",
+    agent,
+    run.model === OFFLINE ? "offline" : run.model.replace(/^(chat|local):/, ""),
+    collections.length > 1 && run.collection,
+    { openai: "OpenAI client", mcp: "MCP client" }[run.via],
+  ];
+  return /** @type {string[]} */ (facts.filter(Boolean));
 }
 
-/** @param {string} words @param {boolean} more */
-function nothing(words, more) {
-  const text = words ? `No run matches “${words}”${more ? " among those loaded" : ""}.` : "Your questions appear here.";
+/**
+ * @typedef {object} Shown
+ * @property {Run[]} runs
+ * @property {string} words What is searched for; empty for all.
+ * @property {boolean} narrow Whether some are left out by other filters.
+ * @property {string | null} current Id of the run that is open.
+ * @property {boolean} more Whether older ones can be loaded.
+ * @property {any} offer What the server offers.
+ * @property {string} user The one who looks.
+ */
+
+/**
+ * Shows the list of past runs.
+ * @param {HTMLElement} list
+ * @param {Shown} shown
+ * @param {{loadMore: () => void, actions: (talk: Conversation, button: HTMLElement) => void}} calls `actions` shows what can be done.
+ */
+export function showHistory(list, shown, { loadMore, actions }) {
+  const talks = matching(conversations(shown.runs), shown.words);
+  const groups = byDay(talks, new Date()).map(([day, own]) =>
+    h("section", { class: "day" }, h("h2", { text: day }), h("ul", own.map((talk) => conversation(talk, shown, actions)))),
+  );
+  const older = shown.more && h("button", { type: "button", id: "older", class: "quiet", text: "Older runs", on: { click: loadMore } });
+  redraw(list, groups.length > 0 ? groups : nothing(shown), older);
+}
+
+/** @param {Shown} shown */
+function nothing({ words, narrow, more }) {
+  const among = more ? " among those loaded" : "";
+  const text = words ? `No run matches “${words}”${among}.` : narrow ? `No run matches the filters${among}.` : "Your questions appear here.";
   return h("p", { class: "sidebar-empty", dir: "auto", text });
 }
 
-/** @param {Conversation} talk @param {string | null} current */
-function conversation(talk, current) {
+/** @param {Conversation} talk @param {Shown} shown @param {(talk: Conversation, button: HTMLElement) => void} actions */
+function conversation(talk, shown, actions) {
   const last = talk.runs[talk.runs.length - 1];
-  const open = talk.runs.some((run) => run.id === current);
+  const open = talk.runs.some((run) => run.id === shown.current);
   const follows = open && talk.runs.length > 1;
+  const more = iconButton("more", `More about “${talk.title.slice(0, 100)}”`, {
+    id: `more-${talk.session}`,
+    class: "entry-more",
+    "aria-haspopup": "menu",
+    "aria-expanded": false,
+    on: { click: () => actions(talk, more) },
+  });
   return h(
     "li",
     { class: open ? "talk open" : "talk", dataset: { session: talk.session } },
-    entry(follows ? talk.runs[0] : last, talk.title, current, !open && talk.runs.length > 1 ? talk.runs.length : 0),
-    follows && h("ul", { class: "turns" }, talk.runs.slice(1).map((run) => h("li", entry(run, run.question, current, 0)))),
+    h("div", { class: "entry-row" }, entry(follows ? talk.runs[0] : last, talk.title, shown, !open && talk.runs.length > 1 ? talk.runs.length : 0), more),
+    follows && h("ul", { class: "turns" }, talk.runs.slice(1).map((run) => h("li", entry(run, run.question, shown, -1)))),
   );
 }
 
-/** @param {Run} run @param {string} title @param {string | null} current @param {number} turns */
-function entry(run, title, current, turns) {
+/**
+ * @param {Run} run
+ * @param {string} title
+ * @param {Shown} shown
+ * @param {number} turns Questions that it stands for, where there are several; -1 for one within its conversation.
+ */
+function entry(run, title, { current, offer, user }, turns) {
   const [kind, words] = outcome(run);
-  const time = new Date(run.started * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false });
+  const facts = runFacts(run, offer, user);
   return h(
     "a",
-    { class: "entry", href: runHash(run.id), title: `${title.slice(0, 300)}\n${time} · ${words}`, "aria-current": run.id === current ? "page" : null, dataset: { run: run.id, state: kind || "answered" } },
-    h("span", { class: "clip", dir: "auto", text: title.replace(/\s+/g, " ") }),
+    { class: "entry", href: runHash(run.id), title: `${title.slice(0, 300)}\n${[...facts, words].join(" · ")}`, "aria-current": run.id === current ? "page" : null, dataset: { run: run.id, state: kind || "answered" } },
+    h(
+      "span",
+      { class: "entry-text" },
+      h("span", { class: "clip", dir: "auto", text: title.replace(/\s+/g, " ") }),
+      turns >= 0 && h("span", { class: "entry-facts clip", text: facts.join(" · ") }),
+    ),
     turns > 0 && h("span", { class: "turn-count", title: counted(turns, "turn"), "aria-label": counted(turns, "turn"), text: turns }),
     kind && h("span", { class: `run-state ${kind}` }, kind === "failed" ? icon("warn") : kind === "stopped" ? icon("stop") : null, h("span", { class: "hidden-text", text: words })),
   );

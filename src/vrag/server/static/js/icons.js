@@ -56,5 +56,8 @@ export const SHAPES = {
     ["circle", { cx: "18", cy: "12", r: "1.4", class: "solid" }],
   ],
   leave: lines("M14 4H5v16h9", "M10 12h10", "M16.5 8.5L20 12l-3.5 3.5"),
+  pin: lines("M9 4h6l-1 6l3 3v1.5H7V13l3-3z", "M12 14.5V20.5"),
+  edit: lines("M5 19l1-4L16 5l3 3L9 18z", "M14 7l3 3"),
+  user: [["circle", { cx: "12", cy: "8.5", r: "3.5" }], ...lines("M5 20c.5-4 3.3-6 7-6s6.5 2 7 6")],
   dot: [["circle", { cx: "12", cy: "12", r: "4", class: "solid" }]],
 };

@@ -10,6 +10,7 @@ import { receiveFiles } from "./drag-drop.js";
 import { showNotice } from "./overlays.js";
 import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
+import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { counted } from "./run-options.js";
@@ -41,12 +42,12 @@ export class Page {
   #isReloading = false;
   #chosen = new ChosenDocuments();
 
-  /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
-  constructor(offer, secured) {
+  /** @param {any} offer @param {import("./past-runs.js").Session} session */
+  constructor(offer, session) {
     this.offer = offer;
-    this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
+    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.sidebar = buildSidebar(element("sidebar"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -166,7 +167,7 @@ export class Page {
     showToolbar(this.#toolbar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Run not found" : problem.detail;
-    const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
+    const hint = absent ? `The run may have been deleted, ${this.runs.session.several ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
     showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
@@ -177,14 +178,15 @@ export class Page {
   }
 
   #runsChanged() {
-    this.sidebar.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
+    this.sidebar.show(this.#current);
     const run = this.#current && this.runs.find(this.#current);
     if (!run || !this.#thread) return;
     const turns = this.runs.turns(run.session);
     this.#thread.update(turns);
-    showToolbar(this.#toolbar, { title: run.question, turns, current: run.id });
+    showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
-    this.#box?.hold(running ? "Wait until the run has ended" : "");
+    const foreign = !this.runs.mayChange(run) && "Another user's conversation: ask a new question";
+    this.#box?.hold(foreign || (running ? "Wait until the run has ended" : ""));
   }
 
   #uploadsChanged() {

@@ -1,6 +1,7 @@
 /** The runs that the server keeps, as far as they were loaded; asked for again while one is running. */
 
-import { get, Problem } from "./api.js";
+import { del, get, patch, Problem } from "./api.js";
+import { isOf } from "./history.js";
 
 const PAGE = 100;
 const WHILE_RUNNING = 2_500;
@@ -8,23 +9,42 @@ const WHILE_AWAY = 4_000;
 const OTHERWISE = 20_000;
 
 /** @typedef {import("./history.js").Run} Run */
+/** @typedef {import("./history.js").View} View */
+/** @typedef {{user: string, admin: boolean, several: boolean, needed: boolean}} Session As `GET /session` tells it. */
+
+/** @type {View} */
+const FIRST_VIEW = { asker: "people", text: "", agent: "", collection: "", owner: null };
 
 export class PastRuns {
   /** @type {Map<string, Run>} */
   #known = new Map();
+  /** Ids of those that began since the list was last asked for. @type {Set<string>} */
+  #fresh = new Set();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #reachedEnd = false;
+  /** The `before` of the next older ones. */
+  #next = "";
+  #begun = false;
   #stopped = false;
   #lost = false;
 
+  /** What the list shows. */
+  view = FIRST_VIEW;
+  /** How many the server has of people and of programs. */
+  counts = { people: 0, programs: 0 };
+  /** Names of those who asked; for administrators. @type {string[]} */
+  owners = [];
   /** True if there are older ones. */
   more = false;
   /** The reason the server cannot list them; empty where it can. */
   fault = "";
 
-  /** @param {{changed: () => void, away: (away: boolean) => void}} calls `away` tells whether the server answers. */
-  constructor({ changed, away }) {
+  /**
+   * @param {Session} session
+   * @param {{changed: () => void, away: (away: boolean) => void}} calls `away` tells whether the server answers.
+   */
+  constructor(session, { changed, away }) {
+    this.session = session;
     this.changed = changed;
     this.away = away;
     window.addEventListener("vrag:run", () => this.refresh());
@@ -33,6 +53,16 @@ export class PastRuns {
 
   get list() {
     return [...this.#known.values()];
+  }
+
+  /** Those of the view; of other users' shared ones, which only a link leads to, none. */
+  get shown() {
+    return this.list.filter((run) => this.mayChange(run) && isOf(run, this.view));
+  }
+
+  /** @param {Run} run */
+  mayChange(run) {
+    return this.session.admin || run.owner === this.session.user;
   }
 
   /** @param {string} id */
@@ -48,23 +78,42 @@ export class PastRuns {
   /** @param {Run} run One that just began, or that was asked for by its id. */
   put(run) {
     this.#known.set(run.id, run);
+    this.#fresh.add(run.id);
     this.changed();
     this.#again();
   }
 
+  /** @param {Partial<View>} changes Shows others, and loads the newest of them. */
+  async show(changes) {
+    this.view = { ...this.view, ...changes };
+    this.#begun = this.more = false;
+    this.changed();
+    await this.refresh();
+  }
+
   /** Loads the newest ones again. */
   async refresh() {
-    await this.#load(`/runs?limit=${PAGE}`, (more) => { if (!this.#reachedEnd) this.more = more; });
+    const { view } = this;
+    const fresh = (this.#fresh = new Set());
+    let pinned = 0;
+    await this.#load(listPath(view), (answer) => {
+      this.counts = { people: answer.people, programs: answer.programs };
+      this.owners = answer.owners;
+      if (view !== this.view) return;
+      if (!this.#begun) this.#setNext(answer);
+      this.#begun = true;
+      if (isNarrow(view)) return;
+      pinned = answer.pinned;
+      this.#forgetDeleted(answer, fresh);
+    });
+    if (pinned > this.shown.filter((run) => run.pinned && run.id === run.session).length) await this.#load(`${listPath(view)}&pinned=true`, () => {});
     this.#again();
   }
 
-  /** Loads the ones before the oldest that is known. */
+  /** Loads the ones before the oldest of the view that was loaded. */
   async loadOlder() {
-    const oldest = this.list.reduce((a, b) => (a.started <= b.started ? a : b));
-    await this.#load(`/runs?limit=${PAGE}&before=${encodeURIComponent(oldest.id)}`, (more) => {
-      this.more = more;
-      this.#reachedEnd = !more;
-    });
+    const { view } = this;
+    await this.#load(`${listPath(view)}&before=${encodeURIComponent(this.#next)}`, (answer) => view === this.view && this.#setNext(answer));
   }
 
   /** @param {string} session Loads what one conversation has, however old. */
@@ -72,23 +121,44 @@ export class PastRuns {
     await this.#load(`/runs?limit=${PAGE}&session=${encodeURIComponent(session)}`, () => {});
   }
 
+  /**
+   * Changes the conversation of a run. Raises a `Problem` if the server refuses.
+   * @param {string} id
+   * @param {{title?: string, pinned?: boolean, shared?: boolean}} changes
+   */
+  async change(id, changes) {
+    const { session, title, pinned, shared } = await patch(`/runs/${encodeURIComponent(id)}`, changes);
+    for (const run of this.turns(session)) this.#known.set(run.id, { ...run, title, pinned, shared });
+    this.changed();
+  }
+
+  /** Deletes the conversation of a run on the server. Raises a `Problem` if that refuses. @param {Run} run */
+  async remove(run) {
+    try {
+      await del(`/runs/${encodeURIComponent(run.id)}?remove=conversation`);
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 404)) throw error; // gone already
+    }
+    for (const { id } of this.turns(run.session)) this.#known.delete(id);
+    this.changed();
+    this.refresh();
+  }
+
   stop() {
     this.#stopped = true;
     clearTimeout(this.#timer);
   }
 
-  /** @param {string} path @param {(more: boolean) => void} loaded */
+  /** @param {string} path @param {(answer: any) => void} loaded */
   async #load(path, loaded) {
     try {
-      const { runs, more } = await get(path);
-      const before = this.more;
-      const mended = this.fault !== "";
+      const before = this.#look();
+      const answer = await get(path);
       this.fault = "";
-      const news = runs.some((/** @type {Run} */ run) => differs(this.#known.get(run.id), run));
-      for (const run of runs) this.#known.set(run.id, run);
-      loaded(more);
+      for (const run of answer.runs) this.#known.set(run.id, run);
+      loaded(answer);
       this.#tell(false);
-      if (news || mended || before !== this.more) this.changed();
+      if (before !== this.#look()) this.changed();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.#tell(error.status === 0);
@@ -97,6 +167,24 @@ export class PastRuns {
       this.fault = fault;
       this.changed();
     }
+  }
+
+  /** What lists show of all that is known, to see whether something changed. */
+  #look() {
+    const runs = this.list.map(({ id, state, stop_reason, answer, title, pinned, shared }) => [id, state, stop_reason, answer, title, pinned, shared]);
+    return JSON.stringify([runs, this.more, this.fault, this.counts, this.owners]);
+  }
+
+  /** @param {{more: boolean, next: string}} answer */
+  #setNext({ more, next }) {
+    this.more = more;
+    this.#next = next;
+  }
+
+  /** @param {{runs: Run[], next: string}} answer @param {Set<string>} fresh Begun since it was asked for. */
+  #forgetDeleted({ runs, next }, fresh) {
+    const kept = new Set(runs.map((run) => run.id));
+    for (const { id } of this.shown) if (id >= next && !kept.has(id) && !fresh.has(id)) this.#known.delete(id);
   }
 
   /** @param {boolean} lost */
@@ -114,7 +202,13 @@ export class PastRuns {
   }
 }
 
-/** @param {Run | undefined} before @param {Run} now Whether a list shows it otherwise. */
-function differs(before, now) {
-  return before?.state !== now.state || before.stop_reason !== now.stop_reason || before.answer !== now.answer;
+/** @param {View} view */
+function listPath({ asker, ...narrow }) {
+  const query = new URLSearchParams({ limit: String(PAGE), asker });
+  for (const [name, value] of Object.entries(narrow)) if (value !== null && value !== "") query.set(name, value);
+  if (narrow.owner === "") query.set("owner", "");
+  return `/runs?${query}`;
 }
+
+/** Whether a view leaves out some runs of those who asked. @param {View} view */
+export const isNarrow = (view) => view.text !== "" || view.agent !== "" || view.collection !== "" || view.owner !== null;

@@ -1,16 +1,16 @@
 /** The toolbar above a conversation: its questions to jump to, a link to share, the report. */
 
-import { download, Problem } from "./api.js";
-import { dialog, h, icon, iconButton, redraw, toast } from "./dom.js";
+import { h, icon, iconButton, redraw } from "./dom.js";
 import { outcome } from "./history.js";
+import { report } from "./report.js";
 import { openSidebar } from "./sidebar.js";
 import { runHash } from "./router.js";
 
 /**
  * @param {HTMLElement} toolbar
- * @param {{title?: string, turns?: import("./history.js").Run[], current?: string}} [shown]
+ * @param {{title?: string, turns?: import("./history.js").Run[], current?: string, share?: () => void}} [shown]
  */
-export function showToolbar(toolbar, { title = "", turns = [], current } = {}) {
+export function showToolbar(toolbar, { title = "", turns = [], current, share } = {}) {
   const open = iconButton("sidebar", "Show the list of runs", { id: "sidebar-open", on: { click: () => openSidebar(true) } });
   redraw(
     toolbar,
@@ -54,42 +54,4 @@ function turn(run, at, here) {
     h("span", { class: "clip", dir: "auto", text: run.question }),
     kind === "running" && h("span", { class: "run-state running" }),
   );
-}
-
-async function share() {
-  const url = location.href;
-  try {
-    await navigator.clipboard.writeText(url);
-    toast("Link copied.", { kind: "ok", hint: "Anyone who can reach this server can open it." });
-  } catch {
-    const field = h("input", { readonly: true, value: url, "aria-label": "Link to this run", on: { focus: (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).select() } });
-    await dialog({ title: "Link to this run", body: field });
-  }
-}
-
-/** @param {import("./history.js").Run[]} turns */
-async function report(turns) {
-  const ended = turns.filter((run) => run.state !== "running");
-  if (ended.length === 0) {
-    toast("Wait until the run has ended.");
-    return;
-  }
-  const title = /** @type {HTMLInputElement} */ (h("input", { id: "report-title", maxlength: 200, dir: "auto", value: turns[0].question.slice(0, 200) }));
-  const format = /** @type {HTMLSelectElement} */ (h("select", { id: "report-format" }, h("option", { value: "html", text: "Web page (HTML, with pictures)" }), h("option", { value: "markdown", text: "Markdown" })));
-  const questions = ended.length === 1 ? "the question of this conversation" : `the ${ended.length} questions of this conversation`;
-  const body = h("div", { class: "report-form" }, h("p", { text: `One document with ${questions}, the answers and their evidence.` }), h("label", { class: "field" }, "Title", title), h("label", { class: "field" }, "Format", format));
-  const check = () => made({ runs: ended.map((run) => run.id), title: title.value.trim() || undefined, format: format.value });
-  await dialog({ title: "Report of this conversation", body, actions: [{ label: "Cancel" }, { label: "Download", kind: "primary", value: true, check }] });
-}
-
-/** @param {{runs: string[], title?: string, format: string}} asked @returns {Promise<boolean>} */
-async function made(asked) {
-  try {
-    await download("/reports", asked, asked.format === "html" ? "report.html" : "report.md");
-    return true;
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    toast(error.detail, { kind: "danger", hint: error.hint });
-    return false;
-  }
 }

@@ -12,13 +12,13 @@ export const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 export const nearby = () => (LOOPBACK.has(location.hostname) ? "on this computer" : "on the server's computer");
 
 export class FoundServers {
-  #list = h("div", { class: "found-list" });
+  #list = h("div", { class: "server-list" });
   #again = h("button", { type: "button", id: "look-again", class: "quiet", text: "Look again", on: { click: () => this.look() } });
 
   /** @param {{use: (server: string, model: string) => void}} how */
   constructor({ use }) {
     this.use = use;
-    this.element = h("div", { class: "found", id: "setup-found" }, h("header", h("h3", { text: `Found ${nearby()}` }), this.#again), this.#list);
+    this.element = h("div", { class: "servers", id: "setup-found" }, h("header", h("h3", { text: `Found ${nearby()}` }), this.#again), this.#list);
   }
 
   async look() {
@@ -47,7 +47,7 @@ function card({ title, server, models }, use) {
   const blind = models.filter((model) => model.sees === false);
   return h(
     "section",
-    { class: "found-card card", "aria-label": `${title} ${nearby()}`, dataset: { server } },
+    { class: "server-card card", "aria-label": `${title} ${nearby()}`, dataset: { server } },
     h("h4", h("span", { text: title }), h("span", { class: "faint size-1", text: new URL(server).host })),
     h("ul", usable.map((model) => h("li", modelButton(model, () => use(server, model.name))))),
     usable.length === 0 && h("p", { class: "soft size-2", text: "None of its models sees pictures. Load a vision model, such as qwen3-vl." }),
@@ -59,7 +59,7 @@ function card({ title, server, models }, use) {
 function modelButton({ name, sees }, use) {
   return h(
     "button",
-    { type: "button", class: "found-model", dataset: { model: name }, on: { click: use } },
+    { type: "button", class: "server-model", dataset: { model: name }, on: { click: use } },
     icon(sees ? "image" : "dot"),
     h("span", { class: "clip", dir: "auto", text: name }),
     h("span", { class: "faint size-1", text: sees ? "sees pictures" : "pictures not known" }),

@@ -38,8 +38,8 @@ export class PageField {
     this.element = h("div", { class: "viewer-turn", role: "group", "aria-label": "Pages" }, this.previous, form, this.next);
   }
 
-  /** @param {readonly Part[]} parts */
-  show(parts) {
+  /** @param {readonly Part[]} parts @param {boolean} known Whether they are all. */
+  show(parts, known) {
     this.#parts = parts;
     const noun = NOUNS[/** @type {keyof typeof NOUNS} */ (parts[0]?.kind)] ?? "Page";
     this.noun.textContent = noun;
@@ -49,7 +49,7 @@ export class PageField {
       button.setAttribute("aria-label", button.title);
     }
     const last = parts.at(-1)?.ordinal ?? 1;
-    this.count.textContent = `of ${last}`;
+    this.count.textContent = known ? `of ${last}` : "";
     this.input.style.width = `${Math.max(2, String(last).length) + 2.4}ch`;
   }
 

@@ -57,21 +57,22 @@ export class ViewerPage {
   }
 
   /** Asks for a picture that is sharp enough for this width on the screen. @param {number} width In pixels of the page. */
-  async sharpen(width) {
+  sharpen(width) {
     const { part } = this;
     const ratio = (part.width ?? 1) / Math.max(1, part.height ?? 1);
     const { level, url } = pictureFor(part, (width * devicePixelRatio) ** 2 / ratio);
     if (level <= this.#level || this.#gone.signal.aborted) return;
     this.#level = level;
-    if (this.#coming) this.#coming.src = "";
-    const picture = (this.#coming = /** @type {HTMLImageElement} */ (h("img", { alt: this.image.alt, draggable: "false", src: url })));
-    try {
-      await picture.decode();
-    } catch {
-      if (picture === this.#coming && !this.#gone.signal.aborted && this.element.classList.contains("loading")) this.#fail();
-      return;
-    }
-    if (picture !== this.#coming || this.#gone.signal.aborted) return;
+    this.#coming?.removeAttribute("src");
+    const picture = (this.#coming = /** @type {HTMLImageElement} */ (h("img", { draggable: "false", decoding: "sync" })));
+    const { signal } = this.#gone; // events and not `decode`, whose promise holds the page for ever when it is dropped
+    picture.addEventListener("load", () => picture === this.#coming && this.#put(picture), { signal });
+    picture.addEventListener("error", () => picture === this.#coming && this.#fail(), { signal });
+    picture.src = url;
+  }
+
+  /** @param {HTMLImageElement} picture */
+  #put(picture) {
     this.#coming = null;
     picture.alt = this.image.alt;
     this.image.replaceWith(picture);
@@ -105,10 +106,13 @@ export class ViewerPage {
   /** Stops what is on its way: the page is far from what is seen. */
   close() {
     this.#gone.abort();
-    if (this.#coming) this.#coming.src = "";
+    this.#coming?.removeAttribute("src");
   }
 
+  /** Says that there is no picture; where a coarser one is shown, that stays. */
   #fail() {
+    this.#coming = null;
+    if (!this.element.classList.contains("loading")) return;
     const again = () => {
       failure.remove();
       this.#level = -1;

@@ -218,7 +218,7 @@ export class PageScroller {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
       const { scrollTop, clientHeight } = this.window;
-      const slow = Math.abs(scrollTop - this.#before) < clientHeight;
+      const slow = Math.abs(scrollTop - this.#before) < clientHeight / 4;
       this.#before = scrollTop;
       this.#update(slow);
       if (Math.abs(scrollTop - this.#landed) <= 1) return;

@@ -10,6 +10,8 @@ import { h } from "../dom.js";
 
 /** Size in which words are measured, in pixels. */
 const MEASURED = 100;
+/** Sizes of words are multiples of this many pixels: a browser keeps a font for each size. */
+const SIZES = 0.1;
 /** Words whose width is kept. */
 const KEPT = 50_000;
 /** As in viewer.css. */
@@ -93,13 +95,14 @@ function lineElement({ words, angle = 0, leftwards = false }, width, height, las
  * @returns {number} How far the line has come after it, from where the word begins.
  */
 function addWord(line, { text, separator, wide, gap, shift, mixed }) {
-  const size = (MEASURED * wide) / widthOf(text);
+  const size = Math.max(Math.round((MEASURED * wide) / widthOf(text) / SIZES) * SIZES, SIZES);
   const element = document.createElement("span");
   element.textContent = text + separator;
   element.style.fontSize = `${size}px`;
   if (mixed) element.className = "text-apart";
   if (Math.abs(shift) > 0.01) element.style.marginInlineStart = `${shift}px`;
-  let came = wide;
+  let came = (widthOf(text) * size) / MEASURED;
+  gap += wide - came;
   const spaces = separator.replace(/[\r\n]+$/, "");
   if (spaces !== "" && gap > 0 && /^ +$/.test(spaces)) {
     element.style.wordSpacing = `${gap / spaces.length - (widthOf(" ") * size) / MEASURED}px`;

@@ -68,7 +68,7 @@ class Viewer {
     this.title = h("h2", { class: "viewer-title clip", id: "viewer-title", tabindex: "-1", dir: "auto" });
     this.original = h("a", { class: "button quiet square", id: "viewer-original", target: "_blank", rel: "noopener" }, icon("share"));
     this.download = h("a", { class: "button quiet square", id: "viewer-download", download: "", title: "Download the original", "aria-label": "Download the original" }, icon("download"));
-    this.ask = h("a", { class: "button quiet square", id: "viewer-ask", title: "Ask about this document", "aria-label": "Ask about this document", on: { click: () => this.close() } }, icon("answer"));
+    this.ask = h("a", { class: "button quiet", id: "viewer-ask", title: "Ask about this document", "aria-label": "Ask about this document", on: { click: () => this.close() } }, icon("answer"), h("span", { class: "viewer-ask-word", text: "Ask" }));
     this.strip = stripButton((shown) => this.#showStrip(shown, true));
     this.field = new PageField({ turn: (by) => this.#turn(by), go: (index) => this.#jump(index) });
     this.percent = h("button", { type: "button", class: "quiet viewer-percent", title: "Natural size", on: { click: () => this.scroller.to(1) } });
@@ -136,32 +136,36 @@ class Viewer {
   async #go(place) {
     this.#place = place;
     const asked = ++this.#asked;
-    const index = this.#document.parts.findIndex((part) => part.id === place.item);
-    if (index >= 0) return this.#showPart(index, place);
+    if (this.#showKnown(place)) return;
     this.#name(place.document ?? "");
     try {
       const info = await get(`/items/${encodeURIComponent(place.item)}`);
-      if (asked !== this.#asked) return;
+      if (asked !== this.#asked || this.#showKnown(place)) return;
       this.#setDocument({ id: info.document, name: info.document_name, parts: [partOf(info)], known: false });
       this.#showPart(0, place, info);
-      await this.#list(info, asked);
+      await this.#list(info);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (asked === this.#asked) this.#fail(error.detail, error.hint);
     }
   }
 
-  /** All pages of the document, once its first one is shown. @param {any} info @param {number} asked */
-  async #list(info, asked) {
+  /** Shows a place of the document whose pages are known; false where it is in another one. @param {Place} place */
+  #showKnown(place) {
+    const index = this.#document.known ? this.#document.parts.findIndex((part) => part.id === place.item) : -1;
+    if (index >= 0) this.#showPart(index, place);
+    return index >= 0;
+  }
+
+  /** All pages of a document, once one of them is shown. @param {any} info Of its item. */
+  async #list(info) {
     const record = await get(`/documents/${encodeURIComponent(info.document)}`).catch(() => null);
-    if (asked !== this.#asked || record === null) return;
-    const index = record.items.findIndex((/** @type {Part} */ part) => part.id === info.id);
-    if (index < 0) return;
+    const index = record?.items.findIndex((/** @type {Part} */ part) => part.id === info.id) ?? -1;
+    if (index < 0 || this.#document.known || this.#document.parts[0]?.id !== info.id) return;
     this.#setDocument({ id: record.id, name: info.document_name, parts: record.items, known: true });
-    this.#index = index;
     if (isPage(record.items[index])) {
       this.scroller.show(record.items, info.document_name, index);
-      this.#reveal(index, this.#place);
+      this.#reveal(index, this.#place.item === info.id ? this.#place : undefined); // another one may be on its way
     }
     this.#moved(index);
   }
@@ -173,7 +177,7 @@ class Viewer {
     this.thumbs.show(document.parts);
     this.strip.hidden = document.parts.length < 2;
     this.#layStrip();
-    this.field.show(document.parts);
+    this.field.show(document.parts, document.known);
     const file = `/documents/${encodeURIComponent(document.id)}/file`;
     this.download.setAttribute("href", file);
     this.ask.setAttribute("href", `#/?${new URLSearchParams({ documents: document.id })}`);
