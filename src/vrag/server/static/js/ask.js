@@ -96,6 +96,7 @@ async function showCollections(holds, offer, chosen) {
   const documents = all ? offer.collections.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.documents, 0) : collection.documents;
   const writable = [collection, ...offer.collections].find((/** @type {any} */ one) => one.writable);
   const list = h("ul", { class: "holds-list" });
+  const add = h("p", { class: "soft size-2", id: "add-documents", hidden: true }, h("a", { href: documentsHash(writable?.name ?? ""), text: "Add documents" }), " of your own: they are stored on this server, and you can ask about each as soon as it has been read.");
   replace(
     holds,
     h(
@@ -106,10 +107,11 @@ async function showCollections(holds, offer, chosen) {
       h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
     ),
     list,
-    writable && h("p", { class: "soft size-2", id: "add-documents" }, h("a", { href: documentsHash(writable.name), text: "Add documents" }), " of your own: they are stored on this server, and you can ask about each as soon as it has been read."),
+    add,
   );
   if (all) replace(list, offer.collections.slice(0, FEW).map(collectionLink));
   else replace(list, await documentButtons(collection));
+  add.hidden = !writable; // now nothing above it moves it any more
 }
 
 /** @param {any} one */
