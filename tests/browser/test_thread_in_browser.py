@@ -92,7 +92,7 @@ def test_events_are_loaded_when_the_steps_are_folded_out(desk: Desk, visit: Open
     expect(page.locator(".answer-text .marker")).to_have_count(2)
     assert asked == []
     first = page.locator(".run").first
-    for figure, words in (("steps", r"\d+ steps"), ("time", r"\d s"), ("visual", r"\d visual tokens")):
+    for figure, words in (("steps", r"\d+ steps"), ("time", r"\d s"), ("visual", r"\d visual")):
         expect(first.locator(f"[data-figure='{figure}'] dd")).to_have_text(re.compile(words))
     first.locator(".status").click()
     expect(first.locator(".step").first).to_be_visible()
