@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from vrag.agent.suggestions import QuestionSuggester
     from vrag.corpus.converter import CorpusOptions, SourceFile
     from vrag.index.embed_items import Made
     from vrag.server.collections.registry import OpenCollection
@@ -230,6 +231,7 @@ def library(
     limits: UploadLimits | None = None,
     lines: Lines | None = None,
     real: bool = False,
+    suggester: QuestionSuggester | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Generator[Desk]:
     """A server on a socket of this machine, whose first collection lies in a folder.
@@ -240,13 +242,14 @@ def library(
         limits: Of uploads.
         lines: The conversion; None for one that does not wait.
         real: Whether files are converted as they are elsewhere, in place of `lines`.
+        suggester: Of questions; None for the reader.
         settings: Others than the collection.
     """
     given: dict[str, Any] = {"collection": str(first_collection(folder)), "workers": 1} | settings
     shelf, lines = CollectionRegistry.open(Settings(**given)), lines or Lines()
     options = options or ServerOptions()
     collections = shelf if real else Served(shelf, lines)
-    app = app_of(shelf, CollectionService(collections, options, limits), options)
+    app = app_of(shelf, CollectionService(collections, options, limits, suggester=suggester), options)
     ready = threading.Event()
     server = make_server(app, options, ready.set)
     with listen("127.0.0.1", 0) as listening:

@@ -22,6 +22,7 @@ from vrag.agent.events import Event
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, warn
 from vrag.doctor.inspector import DoctorInspector
+from vrag.factory.agents import open_suggester
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
 from vrag.factory.server import Agents, choice_file, model_servers
@@ -209,7 +210,7 @@ class WebServer:
             setup = ModelSetup(
                 model_servers(self.settings), DoctorInspector(self.settings), choice_file(self.settings)
             )
-            service = Service(agents, registry, observers, setup)
+            service = Service(agents, registry, observers, setup, open_suggester(self.settings))
         return create_app(
             registry,
             self.options,

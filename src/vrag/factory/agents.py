@@ -15,6 +15,7 @@ from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.methods import METHODS, build_method
+from vrag.agent.suggestions import ModelSuggester, QuestionSuggester, ReaderSuggester
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
@@ -113,6 +114,14 @@ def open_claim_judge(settings: Settings) -> ClaimJudge | None:
     if settings.verify_by == "rules" or settings.verify == "off":
         return None
     return ModelClaimJudge(open_judge_model(settings))
+
+
+def open_suggester(settings: Settings) -> QuestionSuggester:
+    """Return what suggests questions about documents: the served model, or else the reader."""
+    reader = ReaderSuggester()
+    if not (settings.model and settings.base_url) or settings.model.startswith(LOCAL):
+        return reader
+    return ModelSuggester(open_chat(settings), reader)
 
 
 def agent_by_seed(settings: Settings, agent: Agent) -> Callable[[RolloutAttempt], Agent]:

@@ -258,10 +258,8 @@ def _ask_in_english(words: _Words) -> str:
 
 
 def _ask_in_german(words: _Words) -> str:
-    year = f" im Jahr {words.year}" if words.year else ""
-    if words.column:
-        return f"Wie lautet „{words.column}“ für „{words.row}“{year}?"
-    return f"Wie hoch war der Wert von „{words.row}“{year}?"
+    asked = " ".join(part for part in (words.column, words.year) if part)
+    return f"{asked} von {words.row}?" if words.column else f"Wie hoch ist „{words.row} {asked}“?"
 
 
 def _ask_in_chinese(words: _Words) -> str:
@@ -291,8 +289,6 @@ def _ask_label(label: str, language: Language, vocabulary: frozenset[str]) -> st
     match language:
         case Language.ENGLISH:
             return f"What {'are' if _is_plural(label) else 'is'} the {_within(label, vocabulary)}?"
-        case Language.GERMAN:
-            return f"Wie lautet „{label}“?"
         case Language.CHINESE:
             return f"{label}是多少？"
         case _:

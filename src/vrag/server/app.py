@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from vrag import __version__
 from vrag.agent.events import Event
+from vrag.agent.suggestions import QuestionSuggester
 from vrag.search.schema import ServerInfo
 from vrag.search.searcher import Searcher
 from vrag.server.api_reference import reference_routes
@@ -62,6 +63,8 @@ class Service:
     """Each receives every event of every run."""
     setup: ModelSetup | None = None
     """How models are chosen on the page; None if they are not."""
+    suggester: QuestionSuggester | None = None
+    """What suggests questions about documents; None for the reader."""
 
 
 def create_app(
@@ -135,7 +138,13 @@ def _add_service(
     observers = (RunCounter(metrics), RunLines(), *service.observers)
     choices = ModelChoices(service.setup.path, sessions, options) if service.setup else None
     runs = RunManager(service.answering, options, observers, choices)
-    collections = CollectionService(service.collections, options, metrics=metrics)
+    collections = CollectionService(
+        service.collections,
+        options,
+        metrics=metrics,
+        suggester=service.suggester,
+        is_busy=lambda: runs.running > 0,
+    )
     parts: list[CollectionService | RunManager | Threads] = [collections, runs]
     if service.setup and choices:
         setup = SetupService(service.setup, choices, sessions, options, runs, collections)

@@ -12,6 +12,7 @@ from starlette.responses import Response as Plain
 from vrag.errors import CollectionBusy
 from vrag.server.collections import registry
 from vrag.server.collections.jobs import Jobs, UploadJobInfo
+from vrag.server.collections.questions import SuggestedQuestions
 from vrag.server.collections.service import CollectionService
 from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
@@ -103,6 +104,26 @@ def collection_routes(  # noqa: C901 - one per route
     ) -> registry.Documents:
         """The documents are sorted by name. Each one lists the problems of its conversion."""
         return await item_threads.run_for(request, lambda: service.documents(name, offset, limit))
+
+    @router.get(
+        "/collections/{name}/questions",
+        summary="Suggested questions",
+        responses=responses(404, 409, 503, 504),
+    )
+    async def questions(
+        request: Request,
+        name: CollectionName,
+        document: Annotated[
+            str | None,
+            Query(pattern=registry.DOCUMENT_PATTERN, description="Id of a document; all if absent."),
+        ] = None,
+        limit: Annotated[int, Query(ge=1, le=50, description="Maximum number.")] = 6,
+    ) -> SuggestedQuestions:
+        """Questions that the documents answer, the newest documents first, as far as they are made already.
+
+        Asking for them has missing ones made, in the background, while no file is read and no run is active.
+        """
+        return await item_threads.run_for(request, lambda: service.questions(name, document, limit))
 
     @router.get(
         "/documents/{id}",

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TypeVar
 
+from vrag.agent.suggestions import QuestionSuggester
 from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.table import literal
@@ -17,6 +18,7 @@ from vrag.server.collections.files import SUFFIXES, DocumentSelector, safe_name,
 from vrag.server.collections.index_worker import IndexWorker
 from vrag.server.collections.jobs import Jobs, UploadJob, UploadJobInfo
 from vrag.server.collections.listing import list_documents
+from vrag.server.collections.questions import QuestionMaker, SuggestedQuestions
 from vrag.server.collections.registry import CollectionSet, OpenCollection
 from vrag.server.collections.uploads import (
     IncomingUpload,
@@ -40,6 +42,7 @@ class CollectionService:
     """Manages the collections of a server. Belongs to one event loop between `start` and `close`.
 
     `options` limit each file, `limits` all uploads together. Unknown collections are refused (404).
+    `suggester` makes questions about documents, while nothing else `is_busy`.
     """
 
     def __init__(
@@ -48,6 +51,9 @@ class CollectionService:
         options: ServerOptions,
         limits: UploadLimits | None = None,
         metrics: ServerMetrics | None = None,
+        *,
+        suggester: QuestionSuggester | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._collections = collections
         self._options = options
@@ -56,6 +62,12 @@ class CollectionService:
         self._threads = Threads(4, "vrag-uploads")  # they wait for disks, not processors
         self._workers: dict[str, IndexWorker] = {}
         self._lock = threading.Lock()
+        self._questions = QuestionMaker(lambda: is_busy() or self._is_reading, suggester)
+
+    @property
+    def _is_reading(self) -> bool:
+        """True if a file waits or is read."""
+        return any(not job.over for worker in list(self._workers.values()) for job in worker.journal.all())
 
     async def start(self) -> None:
         """Continue what an earlier server left unfinished, in threads."""
@@ -69,6 +81,7 @@ class CollectionService:
         A thread that is still busy after `seconds` is abandoned; it ends with the process, which loses only
         the work since the last commit.
         """
+        self._questions.stop()
         workers = list(self._workers.values())
         for worker in workers:
             worker.stop()
@@ -114,6 +127,10 @@ class CollectionService:
         if fault is not None:
             raise fault
         raise Refusal(404, "There is no such document.", "It may have been removed: reload the list.")
+
+    def questions(self, name: str, document: str | None, most: int) -> SuggestedQuestions:
+        """Return up to `most` suggested questions about a document, or all of a collection. Blocks."""
+        return self._questions.questions(self._find_collection(name), document, most)
 
     async def create(self, name: str) -> registry.CollectionInfo:
         """Create a collection. Raises `Refusal` if that is not possible here, or the name is taken (409)."""

@@ -7,6 +7,7 @@ import { uploadButtons } from "./documents/upload-list.js";
 import { kindOf, placed, plainName } from "./file-names.js";
 import { openDocument } from "./parts.js";
 import { showNotice } from "./overlays.js";
+import { suggestions } from "./suggestions.js";
 import { bytes } from "./pictures.js";
 import { documentsHash } from "./router.js";
 import { kinds } from "./uploads.js";
@@ -24,9 +25,12 @@ const FEW = 6;
 export function showAsk(root, { offer, box, uploads }) {
   const holds = h("section", { class: "holds", id: "holds", "aria-labelledby": "holds-title" });
   const empty = offer.collections.every((/** @type {any} */ one) => one.documents === 0);
+  const suggested = suggestions({ examples: offer.examples, fill: (text) => box.fill(text) });
   const update = () => {
-    if (empty) showEmpty(holds, offer, uploads);
-    else showCollections(holds, offer, box.collection());
+    if (empty) return showEmpty(holds, offer, uploads);
+    showCollections(holds, offer, box.collection());
+    const chosen = box.collection();
+    suggested.show(chosen === null ? offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name) : [chosen], box.documents());
   };
   replace(
     root,
@@ -37,7 +41,7 @@ export function showAsk(root, { offer, box, uploads }) {
       h("p", { class: "ask-lead", text: "Searches the pages, zooms in on details, and answers with the places that support the answer." }),
       box.element,
       modelLine(offer),
-      !empty && examples(offer.examples, box),
+      !empty && suggested.element,
       holds,
     ),
   );
@@ -49,14 +53,6 @@ export function showAsk(root, { offer, box, uploads }) {
 function modelLine(offer) {
   if (!offer.setup || offer.models.some((/** @type {any} */ one) => one.name)) return null;
   return h("p", { class: "no-model", id: "no-model" }, "Answers are found by the offline reader. ", h("a", { href: "#/setup", text: "Choose a model" }), " for full answers.");
-}
-
-/** @param {string[]} questions @param {import("./composer.js").Composer} box */
-function examples(questions, box) {
-  if (questions.length === 0) return null;
-  const chip = (/** @type {string} */ question) =>
-    h("li", h("button", { type: "button", class: "example", dir: "auto", text: question, on: { click: () => box.fill(question) } }));
-  return h("section", { "aria-labelledby": "examples-title" }, h("h2", { id: "examples-title", class: "small-title", text: "Examples" }), h("ul", { class: "examples", id: "examples" }, questions.map(chip)));
 }
 
 /** @param {HTMLElement} holds @param {any} offer @param {import("./uploads.js").Uploads} uploads */
@@ -98,7 +94,9 @@ async function showCollections(holds, offer, chosen) {
   const all = chosen === null && offer.collections.length > 1;
   const title = all ? `${counted(offer.collections.length, "collection")}` : collection.name;
   const documents = all ? offer.collections.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.documents, 0) : collection.documents;
+  const writable = [collection, ...offer.collections].find((/** @type {any} */ one) => one.writable);
   const list = h("ul", { class: "holds-list" });
+  const add = h("p", { class: "soft size-2", id: "add-documents", hidden: true }, h("a", { href: documentsHash(writable?.name ?? ""), text: "Add documents" }), " of your own: they are stored on this server, and you can ask about each as soon as it has been read.");
   replace(
     holds,
     h(
@@ -109,9 +107,11 @@ async function showCollections(holds, offer, chosen) {
       h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
     ),
     list,
+    add,
   );
   if (all) replace(list, offer.collections.slice(0, FEW).map(collectionLink));
   else replace(list, await documentButtons(collection));
+  add.hidden = !writable; // now nothing above it moves it any more
 }
 
 /** @param {any} one */

@@ -1,10 +1,13 @@
 /** The chosen documents within the question box: each can be taken out, and all at once. */
 
+import { nameOf } from "./chosen.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { plainName } from "./file-names.js";
 import { counted } from "./run-options.js";
 
 const FEW = 6;
+/** Documents of a run that are named. */
+const NAMED = 3;
 
 /** @typedef {import("./chosen.js").ChosenDocuments} ChosenDocuments */
 
@@ -40,9 +43,30 @@ export function chosenTray(chosen, changed) {
     if (list.length === 0) /** @type {HTMLElement | null} */ (element.parentElement?.querySelector("textarea"))?.focus();
   };
   const chip = (/** @type {import("./chosen.js").ChosenDocument} */ one) => {
-    const name = plainName(one);
-    return h("button", { type: "button", class: "chip accent", title: `Leave out ${name}`, "aria-label": `Leave out ${name}`, on: { click: () => set(chosen.list.filter((other) => other.id !== one.id)) } }, h("span", { class: "clip", dir: "auto", text: name }), icon("close"));
+    const label = h("span", { class: "clip", dir: "auto" });
+    const button = h("button", { type: "button", class: "chip accent", on: { click: () => set(chosen.list.filter((other) => other.id !== one.id)) } }, label, icon("close"));
+    const tell = (/** @type {string} */ name) => {
+      label.textContent = plainName({ name }) || "a removed document";
+      button.title = `Leave out ${label.textContent}`;
+      button.setAttribute("aria-label", button.title);
+    };
+    if (one.name) tell(one.name);
+    else nameOf(one.id).then(tell);
+    return button;
   };
   chosen.changed = changed;
   return { element, show };
+}
+
+/**
+ * What tells, among the facts of a run, that only some documents were asked.
+ * @param {string[]} ids
+ */
+export function chosenFact(ids) {
+  const fact = h("span", { class: "only-documents", dir: "auto", text: `only ${counted(ids.length, "document")}` });
+  Promise.all(ids.slice(0, NAMED).map(nameOf)).then((names) => {
+    const left = ids.length - NAMED;
+    fact.textContent = `only ${names.filter(Boolean).map((name) => plainName({ name })).join(", ") || counted(ids.length, "document")}${left > 0 ? ` and ${left} more` : ""}`;
+  });
+  return fact;
 }

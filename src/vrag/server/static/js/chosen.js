@@ -1,8 +1,10 @@
 /** The documents that were chosen to be asked; kept while the page is open. */
 
+import { get } from "./api.js";
+
 const KEPT = "vrag.chosen";
 
-/** @typedef {{id: string, name: string, collection: string | null}} ChosenDocument `collection`: null where it is not known. */
+/** @typedef {{id: string, name: string, collection: string | null}} ChosenDocument `name`: empty, and `collection`: null, where they are not known. */
 
 export class ChosenDocuments {
   /** Called after each change. */
@@ -27,6 +29,20 @@ export class ChosenDocuments {
     if (this.#kept) sessionStorage.setItem(KEPT, JSON.stringify(this.list));
     this.changed();
   }
+}
+
+/** @type {Map<string, Promise<string>>} */
+const names = new Map();
+
+/**
+ * The name of a document; empty if there is none of this id any more.
+ * @param {string} id
+ * @returns {Promise<string>}
+ */
+export function nameOf(id) {
+  const known = names.get(id) ?? get(`/documents/${encodeURIComponent(id)}`).then(({ name }) => name).catch(() => "");
+  names.set(id, known);
+  return known;
 }
 
 /** @returns {ChosenDocument[]} */

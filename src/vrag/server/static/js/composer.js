@@ -16,6 +16,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @property {(text: string) => void} fill
  * @property {(reason: string) => void} hold Why nothing can be asked now; empty when it can.
  * @property {() => string | null} collection What is chosen; null for all.
+ * @property {() => import("./chosen.js").ChosenDocument[]} documents Those that are chosen; none for all.
  * @property {() => void} choose Opens the options, at the model.
  * @property {(files: File[]) => void} attach
  */
@@ -53,7 +54,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
   row.hidden = true;
   const fold = h("button", { type: "button", id: "options-button", class: "quiet fold", "aria-expanded": false, "aria-controls": row.id, title: "Options" }, icon("sliders"), h("span", { class: "hidden-text", text: "Options: " }), summary, icon("down"));
 
-  const choice = chosenTray(chosen, () => update());
+  const choice = chosenTray(chosen, () => { update(); changed?.(); });
 
   const element = h(
     "form",
@@ -122,6 +123,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
     fill: (text) => { box.value = text; update(); box.focus(); },
     hold: (reason) => { held = reason; update(); },
     collection: () => choices.collection,
+    documents: () => chosen.list,
     choose: () => { opened(true); /** @type {HTMLElement | null} */ (row.querySelector("#choice-model"))?.focus(); },
     attach: (files) => pictures.add(files),
   };

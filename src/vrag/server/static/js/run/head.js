@@ -1,5 +1,6 @@
 /** The question of a turn: what was asked before it elsewhere, the question, the pictures that came with it. */
 
+import { chosenFact } from "../chosen-tray.js";
 import { h, replace } from "../dom.js";
 import { fileUrl } from "./figures.js";
 import { prose } from "./prose.js";
@@ -29,12 +30,13 @@ export class Head {
     const { settings, history = [], attached = [], notices = [], ts } = started;
     const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
     const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(ts)];
+    const documents = settings.environment?.documents;
     replace(this.before, history.length > 0 && earlier(history));
     replace(
       this.more,
       attached.length > 0 && h("ul", { class: "attached", "aria-label": "Pictures with the question" }, attached.map((/** @type {string} */ sha256, /** @type {number} */ index) => h("li", h("img", { src: fileUrl(this.run, sha256), alt: `Picture ${index + 1} of the question` })))),
       notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text })),
-      h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact }))),
+      h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact })), documents && chosenFact(documents)),
     );
   }
 }

@@ -268,7 +268,7 @@ export class Turn {
     const over = !running && !replaying;
     this.element.dataset.state = running ? "running" : replaying ? "replay" : "ended";
     this.element.dataset.agent = state.started?.settings.agent ?? "";
-    this.head.update(state.started ?? { ts: this.#run.started, settings: { agent: this.#run.agent, policy: this.#run.model, environment: { collection: this.#run.collection } } });
+    this.head.update(state.started ?? { ts: this.#run.started, settings: { agent: this.#run.agent, policy: this.#run.model, environment: { collection: this.#run.collection, documents: this.#run.documents ?? null } } });
     this.#fold();
     this.answer.update(state, this.#run.state === "interrupted" && over);
     this.evidence.update(state, over);

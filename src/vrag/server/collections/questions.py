@@ -1,0 +1,173 @@
+"""Suggested questions about the documents of a collection: made in the background, kept by content.
+
+A thread makes the questions of one document after the other, while no file is being read, and only of
+documents that somebody looks at. They lie in the cache of the collection, by the hash of the document, and
+are made again when what suggests them has changed. No request waits for them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from PIL.Image import Image
+from pydantic import Field
+
+from vrag.agent.suggestions import QuestionSuggester, ReaderSuggester
+from vrag.atomic_io import write_file
+from vrag.errors import VragError
+from vrag.index.collection import Collection
+from vrag.index.table import literal
+from vrag.reading.answer import ReadPage
+from vrag.server.collections.registry import FrozenInfo, OpenCollection
+from vrag.types import Document
+
+log = logging.getLogger("vrag.server")
+OF_DOCUMENT = 4
+"""Questions about one document."""
+MAX_SEEN = 200
+"""Documents of a collection that are looked through, the newest ones."""
+MAX_REQUESTED = 8
+"""Documents whose questions one request has made."""
+_PAUSE_SECONDS = 1.0
+
+
+class SuggestedQuestionInfo(FrozenInfo):
+    """A question that a document answers."""
+
+    text: str
+    document: str = Field(description="Id of the document.")
+    name: str = Field(description="Its file name.")
+
+
+class SuggestedQuestions(FrozenInfo):
+    """Questions about documents of a collection."""
+
+    questions: list[SuggestedQuestionInfo]
+    pending: bool = Field(description="Whether more are being made: ask again in some seconds.")
+
+
+class QuestionMaker:
+    """Makes questions in a thread of its own, which begins with the first request.
+
+    `is_busy` tells whether files are being read: then it waits.
+    """
+
+    def __init__(self, is_busy: Callable[[], bool], suggester: QuestionSuggester | None = None) -> None:
+        self._is_busy = is_busy
+        self._suggester = suggester or ReaderSuggester()
+        self._wake = threading.Condition()
+        self._queue: deque[tuple[Collection, Document]] = deque()
+        self._current = ""
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def questions(
+        self, open_collection: OpenCollection, document: str | None, most: int
+    ) -> SuggestedQuestions:
+        """Return the questions about a document, or the newest ones of a collection, as far as they are made.
+
+        Those that are missing are made next. Blocks.
+        """
+        collection = open_collection.collection
+        served = {row.id: row for row in collection.documents() if row.status.served}
+        rows = sorted(served.values(), key=lambda row: (-row.mtime_ns, row.path))
+        if document is not None:
+            rows = [row for row in rows if row.id == document]
+        groups: list[list[SuggestedQuestionInfo]] = []
+        missing: list[Document] = []
+        for row in rows[:MAX_SEEN]:
+            known = self._read(collection, row.id)
+            if known is None:
+                missing.append(row)
+            elif known:
+                groups.append(
+                    [SuggestedQuestionInfo(text=text, document=row.id, name=row.name) for text in known]
+                )
+            if len(groups) >= most or len(missing) >= MAX_REQUESTED:
+                break
+        self._request(collection, missing)
+        return SuggestedQuestions(questions=list(_in_turn(groups))[:most], pending=bool(missing))
+
+    def stop(self) -> None:
+        """Have the thread end after the document that it is at."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+
+    def _request(self, collection: Collection, documents: list[Document]) -> None:
+        with self._wake:
+            if self._stopping or not documents:
+                return
+            queued = {row.id for _, row in self._queue} | {self._current}
+            self._queue.extendleft((collection, row) for row in reversed(documents) if row.id not in queued)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="vrag-questions", daemon=True)
+                self._thread.start()
+            self._wake.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._current = ""
+                while not self._stopping and (not self._queue or self._is_busy()):
+                    self._wake.wait(_PAUSE_SECONDS if self._queue else None)
+                if self._stopping:
+                    return
+                collection, document = self._queue.popleft()
+                self._current = document.id
+            try:
+                self._make(collection, document)
+            except Exception:  # a document that the reader fails at has no questions
+                log.warning("No questions could be made about %s.", document.name, exc_info=True)
+                self._write(collection, document.id, ())
+
+    def _make(self, collection: Collection, document: Document) -> None:
+        rows = collection.item_table.read(
+            ["id", "ordinal"], f"document = {literal(document.id)}"
+        ).data.to_pylist()
+        ids = [row["id"] for row in sorted(rows, key=lambda row: row["ordinal"])]
+        items = collection.items(ids)
+        pages = [ReadPage(items[id], partial(_open_picture, collection, id)) for id in ids if id in items]
+        self._write(collection, document.id, self._suggester.suggest(pages, OF_DOCUMENT))
+
+    def _read(self, collection: Collection, document: str) -> tuple[str, ...] | None:
+        """Return the questions about a document; None if they are not made yet."""
+        try:
+            kept = json.loads(_path(collection, document).read_text(encoding="utf-8"))
+            if kept["by"] == self._suggester.name:
+                return tuple(map(str, kept["questions"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def _write(self, collection: Collection, document: str, questions: tuple[str, ...]) -> None:
+        path = _path(collection, document)
+        with suppress(OSError):  # it is a cache
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = {"by": self._suggester.name, "questions": questions}
+            write_file(path, json.dumps(content, ensure_ascii=False).encode())
+
+
+def _path(collection: Collection, document: str) -> Path:
+    return collection.cache_dir / "questions" / f"{document[:32]}.json"
+
+
+def _open_picture(collection: Collection, id: str) -> Image | None:
+    try:
+        return collection.image(id)
+    except VragError:
+        return None
+
+
+def _in_turn(groups: list[list[SuggestedQuestionInfo]]) -> Iterator[SuggestedQuestionInfo]:
+    """Yield the first of each group, then the second ones."""
+    for turn in zip_longest(*groups):
+        yield from (question for question in turn if question is not None)
