@@ -104,7 +104,7 @@ def agent_of(
     return Agent(policy, environment(CORPUS, show=2), method, Limits(steps=max(method.steps, 1)), draft=draft)
 
 
-def run(way: Way, answer: str, **options: Any) -> list[Event]:
+def run(way: Way, answer: str, **options: Any) -> list[Event]:  # noqa: ANN401
     return list(agent_of(way.method, *script(way, answer), **options).stream(QUESTION))
 
 
