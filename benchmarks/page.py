@@ -6,8 +6,8 @@ Each checkout serves a copy of the collection by `vrag serve` in a process of it
 servers in turn, so that whatever else the machine does meets all of them. A page can be used when its
 question box can have the focus and the options of a question are there. Cold is a browser without a cache,
 warm the same browser once more; slow is cold, with a processor four times as slow and a network of 10 Mbit/s
-and 40 ms from request to response. Bytes are what came over the network, with headers, until nothing was
-under way for half a second. Needs Playwright and Chromium.
+and 40 ms from request to response. Bytes are what came over the network, with headers: until the page could
+be used, and altogether, with what it loads ahead. Needs Playwright and Chromium.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ HERE = Path(__file__).parents[1]
 SITUATIONS = ("cold", "warm", "slow")
 SLOW_NETWORK = {"offline": False, "latency": 40, "downloadThroughput": 1.25e6, "uploadThroughput": 1.25e6}
 SLOW_PROCESSOR = 4
+AHEAD_MS = 2500
+"""Time in which a page may load what it will need later."""
 WATCH = """(() => {
   const usable = () => {
     const box = document.querySelector("#ask-box, #first-box");
@@ -95,25 +97,38 @@ def load(context: BrowserContext, address: str, *, slow: bool) -> dict[str, floa
     if slow:
         session.send("Network.emulateNetworkConditions", SLOW_NETWORK)
         session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_PROCESSOR})
-    sent: dict[str, float] = {}
+    sent: dict[str, tuple[float, float]] = {}
+    """Of each request, when its response was there and how long it was, with its headers."""
     cached: set[str] = set[str]()
+    begun: list[float] = []
 
-    def finish(event: Any) -> None:  # noqa: ANN401 - the protocol's
-        if event["requestId"] not in cached:
-            sent[event["requestId"]] = event["encodedDataLength"]
+    def begin(event: Any) -> None:  # noqa: ANN401 - the protocol's
+        begun.append(event["timestamp"])
 
     def skip(event: Any) -> None:  # noqa: ANN401 - as above
         cached.add(event["requestId"])
 
+    def finish(event: Any) -> None:  # noqa: ANN401 - as above
+        if event["requestId"] not in cached and event["encodedDataLength"]:
+            sent[event["requestId"]] = event["timestamp"] - begun[0], event["encodedDataLength"]
+
+    session.on("Network.requestWillBeSent", begin)
     session.on("Network.requestServedFromCache", skip)
     session.on("Network.loadingFinished", finish)
     page.goto(address)
     expect(page.locator("#options-button .clip")).not_to_be_empty()
     page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(AHEAD_MS)
     times: dict[str, float] = page.evaluate(READ)
     page.close()
-    sent = {request: length for request, length in sent.items() if length}
-    return {**times, "requests": len(sent), "bytes": sum(sent.values())}
+    first = [length for time, length in sent.values() if 1000 * time <= times["usable"]]
+    return {
+        **times,
+        "requests until usable": len(first),
+        "bytes until usable": sum(first),
+        "requests": len(sent),
+        "bytes": sum(length for _, length in sent.values()),
+    }
 
 
 def measure(browser: Browser, sides: list[Side], runs: int) -> None:
@@ -134,7 +149,8 @@ def measure(browser: Browser, sides: list[Side], runs: int) -> None:
 def show(sides: list[Side]) -> None:
     """Print the medians, and the ratio of the last side to the first."""
     table = Table("", *(side.name for side in sides), "ratio")
-    units = {"requests": "", "bytes": " B", "paint": " ms", "box": " ms", "usable": " ms", "shift": ""}
+    units = {"requests until usable": "", "bytes until usable": " B", "requests": "", "bytes": " B"}
+    units |= {"paint": " ms", "box": " ms", "usable": " ms", "shift": ""}
     for situation in SITUATIONS:
         for figure, unit in units.items():
             middles = [statistics.median(load[figure] for load in side.loads[situation]) for side in sides]

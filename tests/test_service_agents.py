@@ -76,10 +76,12 @@ def test_a_model_that_was_chosen_brings_its_own_server_key_and_family(place: Pat
     assert (agent.policy.name, agent.environment.profile.name) == ("chat:qwen3-vl", "qwen3-vl")
     assert agent.prices.prompt is None  # that of another model
     assert served.agent(AgentSelection(chosen=one)) is agent
+    family = served.agent(AgentSelection(chosen=replace(one, profile="y-first")))
+    assert family.environment.profile.name == "y-first"
     others = (
         replace(one, key=SecretStr("second")),
         replace(one, base_url="http://127.0.0.1:7/v1"),
-        replace(one, profile="y-first"),
+        replace(one, profile="glm-v"),
         replace(one, thinking_switch="effort"),
         replace(one, model="qwen3-vl-plus"),
     )

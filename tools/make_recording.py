@@ -52,7 +52,7 @@ REPLIES = (
     (
         "<think>The row Orla – Saltby has both years.</think>"
         "<answer>**84,210 passengers** travelled on the line from Orla to Saltby in 2024 [2]. "
-        "That is 2.1 % less than the 86,040 of 2023 [2]; the other three lines grew [1].</answer>"
+        "In 2023 there were 86,040, so the change is −2.1 % [2].</answer>"
     ),
 )
 
@@ -171,7 +171,7 @@ def record(browser: Browser, address: str) -> None:
     page.locator("#ask-box").press_sequentially(PASSENGERS, delay=25)
     film.hold(400)
     page.locator("#ask-button").click()
-    expect(page.locator("#answer-text")).to_be_visible()
+    expect(page.locator(".replay")).to_be_visible()
     film.hold(2500)
     page.locator("[data-citation='1']").first.click()
     expect(page.locator("#viewer [data-box]").first).to_be_visible()
@@ -192,12 +192,19 @@ def take_pictures(browser: Browser, address: str) -> None:
     _save(page, "viewer")
     page.keyboard.press("Escape")
     ask(page, FOLLOW_UP, turn=1)
+    page.locator(".thread").evaluate("(thread) => { thread.scrollTop = 0; }")
     _save(page, "thread")
+    page.locator("#report").click()
+    expect(page.locator("dialog[open]")).to_be_visible()
+    _save(page, "report")
+    page.keyboard.press("Escape")
     page.goto(f"{address}/#/")
     page.locator("#options-button").click()
     page.locator("#choice-agent").select_option("vimrag")
     ask(page, KAYAK)
+    page.locator("button.status").last.click()
     page.locator("#graph").scroll_into_view_if_needed()
+    page.wait_for_timeout(800)
     _save(page, "graph")
     page.goto(f"{address}/#/documents")
     expect(page.locator(".held-row").first).to_be_visible()
@@ -206,7 +213,13 @@ def take_pictures(browser: Browser, address: str) -> None:
     page.goto(f"{address}/#/setup")
     expect(page.locator("#setup-chosen")).to_be_visible()
     page.wait_for_load_state("networkidle")
+    expect(page.get_by_text("Looking for model servers")).to_be_hidden()
     _save(page, "settings")
+    page.goto(f"{address}/#/")
+    page.locator("#filter-runs").click()
+    page.get_by_role("searchbox", name="Search past runs").fill("kayak")
+    page.wait_for_timeout(1500)
+    _save(page, "history")
     page.context.close()
     phone = _opened(browser, address, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
     _save(phone, "phone")
@@ -217,8 +230,8 @@ def ask(page: Page, question: str, turn: int = 0) -> None:
     """Asks a question and waits for its answer, the first or a later one of the conversation."""
     page.locator("#ask-box").fill(question)
     page.locator("#ask-button").click()
-    expect(page.locator("#answer-text, .answer-text").nth(turn)).to_be_visible()
-    page.wait_for_timeout(1200)
+    expect(page.locator(".replay").nth(turn)).to_be_visible()
+    page.wait_for_load_state("networkidle")
 
 
 def _save(page: Page, name: str) -> None:

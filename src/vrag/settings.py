@@ -262,7 +262,7 @@ class Settings(BaseSettings):
     instruction: str = ""
     """File of a custom instruction; empty for the built-in one."""
     search_url: str = ""
-    """Search server to use instead of a collection: http://localhost:8001/search"""
+    """Search server in place of a collection: http://localhost:8001/search. `--collection` overrides it."""
     search_key: SecretStr = SecretStr("")
     """Key of the search server; sent as a bearer token."""
     image_root: str = ""

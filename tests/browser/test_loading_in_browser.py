@@ -120,6 +120,7 @@ def test_each_part_is_asked_for_once(desk: Desk, visit: Opener) -> None:
 def test_a_browser_keeps_the_files_until_there_is_another_version(desk: Desk, visit: Opener) -> None:
     page = visit(desk.address).page
     expect(page.locator("#holds button").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
     page.goto("about:blank")
     with page.expect_response(f"{desk.address}/") as shell:
         page.goto(desk.address)
@@ -157,6 +158,21 @@ class TestToken:
         with _held(page, guarded.address):
             expect(page.locator("#first-box")).to_be_visible()
         expect(page.locator("#ask-box")).to_be_visible()
+
+
+def test_nothing_moves_when_questions_and_documents_arrive(desk: Desk, visit: Opener) -> None:
+    """Even where the server has no examples, and suggests questions by the documents."""
+    page = _blank(desk, visit)
+
+    def without_examples(route: Route) -> None:
+        offer = route.fetch().json()
+        route.fulfill(json=offer | {"examples": []})
+
+    page.route("**/options", without_examples)
+    page.goto(desk.address)
+    expect(page.locator("#add-documents")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(SHIFT) == 0
 
 
 def test_a_script_that_does_not_arrive_takes_the_outline_away(desk: Desk, visit: Opener) -> None:

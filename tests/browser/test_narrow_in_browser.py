@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import KAYAK, PASSENGERS, check_no_sideways, check_spot
+from browsing import KAYAK, NARROW, PASSENGERS, check_no_sideways, check_spot
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -88,3 +88,21 @@ def test_documents_and_their_dialogs_fit(desk: Desk, visit: Opener, size: dict[s
     page.locator(".held-remove").first.tap()
     expect(page.get_by_role("dialog")).to_be_in_viewport(ratio=1)
     check_no_sideways(page)
+
+
+@pytest.mark.parametrize("size", [*SIZES, pytest.param(NARROW, id="large telephone")])
+def test_the_first_page_shows_what_can_be_asked_and_says_what_an_upload_does(
+    desk: Desk, visit: Opener, size: dict[str, int]
+) -> None:
+    page = visit(desk.address, viewport=size, has_touch=True, is_mobile=True).page
+    expect(page.locator("#ask-box")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#ask-box")).not_to_be_focused()  # a keyboard would cover half of the page
+    first = page.locator("#holds [data-document]").first
+    expect(first).to_be_in_viewport(ratio=1)
+    assert first.evaluate("(button) => button.offsetHeight") >= 40
+    assert page.locator("#ask-box").evaluate("(box) => parseFloat(getComputedStyle(box).fontSize)") >= 16
+    check_no_sideways(page)
+    told = page.locator("#add-documents")
+    expect(told).to_contain_text("stored on this server")
+    told.get_by_role("link").tap()
+    expect(page.get_by_role("heading", name="Documents", exact=True)).to_be_visible()

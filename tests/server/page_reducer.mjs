@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 
 const [scripts, recorded] = process.argv.slice(2);
 const { EMPTY, apply, fold, sourceOf } = await import(pathToFileURL(`${scripts}/run/reducer.js`));
-const { RunState, stopReason, titleOf } = await import(pathToFileURL(`${scripts}/run/run-state.js`));
+const { RunState, endedState, refusals, stopReason, titleOf } = await import(pathToFileURL(`${scripts}/run/run-state.js`));
 const { moment, money, seconds, span } = await import(pathToFileURL(`${scripts}/run/wording.js`));
 const events = readFileSync(recorded, "utf8").trim().split("\n").map((line) => JSON.parse(line));
 
@@ -84,6 +84,28 @@ test("deltas before a retry do not count, and the whole thought takes their plac
   assert.deepEqual(whole.steps[0].entries.map((one) => one.kind), ["retry"]);
 });
 
+const drafted = () => fold([event(0, "thought_delta", 1, { text: "a" }), event(1, "answer_delta", 1, { text: "48" }), event(2, "answer_delta", 1, { text: ",200" })]);
+
+test("an answer is written piece by piece, and what it cites so far replaces what it cited", () => {
+  const state = drafted();
+  assert.deepEqual(state.draft, { text: "48,200", citations: [], evidence: [], step: 1 });
+  assert.equal(state.steps[0].thinking, false);
+  assert.deepEqual(titleOf(state.steps[0]), { kind: "answer", title: "Answer" });
+  const first = apply(state, event(3, "answer_cited", 1, { length: 2, citations: [1], evidence: ["a"] }));
+  const second = apply(first, event(4, "answer_cited", 1, { length: 6, citations: [2], evidence: ["b"] }));
+  assert.deepEqual([second.draft.text, second.draft.citations, second.draft.evidence], ["48,200", [2], ["b"]]);
+  assert.equal(apply(drafted(), event(3, "usage", 1, { prompt_tokens: 1, completion_tokens: 1, visual_tokens: 0, seconds: 1, cost: null })).draft.text, "48,200", "it stands while it is checked");
+  assert.equal(fold([event(0, "answer_cited", 1, { length: 0, citations: [], evidence: [] })]).draft, null);
+});
+
+test("a draft is discarded by what takes its place or calls the model again", () => {
+  const ends = [["model_retried", 1], ["context_shortened", 1], ["invalid_action", 1], ["answer_doubted", 1], ["answer", 1], ["run_failed", 1], ["thought_delta", 2], ["answer_delta", 2], ["search_requested", 2]];
+  for (const [type, step] of ends) {
+    const after = apply(drafted(), event(3, type, step, { text: "7", dropped: [], claims: [], reason: "", query: "q", stop_reason: "answered", message: "" }));
+    assert.equal(after.draft?.text ?? null, type === "answer_delta" ? "7" : null, type);
+  }
+});
+
 test("a search that is refused is not waited for", () => {
   const asked = fold([event(0, "search_requested", 1, { query: "q", node: "n" })]);
   assert.ok(asked.steps[0].entries[0].waiting);
@@ -111,6 +133,21 @@ test("what was never counted stays unknown, and is not taken for nothing", () =>
   const usage = { prompt_tokens: null, completion_tokens: null, visual_tokens: 3, seconds: 1, cost: null };
   assert.deepEqual(fold([event(0, "usage", 1, usage)]).totals, { prompt: null, completion: null, visual: 3, cost: null, seconds: 1 });
   assert.equal(fold([event(0, "usage", 1, usage), event(1, "usage", 2, { ...usage, prompt_tokens: 0 })]).totals.prompt, 0);
+});
+
+test("a model does not keep to the format when half of its replies are refused, and three at least", () => {
+  const steps = (refused, all) => fold(Array.from({ length: all }, (_, index) => event(index, index < refused ? "invalid_action" : "thought", index + 1, { reason: "No.", text: "" })));
+  assert.deepEqual([[2, 2], [3, 6], [3, 7], [5, 5]].map(([refused, all]) => refusals(steps(refused, all))), [0, 3, 0, 5]);
+});
+
+test("the end of a run is known from its details, and from its entry in a list", () => {
+  const run = { question: "?", agent: "vrag", model: "m", collection: null, started: 5, seconds: 2, steps: 3, prompt_tokens: 1, completion_tokens: 2, visual_tokens: 3, cost: null, stop_reason: "answered", answer: "42", session: "s" };
+  const listed = endedState(run);
+  assert.deepEqual([listed.answer.text, listed.answer.cited, listed.calls, listed.ts, stopReason(listed)], ["42", null, 3, 7, "answered"]);
+  const known = endedState({ ...run, evidence: ["a"], looked_at: ["b"], citations: [], failure: null });
+  assert.deepEqual([known.answer.evidence, known.answer.cited], [["a", "b"], 1]);
+  assert.deepEqual(endedState({ ...run, answer: null, stop_reason: "model_error", failure: "away" }).failure, { message: "away", stop_reason: "model_error" });
+  assert.deepEqual([endedState({ ...run, answer: null, stop_reason: null }).answer, stopReason(EMPTY)], [null, null]);
 });
 
 test("an end before the first step is an end", () => {

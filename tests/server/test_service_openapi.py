@@ -140,7 +140,8 @@ def leading_somewhere(case: Any, path: str, ours: dict[str, str]) -> Any:  # noq
         given["id"] = ours["model"]
     case.path_parameters = {**(case.path_parameters or {}), **given}
     if path == "/runs/{id}":  # stops the run, and deletes nothing that others are about
-        case.query = {name: value for name, value in (case.query or {}).items() if name != "remove"}
+        query: dict[str, Any] = case.query or {}
+        case.query = {name: value for name, value in query.items() if name != "remove"}
     if path == "/reports" and ours:
         case.body = {**case.body, "runs": [ours["run"]]}
     if path == "/v1/chat/completions" and ours:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
+from vrag.server.http.auth import BrowserSessions
 from vrag.server.http.errors import Refusal
 from vrag.server.http.users import User
-from vrag.server.setup.choices import ChosenModel
+from vrag.server.options import ServerOptions
+from vrag.server.setup.choices import ChosenModel, ModelChoices
 from vrag.server.setup.schema import ModelRequest
 from vrag.server.setup.servers import OWN_SERVER, ModelServer, ModelServers
 
@@ -63,6 +65,7 @@ def resolved(user: User, model: str, server: str, key: str | None) -> ChosenMode
         return None
 
 
+@settings(max_examples=500)
 @given(model=MODELS, server=NAMES, key=KEYS)
 def test_without_rights_requests_go_to_offered_servers_alone(
     model: str, server: str, key: str | None
@@ -77,6 +80,7 @@ def test_without_rights_requests_go_to_offered_servers_alone(
         assert chosen.key.get_secret_value() in {"", "typed-key", "former-key"}
 
 
+@settings(max_examples=500)
 @given(model=MODELS, server=NAMES, key=KEYS, user=st.sampled_from([ADMIN, READER]))
 def test_no_key_goes_to_another_address_than_its_own(
     model: str, server: str, key: str | None, user: User
@@ -116,3 +120,22 @@ def test_a_choice_shows_its_key_nowhere() -> None:
     chosen = ChosenModel("m", "http://x/v1", SecretStr("a-long-secret-key-7f3a"))
     assert "secret-key" not in repr(chosen)
     assert (chosen.key_end, ChosenModel("m", "x", SecretStr("short-key")).key_end) == ("7f3a", "")
+
+
+def test_a_choice_ends_with_its_session() -> None:
+    options = ServerOptions()
+    sessions = BrowserSessions(options)
+    choices = ModelChoices(None, sessions, options)
+    ended, other = b"ended", b"other"
+    for session in (ended, other):
+        choices.choose(session, ChosenModel("m", "http://x/v1", SecretStr("key")))
+    sessions.close(ended)
+    assert choices.of_session(ended) is None
+    assert choices.of_session(other) is not None
+
+
+def test_a_choice_that_is_not_used_ends_in_time() -> None:
+    options = ServerOptions(session_seconds=0.0)
+    choices = ModelChoices(None, BrowserSessions(options), options)
+    choices.choose(b"session", ChosenModel("m", "http://x/v1"))
+    assert choices.of_session(b"session") is None

@@ -157,7 +157,8 @@ def _keep_formula(state: StateInline, silent: bool) -> bool:
     """Read a formula in LaTeX as text: its backslashes, underscores and stars are its own."""
     opening = state.src[state.pos : state.pos + 2]
     closing = _FORMULAS.get(opening)
-    end = -1 if closing is None else state.src.find(closing, state.pos + 2, state.pos + _MAX_FORMULA_CHARS)
+    limit = min(state.pos + _MAX_FORMULA_CHARS, state.posMax)
+    end = -1 if closing is None else state.src.find(closing, state.pos + 2, limit)
     if end < 0:
         return False
     if not silent:

@@ -1,10 +1,10 @@
 """The files of the web page, joined and compressed when the server starts, and their routes.
 
-A browser loads the shell, a style sheet, a script that runs before the first paint, and one with all modules.
-Their address holds a hash of all of them: `/static/HASH/app.js`. So a browser may keep them for ever, and
-never mixes files of two versions: the shell, which it asks for each time, names those of the server that
-answers. A shell of a former version asks for files that are gone, and says that the page is to be loaded
-again.
+A browser loads the shell, a style sheet, a script that runs before the first paint, and one with the modules
+of the first page; others follow when they are needed. Their addresses hold a hash of all of them:
+`/static/HASH/app.js`. So a browser may keep them for ever, and never mixes files of two versions: the shell,
+which it asks for each time, names those of the server that answers. A shell of a former version asks for
+files that are gone, and says that the page is to be loaded again.
 """
 
 from __future__ import annotations

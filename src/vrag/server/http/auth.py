@@ -348,7 +348,7 @@ class BrowserSessions:
             forget(digest)
 
 
-def open_session(
+def begin_session(
     sessions: BrowserSessions,
     options: ServerOptions,
     scope: Scope,
@@ -416,7 +416,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
-        open_session(sessions, options, request.scope, response, token)
+        begin_session(sessions, options, request.scope, response, token)
         return response
 
     @router.delete(

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from vrag.errors import ModelError, SettingsError
 from vrag.model_profiles import PROFILES
 from vrag.server.collections.service import CollectionService
-from vrag.server.http.auth import BrowserSessions, open_session
+from vrag.server.http.auth import BrowserSessions, begin_session
 from vrag.server.http.background import Threads, wait_for_client
 from vrag.server.http.errors import Refusal, Responses, log_error, responses
 from vrag.server.http.users import User
@@ -217,7 +217,7 @@ def setup_routes(service: SetupService) -> APIRouter:  # noqa: C901 - one per ro
                 hint = "Sign in at the page, or choose it for all users."
                 raise Refusal(409, "The request belongs to no browser session.", hint)
             request.state.question()  # limits how many sessions one client opens
-            session = open_session(service.sessions, service.options, request.scope, response)
+            session = begin_session(service.sessions, service.options, request.scope, response)
         service.choices.choose(session, chosen)
         return await service.state(user, session)
 

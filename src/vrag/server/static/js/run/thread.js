@@ -22,8 +22,8 @@ import { Turn } from "./turn.js";
 
 /** Milliseconds within which Escape is pressed twice to stop a run. */
 const TWICE = 1000;
-/** Pixels above the question of a turn that the address names. */
-const HEAD = 24;
+/** Pixels of the end of a turn that may be in sight while the next one is read. */
+const SLIVER = 60;
 /** Pixels around the window within which turns are loaded. */
 const AHEAD = "800px 0px";
 
@@ -44,7 +44,7 @@ export class Thread {
     this.latest = h("button", { type: "button", class: "latest", hidden: true }, icon("down"), "Latest");
     this.stopButton = h("button", { type: "button", id: "stop", class: "stop", hidden: true, on: { click: () => this.#stop() } }, icon("stop"), "Stop");
     this.hint = h("p", { class: "escape-hint", role: "status" });
-    this.scroller = h("div", { class: "thread", tabindex: "-1" }, this.list);
+    this.scroller = h("div", { class: "thread", tabindex: "-1", role: "region", "aria-label": "Conversation" }, this.list);
     this.foot = h("div", { class: "run-foot" }, h("div", { class: "foot-pills" }, this.latest, this.stopButton, this.hint), how.box.element);
     this.follower = new Follower(this.scroller, this.latest);
     this.element = h("div", { class: "view-run", id: "view" }, this.scroller, this.foot);
@@ -72,13 +72,19 @@ export class Thread {
     return this.#turns.has(id);
   }
 
-  /** Shows the turns of the conversation that are not there yet. @param {readonly Run[]} runs In the order asked. */
+  /** Shows the turns of the conversation: adds those that are not there yet, and takes away those that are gone. @param {readonly Run[]} runs In the order asked. */
   update(runs) {
+    const gone = [...this.#turns.values()].filter((turn) => !runs.some((run) => run.id === turn.id));
+    for (const turn of gone) {
+      turn.destroy();
+      turn.element.remove();
+      this.#turns.delete(turn.id);
+    }
     const current = this.#current?.element;
     const top = current?.getBoundingClientRect().top ?? 0;
     runs.forEach((run, index) => {
       if (this.#turns.has(run.id)) return;
-      const turn = this.#build(run, index === 0);
+      const turn = this.#build(run);
       const next = runs.slice(index + 1).find((one) => this.#turns.has(one.id));
       this.#turns.set(run.id, turn);
       this.list.insertBefore(turn.element, (next && this.#turns.get(next.id)?.element) ?? null);
@@ -102,9 +108,10 @@ export class Thread {
       turn.current = true;
       this.#seen.disconnect();
       this.#seen.observe(turn.head.question);
-      this.scroller.scrollTop += turn.head.element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top - HEAD;
+      this.scroller.scrollTop += turn.element.getBoundingClientRect().top + turn.element.clientTop - this.scroller.getBoundingClientRect().top;
       if (turn.running) this.follower.follow(turn);
     }
+    if (document.activeElement === document.body || document.activeElement?.id === "main") this.scroller.focus({ preventScroll: true }); // so that keys scroll it
     turn.load();
     turn.show(step, cite);
   }
@@ -119,12 +126,11 @@ export class Thread {
     window.print();
   }
 
-  /** @param {Run} run @param {boolean} first */
-  #build(run, first) {
+  /** @param {Run} run */
+  #build(run) {
     const turn = new Turn(run, {
       look: openViewer,
       closeViewer,
-      first,
       remedies: {
         steps: this.how.offer.limits.steps,
         again: (question) => this.how.box.fill(question),
@@ -141,12 +147,11 @@ export class Thread {
 
   /** Changes a turn. What is read stays where it is when the turn stands above it. @param {Turn} turn @param {() => void} change */
   #change(turn, change) {
-    const top = this.scroller.getBoundingClientRect().top;
-    const read = [...this.list.children].find((one) => one === turn.element || one.getBoundingClientRect().bottom > top + 1);
-    const below = read === turn.element && turn.element.getBoundingClientRect().bottom <= top + 1 ? turn.element.nextElementSibling : null;
-    const before = below?.getBoundingClientRect().top ?? 0;
+    const isAbove = turn.element.getBoundingClientRect().bottom < this.scroller.getBoundingClientRect().top + SLIVER;
+    const next = isAbove ? turn.element.nextElementSibling : null;
+    const before = next?.getBoundingClientRect().top ?? 0;
     this.follower.around(turn, change);
-    if (below) this.scroller.scrollTop += below.getBoundingClientRect().top - before;
+    if (next) this.scroller.scrollTop += next.getBoundingClientRect().top - before;
     this.#tellRunning();
   }
 

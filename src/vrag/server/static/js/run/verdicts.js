@@ -10,6 +10,8 @@ export const VERDICTS = { supported: "supported", contradicted: "contradicted", 
 
 /** Punctuation at the end of words that are quoted. */
 const ENDS = /[\s.,:;!?。！？；：]+$/;
+/** Markdown around words that are quoted. */
+const EMPHASIS = /^[*_`~|]+|[*_`~|]+$/g;
 /** Characters of a claim, and of the words of the evidence, in a line about it. */
 const MAX_QUOTE = 200;
 
@@ -35,13 +37,13 @@ export function notableClaims(claims) {
  * @returns {(string | number)[]}
  */
 export function claimParts(answer, claim) {
-  const words = `“${cut(wordsOf(answer, claim)).replace(ENDS, "")}”`;
+  const words = `“${cut(wordsOf(answer, claim))}”`;
   const at = claim.numbers.length ? [" ", ...claim.numbers] : [];
   switch (claim.verdict) {
     case "supported":
       return ["Supported", ...at, `: ${words}.`];
     case "contradicted":
-      return claim.found ? [`The evidence says “${cut(claim.found).replace(ENDS, "")}”`, ...at, `, not ${words}.`] : ["The evidence", ...at, ` contradicts ${words}.`];
+      return claim.found ? [`The evidence says “${cut(claim.found)}”`, ...at, `, not ${words}.`] : ["The evidence", ...at, ` contradicts ${words}.`];
     case "only_visible":
       return ["Only a look at the picture", ...at, ` can tell: ${words}.`];
     default:
@@ -56,5 +58,6 @@ export const claimText = (answer, claim) => claimParts(answer, claim).map((part)
 function cut(text) {
   const line = text.split(/[\s\x1c-\x1f\x85]+/).filter(Boolean).join(" ");
   const characters = [...line];
-  return characters.length <= MAX_QUOTE ? line : `${characters.slice(0, MAX_QUOTE - 1).join("")}…`;
+  const shown = characters.length <= MAX_QUOTE ? line : `${characters.slice(0, MAX_QUOTE - 1).join("")}…`;
+  return shown.replace(EMPHASIS, "").replace(ENDS, "");
 }
