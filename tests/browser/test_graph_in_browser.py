@@ -65,7 +65,7 @@ def graph_run(desk: Desk) -> str:
 
 def shown(visit: Opener, desk: Desk, run: str, **how: Any) -> Page:  # noqa: ANN401
     page = visit(f"{desk.address}/#/runs/{run}", **how).page
-    page.locator("#status").click()
+    page.locator("button.status").click()
     expect(page.locator(".graph [data-node='root']")).to_be_visible()
     return page
 
@@ -127,6 +127,7 @@ def test_escape_in_the_full_screen_does_not_stop_a_run(desk: Desk, visit: Opener
     page = opened.page
     stop = page.get_by_role("button", name="Stop", exact=True)
     expect(stop).to_be_visible()
+    expect(page.locator(".graph")).to_be_visible()
     page.get_by_role("button", name="Full screen").click()
     expect(page.locator(".graph-screen")).to_be_visible()
     page.keyboard.press("Escape")

@@ -48,6 +48,7 @@ def test_a_run_is_shown_within_its_conversation(desk: Desk, visit: Opener, size:
     expect(page.locator("#answer-text .marker")).to_have_text("[1]")
     expect(page.locator(".answer-text .marker")).to_have_count(3)  # what comes later moves nothing
     assert 0 <= page.locator("#question").evaluate(IN_SIGHT) < 60
+    expect(page.locator(".run-before details:visible")).to_have_count(0)  # earlier questions stand above
     order = "(turn) => [...turn.children].map((part) => part.className.split(' ')[0])"
     assert page.locator(".run").first.evaluate(order) == ["run-head", "answer", "run-side", "steps-part"]
     check_no_sideways(page)
@@ -176,6 +177,7 @@ def test_a_run_out_of_steps_can_be_asked_again_with_more(desk: Desk, visit: Open
     with page.expect_request(lambda request: request.method == "POST") as asked:
         again.click()
     body = asked.value.post_data_json
+    assert body is not None
     assert (body["question"], body["max_steps"], body["session"]) == ("How many?", 20, run)
     assert (body["agent"], body["model"]) == ("vrag", "scripted")
     expect(page.locator(".run")).to_have_count(2)

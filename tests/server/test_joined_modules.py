@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -202,6 +204,19 @@ export const show = () => { state.count += 1; console.log("documents", both); };
     def test_that_do_not_exist_are_told(self, tmp_path: Path) -> None:
         with pytest.raises(PageModuleError, match=r"imports b\.js: no such file"):
             joined(tmp_path, a='const load = () => import("./b.js");')
+
+
+def test_every_process_joins_them_alike() -> None:
+    """The addresses of the files hold their hash: browsers keep them over a restart."""
+    code = "from vrag.server.page_files import *; f = PageFiles()._build.files; print(sorted(f))"
+    named = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
+        ).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(named) == 1
 
 
 def test_comments_on_their_own_lines_are_left_out_and_no_others(tmp_path: Path) -> None:

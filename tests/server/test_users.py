@@ -58,7 +58,7 @@ BY_ROUTE: dict[tuple[str, str], Call] = {
     ("post", "/reports"): lambda client, run: client.post("/reports", json={"runs": [run]}),
 }
 """Every route that takes the id of a run. A new one has to be added here, and is tested then."""
-WITHOUT_SCHEMA = {"/", "/favicon.ico", "/static/{path}", "/mcp", "/openapi.json"}
+WITHOUT_SCHEMA = {"/", "/docs", "/favicon.ico", "/static/{path}", "/mcp", "/openapi.json"}
 """Routes that are not in the OpenAPI document. Of these only /mcp knows of runs."""
 
 

@@ -14,7 +14,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
-from vrag.render.text_format import OFFLINE, OutcomeText, amount, money, outcome, seconds, when
+from vrag.render.text_format import OFFLINE, OutcomeText, amount, count, money, outcome, seconds, when
 
 E = TypeVar("E", bound=agent_events.EventBase)
 _TITLES: dict[type[agent_events.EventBase], tuple[str, str]] = {
@@ -180,10 +180,12 @@ class RunView:
     @property
     def provenance(self) -> dict[str, str]:
         """Agent, model, collection, time and id, in words; what is unknown is left out."""
+        documents = self.started.settings.environment.documents
         facts = {
             "agent": self.method_name,
             "model": "none: the offline policy, which quotes" if self.is_offline else self.settings.policy,
             "collection": self.started.collection,
+            "documents": f"only {count(len(documents), 'chosen document')}" if documents else "",
             "asked": when(self.started.ts),
             "run": self.started.run_id,
         }

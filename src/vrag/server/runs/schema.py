@@ -152,6 +152,9 @@ class RunSummary(FrozenModel):
     agent: str
     model: str = Field(description="The policy or model.")
     collection: str | None = Field(description="The searched collection; null for all.")
+    documents: tuple[str, ...] | None = Field(
+        default=None, description="Ids of the documents that were searched; null for all."
+    )
     state: RunState
     stop_reason: StopReason | None = Field(description="Why it ended; null while it runs.")
     answer: str | None
@@ -173,6 +176,7 @@ class RunSummary(FrozenModel):
     def of(cls, id: str, outline: RunResult, state: RunState) -> RunSummary:
         """Summarize a run, without its metadata."""
         started, usage = outline.started, outline.usage
+        documents = started.settings.environment.documents
         return cls(
             id=id,
             session=started.session or id,
@@ -180,6 +184,7 @@ class RunSummary(FrozenModel):
             agent=started.settings.agent,
             model=started.settings.policy,
             collection=started.settings.environment.collection,
+            documents=None if documents is None else tuple(sorted(documents)),
             state=state,
             stop_reason=outline.stop_reason,
             answer=outline.answer,

@@ -13,6 +13,8 @@ import { documentsHash } from "./router.js";
 import { kinds } from "./uploads.js";
 
 const FEW = 6;
+/** Time for which the documents wait for the questions above them, in milliseconds. */
+const PATIENCE = 500;
 
 /**
  * @param {HTMLElement} root
@@ -28,10 +30,12 @@ export function showAsk(root, { offer, box, uploads }) {
   const suggested = suggestions({ examples: offer.examples, fill: (text) => box.fill(text) });
   const update = () => {
     if (empty) return showEmpty(holds, offer, uploads);
-    showCollections(holds, offer, box.collection());
     const chosen = box.collection();
-    suggested.show(chosen === null ? offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name) : [chosen], box.documents());
+    const above = suggested.show(chosen === null ? offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name) : [chosen], box.documents());
+    showCollections(holds, offer, chosen);
+    if (holds.hidden) Promise.race([above, new Promise((resolve) => setTimeout(resolve, PATIENCE))]).then(() => (holds.hidden = false));
   };
+  holds.hidden = !empty; // what comes above it is not to move it
   replace(
     root,
     h(
@@ -96,6 +100,7 @@ async function showCollections(holds, offer, chosen) {
   const documents = all ? offer.collections.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.documents, 0) : collection.documents;
   const writable = [collection, ...offer.collections].find((/** @type {any} */ one) => one.writable);
   const list = h("ul", { class: "holds-list" });
+  const add = h("p", { class: "soft size-2", id: "add-documents", hidden: true }, h("a", { href: documentsHash(writable?.name ?? ""), text: "Add documents" }), " of your own: they are stored on this server, and you can ask about each as soon as it has been read.");
   replace(
     holds,
     h(
@@ -106,10 +111,11 @@ async function showCollections(holds, offer, chosen) {
       h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
     ),
     list,
-    writable && h("p", { class: "soft size-2", id: "add-documents" }, h("a", { href: documentsHash(writable.name), text: "Add documents" }), " of your own: they are stored on this server, and you can ask about each as soon as it has been read."),
+    add,
   );
   if (all) replace(list, offer.collections.slice(0, FEW).map(collectionLink));
   else replace(list, await documentButtons(collection));
+  add.hidden = !writable; // now nothing above it moves it any more
 }
 
 /** @param {any} one */

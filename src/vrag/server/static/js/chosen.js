@@ -1,8 +1,12 @@
 /** The documents that were chosen to be asked; kept while the page is open. */
 
-const KEPT = "vrag.chosen";
+import { get } from "./api.js";
 
-/** @typedef {{id: string, name: string, collection: string | null}} ChosenDocument `collection`: null where it is not known. */
+const KEPT = "vrag.chosen";
+/** Documents that are shown by their names. */
+export const SHOWN = 6;
+
+/** @typedef {{id: string, name: string, collection: string | null}} ChosenDocument `name`: empty, and `collection`: null, where they are not known. */
 
 export class ChosenDocuments {
   /** Called after each change. */
@@ -21,6 +25,14 @@ export class ChosenDocuments {
     return names.size === 1 ? ([...names][0] ?? null) : null;
   }
 
+  /** Finds the names that are not known, of those that are shown, and their collections. */
+  async complete() {
+    const nameless = this.list.filter((one) => !one.name).slice(0, SHOWN);
+    if (nameless.length === 0) return;
+    const found = new Map(await Promise.all(nameless.map(async ({ id }) => /** @type {const} */ ([id, await describe(id)]))));
+    this.set(this.list.map((one) => ({ ...one, name: found.get(one.id)?.name || one.name, collection: one.collection ?? found.get(one.id)?.collection ?? null })));
+  }
+
   /** @param {ChosenDocument[]} documents */
   set(documents) {
     this.list = [...new Map(documents.map((one) => [one.id, one])).values()];
@@ -28,6 +40,22 @@ export class ChosenDocuments {
     this.changed();
   }
 }
+
+/** @type {Map<string, Promise<{name: string, collection: string | null}>>} */
+const known = new Map();
+
+/**
+ * The name of a document, and its collection; empty if there is none of this id any more.
+ * @param {string} id
+ */
+function describe(id) {
+  const found = known.get(id) ?? get(`/documents/${encodeURIComponent(id)}`).then(({ name, collection }) => ({ name, collection })).catch(() => ({ name: "", collection: null }));
+  known.set(id, found);
+  return found;
+}
+
+/** @param {string} id @returns {Promise<string>} The name of a document; empty if there is none of this id any more. */
+export const nameOf = (id) => describe(id).then(({ name }) => name);
 
 /** @returns {ChosenDocument[]} */
 function stored() {

@@ -74,7 +74,7 @@ export class Page {
     if (route.name === "run") this.#showRun(route);
     else if (route.name === "documents") this.#showDocuments(route);
     else if (route.name === "setup") this.#showSetup();
-    else this.#showAsk();
+    else this.#showAsk(route.documents);
     this.#runsChanged();
     if (this.#began && route.name !== "ask") this.#main.focus({ preventScroll: true });
     this.#began = true;
@@ -88,11 +88,16 @@ export class Page {
     this.#thread = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
-  #showAsk() {
+  /** @param {string[]} [documents] Ids of those that are chosen now, if any. */
+  #showAsk(documents = []) {
     document.title = "vrag";
+    if (documents.length > 0) {
+      this.#chosen.set(documents.map((id) => ({ id, name: "", collection: null })));
+      history.replaceState(null, "", "#/"); // what is left out later does not come back
+    }
     showToolbar(this.#toolbar);
     const typing = document.activeElement?.id === "first-box"; // see first.js
-    this.#box = composer({ offer: this.offer, chosen: this.#chosen, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
+    this.#box = composer({ offer: this.offer, chosen: this.#chosen, asked: (run, here) => { this.#chosen.set([]); this.#asked(run, here); }, changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (typing || window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
@@ -148,7 +153,8 @@ export class Page {
 
   /** Shows the conversation of a run. @param {import("./history.js").Run} run @param {typeof import("./run/thread.js").Thread} Thread */
   #mount(run, Thread) {
-    const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
+    const chosen = new ChosenDocuments((run.documents ?? []).map((id) => ({ id, name: "", collection: run.collection })));
+    const box = composer({ offer: this.offer, after: run, chosen, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
     this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });

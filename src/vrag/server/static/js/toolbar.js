@@ -11,24 +11,25 @@ import { runHash } from "./router.js";
  * @param {{title?: string, turns?: import("./history.js").Run[], current?: string, share?: () => void}} [shown]
  */
 export function showToolbar(toolbar, { title = "", turns = [], current, share } = {}) {
+  const isOpen = toolbar.querySelector("#turns")?.hasAttribute("open") ?? false;
   const open = iconButton("sidebar", "Show the list of runs", { id: "sidebar-open", on: { click: () => openSidebar(true) } });
   redraw(
     toolbar,
     open,
     h("p", { class: "toolbar-title clip", dir: "auto", text: title }),
     h("span", { class: "grow" }),
-    turns.length > 1 && jumpMenu(turns, current),
+    turns.length > 1 && jumpMenu(turns, current, isOpen),
     current && h("a", { href: "#/", id: "toolbar-new", class: "button quiet", title: "New question", "aria-label": "New question" }, icon("plus")),
     current && h("button", { type: "button", id: "share", class: "quiet", on: { click: share } }, icon("link"), h("span", { class: "toolbar-label", text: "Copy link" })),
     turns.length > 0 && h("button", { type: "button", id: "report", class: "quiet", on: { click: () => report(turns) } }, icon("report"), h("span", { class: "toolbar-label", text: "Report" })),
   );
 }
 
-/** The questions of the conversation, to jump to. @param {import("./history.js").Run[]} turns @param {string | undefined} current */
-function jumpMenu(turns, current) {
+/** The questions of the conversation, to jump to. @param {import("./history.js").Run[]} turns @param {string | undefined} current @param {boolean} open */
+function jumpMenu(turns, current, open) {
   const menu = h(
     "details",
-    { class: "menu turns-nav", id: "turns" },
+    { class: "menu turns-nav", id: "turns", open },
     h("summary", { class: "button quiet", "aria-label": `${turns.length} questions of this conversation` }, icon("menu"), `${turns.length} questions`),
     h("ol", { class: "menu-list card" }, turns.map((run, at) => h("li", turn(run, at, run.id === current)))),
   );

@@ -12,21 +12,23 @@ import { problemList } from "./rows.js";
 /**
  * @param {import("../uploads.js").Uploads} uploads
  * @param {() => string | undefined} collection
+ * @param {() => void} cancelled Called after uploads were cancelled.
  * @returns {{element: HTMLElement, update: () => void}}
  */
-export function uploadList(uploads, collection) {
+export function uploadList(uploads, collection, cancelled) {
   const summary = h("span", { class: "grow", id: "uploads-summary" });
   const bar = h("progress", { max: 1, "aria-label": "All uploads" });
-  const cancelAll = h("button", { type: "button", class: "quiet", id: "cancel-uploads", text: "Cancel all", on: { click: () => cancelled(own().filter((one) => !hasEnded(one))) } });
+  const cancelAll = h("button", { type: "button", class: "quiet", id: "cancel-uploads", text: "Cancel all", on: { click: () => cancel(own().filter((one) => !hasEnded(one))) } });
   const clear = h("button", { type: "button", class: "quiet", text: "Clear list", on: { click: () => own().filter(hasEnded).forEach((one) => uploads.dismiss(one)) } });
   const list = h("ul", { class: "jobs", id: "jobs", "aria-label": "Uploads" });
   const element = h("section", { class: "uploads card", "aria-label": "Uploads", hidden: true }, h("header", { class: "uploads-head" }, summary, cancelAll, clear), bar, list);
 
   const own = () => uploads.list.filter((upload) => upload.collection === collection());
-  const cancelled = (/** @type {Upload[]} */ those) =>
+  const cancel = (/** @type {Upload[]} */ those) =>
     attempt(async () => {
       await Promise.all(those.map((upload) => uploads.cancel(upload)));
       announce(those.length === 1 ? `${those[0].file} cancelled` : `${those.length} uploads cancelled`);
+      cancelled();
     });
   const update = () => {
     const shown = own();
@@ -37,7 +39,7 @@ export function uploadList(uploads, collection) {
     bar.hidden = shown.length < 2 || ended === shown.length;
     cancelAll.hidden = shown.length - ended < 2;
     clear.hidden = ended === 0 || ended < shown.length;
-    showList(list, shown, (upload) => JSON.stringify([upload.key, upload.file]), (upload) => uploadRow(upload, { cancel: () => cancelled([upload]), dismiss: () => uploads.dismiss(upload), retry: () => attempt(() => uploads.retry(upload)) }));
+    showList(list, shown, (upload) => JSON.stringify([upload.key, upload.file]), (upload) => uploadRow(upload, { cancel: () => cancel([upload]), dismiss: () => uploads.dismiss(upload), retry: () => attempt(() => uploads.retry(upload)) }));
     shown.forEach((upload, at) => fill(/** @type {HTMLElement} */ (list.children[at]), upload, uploads.canRetry(upload)));
   };
   return { element, update };

@@ -37,7 +37,7 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
   const tabs = h("nav", { class: "tabs", "aria-label": "Collections" });
   const facts = h("div", { class: "about" });
   const held = h("div", { id: "documents-held" });
-  const jobs = uploadList(uploads, () => current?.name);
+  const jobs = uploadList(uploads, () => current?.name, () => reload());
   /** @type {DocumentInfo[]} */
   let documents = [];
   let visit = 0;

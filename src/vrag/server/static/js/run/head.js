@@ -1,5 +1,6 @@
 /** The question of a turn: what was asked before it elsewhere, the question, the pictures that came with it. */
 
+import { chosenFact } from "../chosen-tray.js";
 import { h, replace } from "../dom.js";
 import { fileUrl } from "./figures.js";
 import { prose } from "./prose.js";
@@ -17,28 +18,25 @@ export class Head {
     this.run = run;
     this.question = h("h1", { class: `question${question.length > LONG ? " long" : ""}${question.length > VERY_LONG ? " folded" : ""}`, dir: "auto", tabindex: "-1", text: question });
     const whole = question.length > VERY_LONG && h("button", { type: "button", class: "link size-2", text: "Whole question", on: { click: (/** @type {Event} */ event) => { this.question.classList.remove("folded"); /** @type {Element} */ (event.target).remove(); } } });
-    this.before = h("div", { class: "run-before", hidden: true });
+    this.before = h("div", { class: "run-before" }); // seen where no earlier turn stands above it
     this.more = h("div", { class: "run-about" });
     this.element = h("header", { class: "run-head" }, this.before, this.question, whole, this.more);
   }
 
-  /**
-   * @param {any} started The `run_started`, or as much of it as is known.
-   * @param {boolean} first Whether no earlier turn stands above it: then the questions that it follows are told here.
-   */
-  update(started, first) {
+  /** @param {any} started The `run_started`, or as much of it as is known. */
+  update(started) {
     if (started === this.#shown) return;
     this.#shown = started;
     const { settings, history = [], attached = [], notices = [], ts } = started;
     const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
     const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(ts)];
-    this.before.hidden = !first || history.length === 0;
-    replace(this.before, !this.before.hidden && earlier(history));
+    const documents = settings.environment?.documents;
+    replace(this.before, history.length > 0 && earlier(history));
     replace(
       this.more,
       attached.length > 0 && h("ul", { class: "attached", "aria-label": "Pictures with the question" }, attached.map((/** @type {string} */ sha256, /** @type {number} */ index) => h("li", h("img", { src: fileUrl(this.run, sha256), alt: `Picture ${index + 1} of the question` })))),
       notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text })),
-      h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact }))),
+      h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact })), documents && chosenFact(documents)),
     );
   }
 }

@@ -110,7 +110,7 @@ export function stopReason(state) {
  */
 export function endedState(run) {
   const { evidence = [], looked_at: besides = [], citations = [], claims = [], unsupported = [], reading = null, withdrawn = null, failure = null } = run;
-  const settings = { agent: run.agent, policy: run.model, environment: { collection: run.collection } };
+  const settings = { agent: run.agent, policy: run.model, environment: { collection: run.collection, documents: run.documents ?? null } };
   const known = run.evidence !== undefined;
   const end = { stop_reason: run.stop_reason };
   return {

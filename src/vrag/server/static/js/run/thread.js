@@ -84,7 +84,7 @@ export class Thread {
     const top = current?.getBoundingClientRect().top ?? 0;
     runs.forEach((run, index) => {
       if (this.#turns.has(run.id)) return;
-      const turn = this.#build(run, index === 0);
+      const turn = this.#build(run);
       const next = runs.slice(index + 1).find((one) => this.#turns.has(one.id));
       this.#turns.set(run.id, turn);
       this.list.insertBefore(turn.element, (next && this.#turns.get(next.id)?.element) ?? null);
@@ -126,12 +126,11 @@ export class Thread {
     window.print();
   }
 
-  /** @param {Run} run @param {boolean} first */
-  #build(run, first) {
+  /** @param {Run} run */
+  #build(run) {
     const turn = new Turn(run, {
       look: openViewer,
       closeViewer,
-      first,
       remedies: {
         steps: this.how.offer.limits.steps,
         again: (question) => this.how.box.fill(question),

@@ -26,7 +26,6 @@ import { Steps } from "./steps.js";
  * @property {(turn: Turn, change: () => void) => void} around Changes a turn without moving what is read.
  * @property {() => boolean} following Whether the reader is at the end of what comes.
  * @property {(hash: string) => void} moved The address of the turn has changed.
- * @property {boolean} first Whether no turn stands above it.
  */
 
 /** Parts that have an id in the turn that the address names. @type {Record<string, string>} */
@@ -180,7 +179,7 @@ export class Turn {
       if (this.#gone) return;
       this.#run = run;
       this.#ended = endedState(run);
-      this.around.around(this, () => this.#draw());
+      this.#draw();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.#loading = null; // another time
@@ -224,7 +223,7 @@ export class Turn {
     this.#run = { ...this.#run, state };
     this.#over = true;
     this.steps.lose("");
-    this.#notify(state); // also of one that was over when the page came to it: the shell may have it as running
+    if (this.#live) this.#notify(state);
     cancelAnimationFrame(this.#frame);
     this.#draw();
     if (!this.#live) this.steps.settle();
@@ -269,7 +268,7 @@ export class Turn {
     const over = !running && !replaying;
     this.element.dataset.state = running ? "running" : replaying ? "replay" : "ended";
     this.element.dataset.agent = state.started?.settings.agent ?? "";
-    this.head.update(state.started ?? { ts: this.#run.started, settings: { agent: this.#run.agent, policy: this.#run.model, environment: { collection: this.#run.collection } } }, this.around.first);
+    this.head.update(state.started ?? { ts: this.#run.started, settings: { agent: this.#run.agent, policy: this.#run.model, environment: { collection: this.#run.collection, documents: this.#run.documents ?? null } } });
     this.#fold();
     this.answer.update(state, this.#run.state === "interrupted" && over);
     this.evidence.update(state, over);

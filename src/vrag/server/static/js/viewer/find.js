@@ -41,6 +41,7 @@ export function firstFrom(pages, ordinal) {
 /** The bar below the tools of the viewer. */
 export class FindBar {
   #document = "";
+  #noun = "page";
   #asked = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
@@ -102,8 +103,13 @@ export class FindBar {
     this.closed();
   }
 
-  /** Another document: what was looked for is looked for in it. @param {string} id Empty for one that cannot be searched. */
-  of(id) {
+  /**
+   * Another document: what was looked for is looked for in it.
+   * @param {string} id Empty for one that cannot be searched.
+   * @param {string} noun What it is made of: page, clip, passage.
+   */
+  of(id, noun) {
+    this.#noun = noun;
     if (id === this.#document) return;
     this.#document = id;
     if (this.open && this.input.value.trim()) this.#find();
@@ -187,7 +193,7 @@ export class FindBar {
     this.#at = at;
     const { page, within } = pageOf(this.#pages, at);
     this.#tell(`${amount(at + 1)} of ${amount(this.#total)}`);
-    announce(`Match ${at + 1} of ${this.#total}, page ${this.#pages[page].page}`);
+    announce(`Match ${at + 1} of ${this.#total}, ${this.#noun} ${this.#pages[page].page}`);
     this.#markListed();
     this.show(this.#pages[page].id, within);
   }
@@ -198,7 +204,7 @@ export class FindBar {
     const none = this.#total === 0;
     for (const button of [this.previous, this.next]) /** @type {HTMLButtonElement} */ (button).disabled = none;
     this.listButton.hidden = none;
-    this.listButton.textContent = count(this.#pages.length, "page");
+    this.listButton.textContent = count(this.#pages.length, this.#noun);
   }
 
   #toggleList() {
@@ -217,7 +223,7 @@ export class FindBar {
         at += page.matches;
         return h("li", foundPage(page, () => this.#go(first)));
       }),
-      rest > 0 && h("li", { class: "faint size-2", text: `${count(rest, "page")} more` }),
+      rest > 0 && h("li", { class: "faint size-2", text: `${count(rest, this.#noun)} more` }),
     );
     if (this.#pages.length > 0) return;
     this.list.hidden = true;

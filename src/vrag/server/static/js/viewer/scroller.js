@@ -177,7 +177,9 @@ export class PageScroller {
 
   #resized() {
     if (this.window.clientWidth === 0 || this.#parts.length === 0) return;
+    const whole = this.#fit === "page" && this.#landed >= 0; // nobody has scrolled since
     this.#keeping({ x: this.window.clientWidth / 2, y: GAP }, () => this.#refit());
+    if (whole) this.goTo(this.#current);
   }
 
   #refit() {

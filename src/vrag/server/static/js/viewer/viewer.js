@@ -183,7 +183,7 @@ class Viewer {
     this.ask.setAttribute("href", `#/?${new URLSearchParams({ documents: document.id })}`);
     this.original.hidden = !document.known || !/\.pdf$/i.test(document.name);
     this.download.hidden = this.finder.hidden = !document.known;
-    this.find.of(document.known ? document.id : "");
+    this.find.of(document.known ? document.id : "", document.parts[0]?.kind ?? "page");
   }
 
   /**
