@@ -64,7 +64,8 @@ CUTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
 def pieces(reply: str, cuts: list[int]) -> list[str]:
-    cut, at, turn = [], 0, 0
+    cut: list[str] = []
+    at = turn = 0
     while at < len(reply):
         length = cuts[turn % len(cuts)]
         cut.append(reply[at : at + length])
@@ -221,7 +222,7 @@ def test_no_reply_is_too_strange(reply: str, cuts: list[int], last: bool) -> Non
 
 def test_a_reply_that_never_ends_is_given_out_up_to_a_limit() -> None:
     reader = reader_of("vrag", last=False)
-    reader.add("<answer>")
+    read = reader.add("<answer>")
     for _ in range(50):
         read = reader.add("word " * 100)
     assert MAX_ANSWER_CHARS - 1000 < len(read) <= MAX_ANSWER_CHARS

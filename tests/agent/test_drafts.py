@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_scripts import VIMRAG, VRAG, Way, answers, environment, of, way_name
@@ -103,7 +104,7 @@ def agent_of(
     return Agent(policy, environment(CORPUS, show=2), method, Limits(steps=max(method.steps, 1)), draft=draft)
 
 
-def run(way: Way, answer: str, **options: int) -> list[Event]:
+def run(way: Way, answer: str, **options: Any) -> list[Event]:  # noqa: ANN401
     return list(agent_of(way.method, *script(way, answer), **options).stream(QUESTION))
 
 

@@ -177,6 +177,14 @@ def test_one_document_is_asked_from_its_row_with_questions_that_it_answers(
     expect(page.locator("[data-citation='1']")).to_contain_text("price-board.jpg")
 
 
+def test_an_address_chooses_documents_by_their_ids(filed: Desk, visit: Opener) -> None:
+    page = opened(filed, visit, "&words=price")
+    id = page.locator(".held-row").get_attribute("data-document")
+    page.goto(f"{filed.address}/#/?documents={id}")
+    expect(page.get_by_role("button", name="Leave out price-board.jpg")).to_be_visible()
+    expect(page).to_have_url(re.compile("#/$"))
+
+
 def test_many_documents_are_shown_as_one_scrolls(tmp_path: Path, visit: Opener) -> None:
     (tmp_path / "files").mkdir()
     for number in range(230):

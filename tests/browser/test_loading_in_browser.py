@@ -120,6 +120,7 @@ def test_each_part_is_asked_for_once(desk: Desk, visit: Opener) -> None:
 def test_a_browser_keeps_the_files_until_there_is_another_version(desk: Desk, visit: Opener) -> None:
     page = visit(desk.address).page
     expect(page.locator("#holds button").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
     page.goto("about:blank")
     with page.expect_response(f"{desk.address}/") as shell:
         page.goto(desk.address)

@@ -66,6 +66,11 @@ def fill(page: Page, address: str, name: str = MODEL, key: str = "") -> None:
     page.locator("#setup-model").fill(name)
 
 
+def expect_end(page: Page, words: str) -> None:
+    """Waits for the end of a test, which asks a model some thirty questions."""
+    expect(page.locator("#setup-test-end")).to_contain_text(words, timeout=120_000)
+
+
 def ask(page: Page) -> None:
     page.locator("#ask-box").fill("Which ferry?")
     page.locator("#ask-box").press("Enter")
@@ -94,7 +99,7 @@ def test_a_found_model_is_tested_saved_and_answers(place: Path, visit: Opener) -
         expect(page.locator("#setup-address")).to_have_value(server.url)
         expect(page.locator("#setup-test")).to_be_focused()
         page.locator("#setup-test").click()
-        expect(page.locator("#setup-test-end")).to_contain_text("This model can be used")
+        expect_end(page, "This model can be used")
         names = ("endpoint", "model", "reply", "profile", "pictures", "picture cost", "coordinates")
         assert [check(page, name) for name in names] == ["ok", "warning", *["ok"] * 5]
         page.locator("#setup-save").click()
@@ -121,7 +126,7 @@ def test_a_wrong_key_says_what_to_do_and_the_right_one_works(place: Path, visit:
         fill(page, server.url, key="wrong")
         expect(page.locator("#setup-model-hint")).to_contain_text("does not accept the key")
         page.locator("#setup-test").click()
-        expect(page.locator("#setup-test-end")).to_contain_text("cannot be used yet")
+        expect_end(page, "cannot be used yet")
         failed = page.locator("#setup-checks [data-check='model']")
         expect(failed).to_have_attribute("data-status", "failed")
         expect(failed).to_contain_text("The server does not accept the key: enter the key of this server")
@@ -129,7 +134,7 @@ def test_a_wrong_key_says_what_to_do_and_the_right_one_works(place: Path, visit:
         page.locator("#setup-key").blur()
         expect(page.locator("#setup-model-hint")).to_have_text("2 models to choose from.")
         page.locator("#setup-test").click()
-        expect(page.locator("#setup-test-end")).to_contain_text("This model can be used")
+        expect_end(page, "This model can be used")
 
 
 def test_a_key_is_nowhere_once_it_is_saved(place: Path, visit: Opener) -> None:
@@ -338,7 +343,7 @@ def test_axe_finds_nothing_grave_and_nothing_stands_out(
             check_axe(page, "found")
             page.locator(f".server-card[data-server='{server.url}'] button").click()
             page.locator("#setup-test").click()
-            expect(page.locator("#setup-test-end")).to_contain_text("can be used")
+            expect_end(page, "can be used")
             check_axe(page, "tested")
             page.locator("#setup-save").click()
             expect(page.locator("#setup-current")).to_have_text(MODEL)

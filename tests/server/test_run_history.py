@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,16 @@ class TestTitles:
         assert clean_title(title) == title
         assert len(title) <= MAX_TITLE_CHARS
         assert title.isprintable() or not text.isprintable()
+
+    def test_a_list_shows_each_change_however_soon_it_comes(
+        self, client: httpx.Client, answering: Scripted
+    ) -> None:
+        run = ended(client, "How many?")
+        for number in range(20):
+            client.patch(f"/runs/{run}", json={"title": f"Title {number}"})
+            directory = answering.directory / run
+            os.utime(directory, ns=(0, 0))  # a clock that stands still
+            assert client.get("/runs").json()["runs"][0]["title"] == f"Title {number}"
 
     def test_changes_at_once_are_all_kept(self, client: httpx.Client, answering: Scripted) -> None:
         run = ended(client, "How many?")

@@ -39,6 +39,8 @@ LEADING_NOWHERE = {
     "/items/{id}/clip",
     "/runs/{id}/files/{sha256}.jpg",
     "/collections/{name}/documents/{id}",
+    "/collections/{name}/documents/{id}/retry",  # all of them were read
+    "delete /jobs/{id}",  # all of them have ended
 }
 """Where no request succeeds here, whatever it holds."""
 ALIKE: Any = {
@@ -138,7 +140,8 @@ def leading_somewhere(case: Any, path: str, ours: dict[str, str]) -> Any:  # noq
         given["id"] = ours["model"]
     case.path_parameters = {**(case.path_parameters or {}), **given}
     if path == "/runs/{id}":  # stops the run, and deletes nothing that others are about
-        case.query = {name: value for name, value in (case.query or {}).items() if name != "remove"}
+        query: dict[str, Any] = case.query or {}
+        case.query = {name: value for name, value in query.items() if name != "remove"}
     if path == "/reports" and ours:
         case.body = {**case.body, "runs": [ours["run"]]}
     if path == "/v1/chat/completions" and ours:
@@ -173,7 +176,8 @@ def test_every_operation_conforms(running: Running, method: str, path: str, mode
     conforms()
     assert statuses
     assert max(statuses) < 500
-    assert mode == "negative" or path in LEADING_NOWHERE or min(statuses) < 300
+    leads = LEADING_NOWHERE.isdisjoint({path, f"{method} {path}"})
+    assert mode == "negative" or not leads or min(statuses) < 300
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)

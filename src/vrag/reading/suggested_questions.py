@@ -217,7 +217,7 @@ def _ask_cell(row: str, column: str, cell: str, language: Language, vocabulary: 
     subject = _plain(column.replace(year[0], "")) if year else column
     if subject and not _is_head(subject):
         return ""
-    words = _Words(row, subject, year[0] if year else "", cell, vocabulary)
+    words = _CellQuestion(row, subject, year[0] if year else "", cell, vocabulary)
     text = _WORDINGS[language](words)
     return text if len(text) <= MAX_QUESTION_CHARS else ""
 
@@ -231,7 +231,7 @@ def _is_value(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _CellQuestion:
     """What a question about a cell is made of."""
 
     row: str
@@ -243,7 +243,7 @@ class _Words:
     vocabulary: frozenset[str]
 
 
-def _ask_in_english(words: _Words) -> str:
+def _ask_in_english(words: _CellQuestion) -> str:
     name = _within(words.row, words.vocabulary, is_name=True)
     when = f" in {words.year}" if words.year else ""
     asked = _within(words.column, words.vocabulary) if words.column else name
@@ -257,22 +257,22 @@ def _ask_in_english(words: _Words) -> str:
     return f"What {plural if _is_plural(asked) else singular} the {asked}{where}?"
 
 
-def _ask_in_german(words: _Words) -> str:
+def _ask_in_german(words: _CellQuestion) -> str:
     asked = " ".join(part for part in (words.column, words.year) if part)
     return f"{asked} von {words.row}?" if words.column else f"Wie hoch ist „{words.row} {asked}“?"
 
 
-def _ask_in_chinese(words: _Words) -> str:
+def _ask_in_chinese(words: _CellQuestion) -> str:
     year = f"{words.year.removesuffix('年')}年" if words.year else ""
     of_column = f"的{words.column}" if words.column else ""
     return f"{year}{words.row}{of_column}是{'几点' if _TIME.fullmatch(words.cell) else '多少'}？"
 
 
-def _ask_in_short(words: _Words) -> str:
+def _ask_in_short(words: _CellQuestion) -> str:
     return f"{' – '.join(part for part in (words.row, words.column, words.year) if part)}?"
 
 
-_WORDINGS: Mapping[Language, Callable[[_Words], str]] = {
+_WORDINGS: Mapping[Language, Callable[[_CellQuestion], str]] = {
     Language.ENGLISH: _ask_in_english,
     Language.GERMAN: _ask_in_german,
     Language.CHINESE: _ask_in_chinese,

@@ -29,7 +29,9 @@ test("a hash names a route, and what names none is the question box", () => {
   assert.deepEqual(routeOf("#/runs/x?step=-3"), { name: "run", id: "x", step: null, cite: null });
   assert.deepEqual(routeOf(citeHash("a/b ?#é", 2)), { name: "run", id: "a/b ?#é", step: null, cite: 2 });
   for (const cite of ["0", "-1", "x", ""]) assert.equal(routeOf(`#/runs/x?cite=${cite}`).cite, null);
-  assert.deepEqual(routeOf(documentsHash("a&b=c")), { name: "documents", collection: "a&b=c" });
+  const { params, ...documents } = routeOf(documentsHash("a&b=c"));
+  assert.deepEqual(documents, { name: "documents", collection: "a&b=c" });
+  assert.deepEqual([...params.keys()], ["collection"]);
   assert.deepEqual(routeOf("#/setup"), { name: "setup" });
   for (const hash of ["", "#", "#/", "#/runs", "#/runs/", "#/else", "#javascript:alert(1)"]) assert.equal(routeOf(hash).name, "ask");
   assert.equal(routeOf("#/runs/%E0%A4%A").id, "%E0%A4%A");
@@ -171,7 +173,9 @@ test("sizes, file names, kinds of files and progress in words", () => {
   assert.equal(fileName(null), null);
   assert.equal(kinds([".pdf", ".png", ".jpg", ".odd"]), "PDF, pictures, odd");
   const upload = { file: "a", collection: "c", state: "running", done: 2, total: 2, message: "", problems: [] };
-  assert.equal(statusText(upload), "Reading page 2 of 2");
-  assert.equal(statusText({ ...upload, state: "sending", done: 1 }), "Uploading, 50 %");
-  assert.equal(statusText({ ...upload, total: null }), "Reading");
+  assert.equal(statusText(upload), "Reading: 2 of 2 pages");
+  assert.equal(statusText({ ...upload, kind: "clip", total: 1, done: 0 }), "Reading: 0 of 1 clip");
+  assert.equal(statusText({ ...upload, state: "sending", done: 1024, total: 2048 }), "Sending: 1.0 KB of 2.0 KB");
+  assert.equal(statusText({ ...upload, total: null }), "Opening the file");
+  assert.equal(statusText({ ...upload, state: "waiting", place: 3 }), "Uploaded. Number 3 in the queue");
 });

@@ -162,7 +162,10 @@ class RunHistory:
         values = changes.model_dump(exclude_none=True)
         if "title" in values:
             values["title"] = clean_title(values["title"])
-        self.store.change_meta(self._first(run), **values)
+        first = self._first(run)
+        self.store.change_meta(first, **values)
+        with self._lock:  # two changes at one tick of the file system's clock have one time stamp
+            self._metas.pop(first, None)
 
     def delete(self, runs: Sequence[str]) -> None:
         """Delete runs, with their events and pictures; the first of a conversation is the last to go.

@@ -13,6 +13,8 @@ import { documentsHash } from "./router.js";
 import { kinds } from "./uploads.js";
 
 const FEW = 6;
+/** Time for which the documents wait for the questions above them, in milliseconds. */
+const PATIENCE = 500;
 
 /**
  * @param {HTMLElement} root
@@ -28,10 +30,12 @@ export function showAsk(root, { offer, box, uploads }) {
   const suggested = suggestions({ examples: offer.examples, fill: (text) => box.fill(text) });
   const update = () => {
     if (empty) return showEmpty(holds, offer, uploads);
-    showCollections(holds, offer, box.collection());
     const chosen = box.collection();
-    suggested.show(chosen === null ? offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name) : [chosen], box.documents());
+    const above = suggested.show(chosen === null ? offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name) : [chosen], box.documents());
+    showCollections(holds, offer, chosen);
+    if (holds.hidden) Promise.race([above, new Promise((resolve) => setTimeout(resolve, PATIENCE))]).then(() => (holds.hidden = false));
   };
+  holds.hidden = !empty; // what comes above it is not to move it
   replace(
     root,
     h(

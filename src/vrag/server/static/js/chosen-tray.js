@@ -1,11 +1,10 @@
 /** The chosen documents within the question box: each can be taken out, and all at once. */
 
-import { nameOf } from "./chosen.js";
+import { nameOf, SHOWN } from "./chosen.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { plainName } from "./file-names.js";
 import { counted } from "./run-options.js";
 
-const FEW = 6;
 /** Documents of a run that are named. */
 const NAMED = 3;
 
@@ -26,7 +25,8 @@ export function chosenTray(chosen, changed) {
     shown = mark;
     const had = element.contains(document.activeElement);
     element.hidden = chosen.list.length === 0;
-    const list = isOpen ? chosen.list : chosen.list.slice(0, FEW);
+    const list = isOpen ? chosen.list : chosen.list.slice(0, SHOWN);
+    if (list.some((one) => !one.name)) chosen.complete();
     const left = chosen.list.length - list.length;
     replace(
       element,
@@ -39,20 +39,11 @@ export function chosenTray(chosen, changed) {
   const set = (/** @type {import("./chosen.js").ChosenDocument[]} */ list) => {
     chosen.set(list);
     announce(list.length > 0 ? `${counted(list.length, "document")} chosen` : "All documents are asked");
-    changed();
     if (list.length === 0) /** @type {HTMLElement | null} */ (element.parentElement?.querySelector("textarea"))?.focus();
   };
   const chip = (/** @type {import("./chosen.js").ChosenDocument} */ one) => {
-    const label = h("span", { class: "clip", dir: "auto" });
-    const button = h("button", { type: "button", class: "chip accent", on: { click: () => set(chosen.list.filter((other) => other.id !== one.id)) } }, label, icon("close"));
-    const tell = (/** @type {string} */ name) => {
-      label.textContent = plainName({ name }) || "a removed document";
-      button.title = `Leave out ${label.textContent}`;
-      button.setAttribute("aria-label", button.title);
-    };
-    if (one.name) tell(one.name);
-    else nameOf(one.id).then(tell);
-    return button;
+    const name = plainName(one) || "One document";
+    return h("button", { type: "button", class: "chip accent", title: `Leave out ${name}`, "aria-label": `Leave out ${name}`, on: { click: () => set(chosen.list.filter((other) => other.id !== one.id)) } }, h("span", { class: "clip", dir: "auto", text: name }), icon("close"));
   };
   chosen.changed = changed;
   return { element, show };

@@ -3,6 +3,8 @@
 import { get } from "./api.js";
 
 const KEPT = "vrag.chosen";
+/** Documents that are shown by their names. */
+export const SHOWN = 6;
 
 /** @typedef {{id: string, name: string, collection: string | null}} ChosenDocument `name`: empty, and `collection`: null, where they are not known. */
 
@@ -23,6 +25,14 @@ export class ChosenDocuments {
     return names.size === 1 ? ([...names][0] ?? null) : null;
   }
 
+  /** Finds the names that are not known, of those that are shown, and their collections. */
+  async complete() {
+    const nameless = this.list.filter((one) => !one.name).slice(0, SHOWN);
+    if (nameless.length === 0) return;
+    const found = new Map(await Promise.all(nameless.map(async ({ id }) => /** @type {const} */ ([id, await describe(id)]))));
+    this.set(this.list.map((one) => ({ ...one, name: found.get(one.id)?.name || one.name, collection: one.collection ?? found.get(one.id)?.collection ?? null })));
+  }
+
   /** @param {ChosenDocument[]} documents */
   set(documents) {
     this.list = [...new Map(documents.map((one) => [one.id, one])).values()];
@@ -31,19 +41,21 @@ export class ChosenDocuments {
   }
 }
 
-/** @type {Map<string, Promise<string>>} */
-const names = new Map();
+/** @type {Map<string, Promise<{name: string, collection: string | null}>>} */
+const known = new Map();
 
 /**
- * The name of a document; empty if there is none of this id any more.
+ * The name of a document, and its collection; empty if there is none of this id any more.
  * @param {string} id
- * @returns {Promise<string>}
  */
-export function nameOf(id) {
-  const known = names.get(id) ?? get(`/documents/${encodeURIComponent(id)}`).then(({ name }) => name).catch(() => "");
-  names.set(id, known);
-  return known;
+function describe(id) {
+  const found = known.get(id) ?? get(`/documents/${encodeURIComponent(id)}`).then(({ name, collection }) => ({ name, collection })).catch(() => ({ name: "", collection: null }));
+  known.set(id, found);
+  return found;
 }
+
+/** @param {string} id @returns {Promise<string>} The name of a document; empty if there is none of this id any more. */
+export const nameOf = (id) => describe(id).then(({ name }) => name);
 
 /** @returns {ChosenDocument[]} */
 function stored() {

@@ -74,7 +74,7 @@ export class Page {
     if (route.name === "run") this.#showRun(route);
     else if (route.name === "documents") this.#showDocuments(route);
     else if (route.name === "setup") this.#showSetup();
-    else this.#showAsk();
+    else this.#showAsk(route.documents);
     this.#runsChanged();
     if (this.#began && route.name !== "ask") this.#main.focus({ preventScroll: true });
     this.#began = true;
@@ -88,8 +88,13 @@ export class Page {
     this.#thread = this.#documents = this.#ask = this.#box = this.#current = null;
   }
 
-  #showAsk() {
+  /** @param {string[]} [documents] Ids of those that are chosen now, if any. */
+  #showAsk(documents = []) {
     document.title = "vrag";
+    if (documents.length > 0) {
+      this.#chosen.set(documents.map((id) => ({ id, name: "", collection: null })));
+      history.replaceState(null, "", "#/"); // what is left out later does not come back
+    }
     showToolbar(this.#toolbar);
     const typing = document.activeElement?.id === "first-box"; // see first.js
     this.#box = composer({ offer: this.offer, chosen: this.#chosen, asked: (run, here) => { this.#chosen.set([]); this.#asked(run, here); }, changed: () => this.#ask?.update() });

@@ -3,7 +3,7 @@
 import { paramsOf } from "./documents/listing.js";
 
 /**
- * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null, cite: number | null}
+ * @typedef {{name: "ask", documents: string[]} | {name: "run", id: string, step: number | null, cite: number | null}
  *   | {name: "documents", collection: string | null, params: URLSearchParams} | {name: "setup"}} Route
  */
 
@@ -21,7 +21,7 @@ export function routeOf(hash) {
   }
   if (parts[0] === "documents") return { name: "documents", collection: given.get("collection"), params: given };
   if (parts[0] === "setup") return { name: "setup" };
-  return { name: "ask" };
+  return { name: "ask", documents: (given.get("documents") ?? "").split(",").filter((id) => /^[0-9a-f]{64}$/.test(id)) };
 }
 
 /** @param {string | null} text @param {number} least @returns {number | null} */

@@ -17,7 +17,8 @@ const PATIENCE = 40;
  * @param {object} how
  * @param {string[]} how.examples Of the server, shown before others.
  * @param {(text: string) => void} how.fill
- * @returns {{element: HTMLElement, show: (collections: string[], documents: {id: string, collection: string | null}[]) => void}}
+ * @returns {{element: HTMLElement, show: (collections: string[], documents: {id: string, collection: string | null}[]) => Promise<void>}}
+ *   What `show` returns ends when those that there are already stand there.
  */
 export function suggestions({ examples, fill }) {
   const list = h("ul", { class: "examples", id: "examples" });
@@ -32,13 +33,14 @@ export function suggestions({ examples, fill }) {
     shown = mark;
     replace(list, found.slice(0, FEW).map((one) => h("li", h("button", { type: "button", class: "example", on: { click: () => fill(one.text) } }, h("span", { dir: "auto", text: one.text }), named && one.name !== "" && h("span", { class: "example-of clip faint size-1", dir: "auto", text: plainName(one) })))));
   };
-  const load = async (/** @type {string[]} */ addresses, /** @type {boolean} */ named, /** @type {Suggestion[]} */ before) => {
+  const load = async (/** @type {string[]} */ addresses, /** @type {boolean} */ named, /** @type {Suggestion[]} */ before, /** @type {() => void} */ drawn) => {
     const now = ++visit;
     for (let turn = 0; turn < PATIENCE && now === visit; turn++) {
       try {
         const answers = await Promise.all(addresses.map((address) => get(address)));
         if (now !== visit || (turn > 0 && !element.isConnected)) return;
         draw([...before, ...inTurn(answers.map(({ questions }) => questions))], named);
+        drawn();
         if (!answers.some(({ pending }) => pending)) return;
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
@@ -49,12 +51,12 @@ export function suggestions({ examples, fill }) {
   };
   return {
     element,
-    show: (collections, documents) => {
+    show: async (collections, documents) => {
       const some = documents.filter((one) => one.collection !== null).slice(0, SOURCES);
       const addresses = documents.length > 0 ? some.map(({ id, collection }) => `${questionsOf(collection ?? "")}?document=${encodeURIComponent(id)}&limit=${FEW}`) : collections.slice(0, SOURCES).map((name) => `${questionsOf(name)}?limit=${FEW}`);
       const before = documents.length > 0 ? [] : examples.map((text) => ({ text, document: "", name: "" }));
       draw(before, false);
-      if (before.length < FEW) load(addresses, documents.length !== 1, before);
+      if (before.length < FEW) await new Promise((resolve) => load(addresses, documents.length !== 1, before, () => resolve(null)).then(resolve));
     },
   };
 }
