@@ -23,7 +23,6 @@ COMMANDS = {
     "search": "Search the collection and list the hits, best first.",
     "match": "Mark where a page matches a query, with a multi-vector embedder.",
     "serve": "Serve questions, documents and search over HTTP, with a web page.",
-    "tokens": "Add, list and remove the users of a server.",
     "mcp": "Serve MCP tools over standard input and output.",
     "doctor": "Check the installation, the collection, the search server and the model; say how to fix "
     "problems.",
@@ -31,6 +30,7 @@ COMMANDS = {
     "index": "Add documents to a collection, and maintain it.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
     "runs": "List, show, replay and export recorded runs.",
+    "tokens": "Add, list and remove the users of a server.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
     "train": "Train a model to search, look and answer.",
