@@ -29,7 +29,7 @@ COMMANDS = {
     "tables": "Print the tables of a document, without a model and without a collection.",
     "index": "Add documents to a collection, and maintain it.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
-    "runs": "List, show, replay and export recorded runs.",
+    "runs": "List, show, replay, export, rename and delete recorded runs.",
     "tokens": "Add, list and remove the users of a server.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
