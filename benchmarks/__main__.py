@@ -2,8 +2,8 @@
 
 A run of all of them is kept in `benchmarks/results.json`.
 
-Studies of quality, safety and size are run by themselves: `benchmarks/retrieval.py`, `grounding.py`,
-`injection.py`, `kills.py`, `page.py`, `pooling.py`, `reading.py`, `scale.py`, `tokens.py`,
+Studies of quality, safety and size are run by themselves: `benchmarks/retrieval.py`, `first_word.py`,
+`grounding.py`, `injection.py`, `kills.py`, `page.py`, `pooling.py`, `reading.py`, `scale.py`, `tokens.py`,
 `verification.py`.
 """
 

@@ -89,8 +89,9 @@ async def measure(address: str, pid: int, others: int, times: int) -> dict[str, 
     figures: dict[str, Any] = {}
     limits = httpx.Limits(max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-        running = [asyncio.create_task(keep_asking(client, number)) for number in range(others)]
-        await asyncio.sleep(0.3 * others + 4)  # until each thinks or answers
+        begun = [asyncio.Event() for _ in range(others)]
+        running = [asyncio.create_task(keep_asking(client, *one)) for one in enumerate(begun)]
+        await asyncio.gather(*(event.wait() for event in begun))
         cpu, began = _cpu_seconds(pid), time.monotonic()
         figures["events"] = summarize([await first_event(client) for _ in range(times)])
         figures["openai"] = summarize([await first_content(client) for _ in range(times)])
@@ -119,18 +120,20 @@ def summarize(milliseconds: list[float]) -> dict[str, float]:
     return {name: round(value, 1) for name, value in figures.items()} | {"times": len(ordered)}
 
 
-async def keep_asking(client: httpx.AsyncClient, number: int) -> None:
-    """Ask one question after the other, and follow each to its end: what comes is not looked at."""
+async def keep_asking(client: httpx.AsyncClient, number: int, begun: asyncio.Event) -> None:
+    """Ask one question after the other, and follow each to its end; set `begun` with the second reply."""
     await asyncio.sleep(number * 0.3)
     host, port = client.base_url.host, client.base_url.port
     while True:
-        run = (
-            (await client.post("/runs", json={"question": f"other {number}"})).raise_for_status().json()["id"]
-        )
+        response = await client.post("/runs", json={"question": f"other {number}"})
+        run = response.raise_for_status().json()["id"]
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(f"GET /runs/{run}/events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-        while b"event: end" not in await reader.read(1 << 16):
-            pass
+        data = b"\n"
+        while data and b"event: end" not in data:
+            data = await reader.read(1 << 16)
+            if b" word" in data:
+                begun.set()
         writer.close()
 
 

@@ -160,21 +160,6 @@ class TestToken:
         expect(page.locator("#ask-box")).to_be_visible()
 
 
-def test_nothing_moves_when_questions_and_documents_arrive(desk: Desk, visit: Opener) -> None:
-    """Even where the server has no examples, and suggests questions by the documents."""
-    page = _blank(desk, visit)
-
-    def without_examples(route: Route) -> None:
-        offer = route.fetch().json()
-        route.fulfill(json=offer | {"examples": []})
-
-    page.route("**/options", without_examples)
-    page.goto(desk.address)
-    expect(page.locator("#add-documents")).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate(SHIFT) == 0
-
-
 def test_a_script_that_does_not_arrive_takes_the_outline_away(desk: Desk, visit: Opener) -> None:
     opened = visit(f"{desk.address}/healthz")
     opened.expected += ["error", "failed"]

@@ -219,6 +219,6 @@ def test_the_whole_conversation_is_printed(desk: Desk, visit: Opener) -> None:
     assert page.locator(".step.closed").count() == 0  # those of the turn that was folded out
     whole = page.evaluate(
         """() => [document.documentElement.scrollHeight,
-          document.querySelector(".run:last-child").getBoundingClientRect().bottom]"""
+          Math.floor(document.querySelector(".run:last-child").getBoundingClientRect().bottom)]"""
     )
     assert whole[0] >= whole[1] > WIDE["height"]

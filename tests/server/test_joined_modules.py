@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -202,6 +204,29 @@ export const show = () => { state.count += 1; console.log("documents", both); };
     def test_that_do_not_exist_are_told(self, tmp_path: Path) -> None:
         with pytest.raises(PageModuleError, match=r"imports b\.js: no such file"):
             joined(tmp_path, a='const load = () => import("./b.js");')
+
+
+def test_every_process_joins_them_alike(tmp_path: Path) -> None:
+    """The addresses of the files hold their hash: browsers keep them over a restart."""
+    names = [f"shared{number}" for number in range(8)]
+    part = "".join(f'import {{ {name} }} from "./{name}.js";\n' for name in names)
+    joined_scripts(
+        tmp_path,
+        app='const loads = [() => import("./a.js"), () => import("./b.js")];',
+        a=part + "export const a = 1;",
+        b=part + "export const b = 1;",
+        **{name: f"export const {name} = 1;" for name in names},
+    )
+    code = "import sys; from pathlib import Path; from vrag.server.page_modules import join_modules; "
+    code += "print(join_modules(Path(sys.argv[1]), 'app.js'))"
+    written = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)],
+            env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
+        ).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(written) == 1
 
 
 def test_comments_on_their_own_lines_are_left_out_and_no_others(tmp_path: Path) -> None:

@@ -126,8 +126,9 @@ class ThoughtGiven(EventBase):
 class AnswerDelta(EventBase):
     """A piece of an answer as it is written, without markers (AG-UI: TEXT_MESSAGE_CONTENT).
 
-    The pieces of a call are the beginning of the answer that it gives. They are a draft: the next model call,
-    `model_retried`, `invalid_action` and `answer_doubted` discard it, and `answer` replaces it.
+    The pieces of a call are the beginning of the answer that it gives. They are a draft: an event of a later
+    step, `model_retried`, `context_shortened`, `invalid_action` and `answer_doubted` discard it, and `answer`
+    replaces it.
     """
 
     type: Literal["answer_delta"] = "answer_delta"

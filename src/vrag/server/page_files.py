@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import re
 import sysconfig
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -32,6 +32,7 @@ SHELL_POLICY = (
 )
 """The page may load its own files, use its own server, and nothing else."""
 _ASK_EACH_TIME = "no-cache"
+_KEEP_NEVER = "no-store"
 _KEEP_A_DAY = "public, max-age=86400"
 _KEEP = "public, max-age=31536000, immutable"
 _STYLES = re.compile(r'(?: *<link rel="stylesheet" href="/static/css/[\w-]+\.css">\n)+')
@@ -84,8 +85,6 @@ class PageFile:
 class PageBuild:
     """All files of one version of the page."""
 
-    version: str
-    """The hash in the paths of its files."""
     shell: PageFile
     files: dict[str, PageFile]
     """By their path below `/static/`."""
@@ -115,11 +114,9 @@ class PageFiles:
         A shell of another version gets the style sheet and the first script of this one, for once, so that it
         can say that its modules are gone.
         """
-        if path in self._build.files:
-            return self._build.files[path]
-        _, _, name = path.partition("/")
-        if name in {"start.js", "page.css"}:
-            return replace(self._build.files[f"{self._build.version}/{name}"], cache_control="no-store")
+        files = self._build.files
+        if file := files.get(path) or files.get(path.partition("/")[2]):
+            return file
         hint = "It may belong to another version of the server. Load the page again."
         raise Refusal(404, "The page has no such file.", hint)
 
@@ -146,8 +143,10 @@ def build_page(folder: Path, stamp: Stamp, with_token: bool) -> PageBuild:  # no
     for name, text in texts.items():
         media_type = "text/css" if name.endswith("css") else "text/javascript"
         files[f"{version}/{name}"] = PageFile(text.encode(), media_type, _KEEP)
+        if name in {"start.js", "page.css"}:
+            files[name] = PageFile(text.encode(), media_type, _KEEP_NEVER)
     shell = shell.replace(_VERSION, version)
-    return PageBuild(version, PageFile(shell.encode(), "text/html", _ASK_EACH_TIME), files)
+    return PageBuild(PageFile(shell.encode(), "text/html", _ASK_EACH_TIME), files)
 
 
 def _name_joined(shell: str, pattern: re.Pattern[str], name: str) -> tuple[str, list[str]]:

@@ -87,7 +87,7 @@ def join_modules(folder: Path, entry: str) -> dict[str, str]:
     first: dict[str, _Module] = {}
     _load(folder, entry, first, ())
     reached = _reach_later(folder, first)
-    needed = Counter(path for modules in reached.values() for path in modules.keys() - first.keys())
+    needed = Counter(path for modules in reached.values() for path in modules if path not in first)
     for path in (path for path, count in needed.items() if count > 1):
         _load(folder, path, first, ())
     scripts: dict[str, str] = {}

@@ -18,6 +18,8 @@ const PAGE_PIXELS = 500_000;
 const PAGE_RATIO = 0.707;
 /** Part of the width of a page up to which a rectangle is small on it. */
 const SMALL = 0.6;
+/** Pixels of the height of a part that is shown enlarged, at most. */
+const HIGH = 220;
 /** Pixels around a card that is brought into sight. */
 const MARGIN = 16;
 
@@ -143,7 +145,7 @@ export class EvidencePanel {
     const [wide, high] = [evidence.box[2] - evidence.box[0], evidence.box[3] - evidence.box[1]];
     const page = this.#wholePage(evidence);
     const ratio = page ? page.width / page.height : PAGE_RATIO;
-    return natural(figure({ src: fileUrl(this.#context.run, evidence.crop_sha256), alt: "", width: wide * ratio, height: high, marks }));
+    return natural(figure({ src: fileUrl(this.#context.run, evidence.crop_sha256), alt: "", width: wide * ratio, height: high, marks }), (wide * ratio) / high);
   }
 
   /** The page around the part that is meant. @param {any} evidence */
@@ -180,10 +182,15 @@ function crops({ box, crop_sha256: sha256, seconds }) {
   return Boolean(sha256) && !seconds && !isWhole(box) && box[2] - box[0] < SMALL;
 }
 
-/** A figure that takes the shape of its picture once that is known. @param {HTMLElement} element */
-function natural(element) {
+/** A figure that takes the shape of its picture once that is known, and is never high. @param {HTMLElement} element @param {number} ratio */
+function natural(element, ratio) {
   const image = /** @type {HTMLImageElement} */ (element.querySelector("img"));
-  image.addEventListener("load", () => element.style.setProperty("aspect-ratio", String(image.naturalWidth / Math.max(1, image.naturalHeight))), { once: true });
+  const shape = (/** @type {number} */ wide) => {
+    element.style.setProperty("aspect-ratio", String(wide));
+    element.style.setProperty("max-width", `${Math.round(HIGH * wide)}px`);
+  };
+  shape(ratio);
+  image.addEventListener("load", () => shape(image.naturalWidth / Math.max(1, image.naturalHeight)), { once: true });
   return element;
 }
 

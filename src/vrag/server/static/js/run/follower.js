@@ -5,13 +5,17 @@
 
 /** @typedef {{edge: HTMLElement, answering: boolean, running: boolean, answer: {element: HTMLElement}, element: HTMLElement}} Growing A turn. */
 
-/** Pixels from the end at which a reader is taken to be there, and those that are left below it. */
-const [NEAR, MARGIN] = [90, 24];
+/** Pixels from the end at which a reader is taken to be there, and those that are left below it, for the buttons. */
+const [NEAR, MARGIN] = [110, 56];
+/** Pixels above the beginning of an answer. */
+const ABOVE = 24;
 
 export class Follower {
   #following = true;
   /** True if the reader wants to see the end even of a long answer. */
   #toEnd = false;
+  /** True once the answer of the turn is there. */
+  #answering = false;
   /** @type {Growing | null} */
   #turn = null;
   #watch;
@@ -44,7 +48,7 @@ export class Follower {
     this.#watch.disconnect();
     this.#turn = turn;
     this.#following = true;
-    this.#toEnd = false;
+    this.#toEnd = this.#answering = false;
     this.#watch.observe(turn.element);
   }
 
@@ -56,6 +60,8 @@ export class Follower {
   around(turn, change) {
     change();
     if (turn !== this.#turn) return;
+    if (turn.answering && !this.#answering && this.#following) this.#begin(turn);
+    this.#answering = turn.answering;
     this.#keep();
     this.#offer();
   }
@@ -73,10 +79,16 @@ export class Follower {
     this.#offer();
   }
 
+  /** The steps have folded: what is read now is the question with its answer. @param {Growing} turn */
+  #begin(turn) {
+    const above = turn.element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top;
+    if (above < 0) this.scroller.scrollBy({ top: above, behavior: "instant" });
+  }
+
   #keep() {
     if (!this.#turn?.running || !this.#following) return;
     const { scroller } = this;
-    const most = this.#turn.answering && !this.#toEnd ? this.#turn.answer.element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - MARGIN : Infinity;
+    const most = this.#turn.answering && !this.#toEnd ? this.#turn.answer.element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - ABOVE : Infinity;
     const by = Math.min(this.#below, Math.max(0, most));
     if (by > 0) scroller.scrollBy({ top: by, behavior: "instant" });
   }
