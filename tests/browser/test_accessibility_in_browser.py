@@ -93,6 +93,22 @@ def test_axe_finds_nothing_grave_in_documents_dialogs_and_errors(desk: Desk, vis
     check_axe(page, "no such run")
 
 
+@pytest.mark.parametrize("size", [None, NARROW], ids=["wide", "narrow"])
+def test_axe_finds_nothing_grave_where_documents_are_chosen(
+    desk: Desk, visit: Opener, size: dict[str, int] | None
+) -> None:
+    page = visit(f"{desk.address}/#/documents?words=2024", **({"viewport": size} if size else {})).page
+    page.locator(".held-row input").first.check()
+    expect(page.locator("#choice-bar")).to_be_visible()
+    check_axe(page, "chosen rows")
+    page.get_by_role("radio", name="Grid").check()
+    check_axe(page, "grid")
+    page.locator("#ask-chosen").click()
+    expect(page.locator("#chosen")).to_be_visible()
+    expect(page.locator(".example").first).to_be_visible()
+    check_axe(page, "chosen documents")
+
+
 def test_axe_finds_nothing_grave_at_the_door(guarded: Desk, visit: Opener) -> None:
     opened = visit(guarded.address)
     opened.expected.append("status of 401")
