@@ -66,7 +66,7 @@ export class AnswerView {
     if (shown === null) return;
     const ending = end === null ? null : endingOf(state);
     this.element.dataset.reason = end === null ? "" : (stopReason(state) ?? "interrupted");
-    this.element.className = `answer card ${ending?.mood ?? "draft"}`;
+    this.element.className = `answer card ${ending === null ? "draft" : isContradicted(state) ? "fair" : ending.mood}`;
     this.element.setAttribute("aria-busy", String(end === null));
     this.#head(state, ending);
     this.#words(state, end === null);
@@ -82,8 +82,8 @@ export class AnswerView {
   /** @param {State} state @param {import("./wording.js").Ending | null} ending */
   #head(state, ending) {
     const answered = ending === null || Boolean(state.answer?.text);
-    replace(this.title, answered ? "Answer" : ending.name, answered && ending && ending.mood !== "ok" && h("span", { class: "chip", text: ending.name }));
-    this.title.classList.toggle("hidden-text", answered && (ending === null || ending.mood === "ok"));
+    replace(this.title, answered ? "Answer" : ending.name, answered && ending && (ending.mood !== "ok" || isContradicted(state)) && h("span", { class: "chip", text: ending.mood === "ok" ? "Contradicted in part" : ending.name }));
+    this.title.classList.toggle("hidden-text", answered && (ending === null || (ending.mood === "ok" && !isContradicted(state))));
     this.said.hidden = answered;
     this.said.textContent = answered ? "" : ending.said;
   }
@@ -155,7 +155,7 @@ export class AnswerView {
     const { again, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
     return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => again(question), { class: "ask-again" }));
   }
 }
@@ -164,6 +164,9 @@ export class AnswerView {
 function lastRefusal(state) {
   return state.steps.flatMap((step) => step.entries).findLast((one) => one.kind === "refused")?.reason ?? "";
 }
+
+/** True if the evidence contradicts a claim of the answer. @param {State} state */
+const isContradicted = (state) => (state.answer?.text ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "contradicted");
 
 /** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {

@@ -39,7 +39,7 @@ export function modelForm({ state, saved }) {
   const problem = h("p", { class: "field-problem", id: "setup-problem", role: "alert", hidden: true });
   const scope = audience(admin);
   const test = new ModelTest();
-  const testButton = h("button", { type: "button", id: "setup-test", on: { click: () => runTest() } }, icon("check"), h("span", { text: "Test" }));
+  const testButton = h("button", { type: "button", id: "setup-test", on: { click: () => runTest() } }, icon("play"), h("span", { text: "Test" }));
   const save = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", id: "setup-save", class: "primary", text: "Save" }));
 
   const offered = () => servers.find((one) => one.name === server.value);
