@@ -88,12 +88,15 @@ class ModelServers:
         if not user.is_admin and server.models and model not in server.models:
             hint = f"Choose {' or '.join(server.models)}, or another server with a key of your own."
             raise Refusal(403, f"The model {model!r} of this server is not offered.", hint)
+        key, owners = _key(request, server, user, former)
         return ChosenModel(
             model,
             server.base_url,
-            _key(request, server, user, former),
+            key,
             request.profile,
             server.thinking_switch,
+            owners_key=owners,
+            server=server.name,
         )
 
     def _named_by_address(self, address: str, user: User) -> ModelServer:
@@ -114,11 +117,20 @@ def _admins_only() -> Refusal:
     return Refusal(403, "Only an administrator may name a server by its address.", hint)
 
 
-def _key(request: ModelRequest, server: ModelServer, user: User, former: Iterable[ChosenModel]) -> SecretStr:
-    """Return the key to send to a server: the one of the request, or one that is known for this address."""
+def _key(
+    request: ModelRequest, server: ModelServer, user: User, former: Iterable[ChosenModel]
+) -> tuple[SecretStr, bool]:
+    """Return the key to send to a server, and whether it is the owner's.
+
+    It is the one of the request, or one that is known for this address. Users without admin rights use the
+    owner's key for the models that the settings offer alone, though another server may have the same address.
+    """
     if not user.is_admin and server.models:
-        return server.key
+        return server.key, True
     if request.key is not None:
-        return SecretStr(request.key.get_secret_value().strip())
-    kept = (chosen.key for chosen in former if chosen.base_url == server.base_url and chosen.has_key)
-    return next(kept, server.key if user.is_admin else NO_KEY)
+        return SecretStr(request.key.get_secret_value().strip()), False
+    for chosen in former:
+        usable = user.is_admin or not chosen.owners_key
+        if usable and chosen.base_url == server.base_url and chosen.has_key:
+            return chosen.key, chosen.owners_key
+    return (server.key, True) if user.is_admin else (NO_KEY, False)
