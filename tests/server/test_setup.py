@@ -404,7 +404,14 @@ class TestWhoMayChoose:
                 assert setup.choose("own", "the-dear-one").status_code == 403
                 assert setup.choose("own", key="mine").status_code == 200
                 assert setup.ask()["answer"] == "own"  # with the key of the owner, which he does not see
-                assert KEY[-4:] not in json.dumps(setup.state()["servers"])
+                state = setup.state()
+                said = json.dumps(state)
+                assert KEY[-4:] not in said
+                assert own.url.split("/")[2] not in said
+                assert (state["session"]["server"], state["session"]["server_name"]) == (
+                    "Server of the settings",
+                    "own",
+                )
                 listed = setup.browser.post("/setup/models", json={"server": "own"}).json()["models"]
                 assert [model["name"] for model in listed] == [MODEL]
 

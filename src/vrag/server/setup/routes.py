@@ -26,7 +26,7 @@ from vrag.server.runs.run_manager import Requester, RunManager
 from vrag.server.runs.user_runs import UserRuns
 from vrag.server.setup import schema
 from vrag.server.setup.choices import ChosenModel, ModelChoices
-from vrag.server.setup.servers import OWN_SERVER, ModelServers
+from vrag.server.setup.servers import OWN_SERVER, ModelServers, hides_address
 
 log = logging.getLogger("vrag.server")
 LIST_SECONDS = 15.0
@@ -68,8 +68,8 @@ class SetupService:
             changeable=not closed,
             reason=closed,
             admin=user.is_admin,
-            session=self._info(self.choices.of_session(session), owned=True),
-            for_all=self._info(self.choices.for_all, owned=user.is_admin),
+            session=self._info(self.choices.of_session(session), user, owned=True),
+            for_all=self._info(self.choices.for_all, user, owned=user.is_admin),
             problem=self.choices.problem if user.is_admin else "",
             servers=tuple(
                 schema.OfferedServer(
@@ -158,15 +158,17 @@ class SetupService:
         finally:
             stop.set()  # the thread ends within a moment; a request that it has sent, at its own time limit
 
-    def _info(self, chosen: ChosenModel | None, *, owned: bool) -> schema.ChosenInfo | None:
+    def _info(self, chosen: ChosenModel | None, user: User, *, owned: bool) -> schema.ChosenInfo | None:
         if chosen is None:
             return None
+        shown = owned and not hides_address(chosen, user)
         return schema.ChosenInfo(
             model=chosen.model,
-            server=self.setup.servers.title_of(chosen.base_url) if owned else "",
-            address=chosen.base_url if owned else None,
+            server=self.setup.servers.title_of(chosen, user) if owned else "",
+            server_name=chosen.server if owned else "",
+            address=chosen.base_url if shown else None,
             has_key=chosen.has_key,
-            key_end=chosen.key_end if owned else "",
+            key_end=chosen.key_end if shown else "",
             profile=chosen.profile,
         )
 

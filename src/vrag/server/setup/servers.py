@@ -61,10 +61,13 @@ class ModelServers:
         """Return the servers that a user may choose."""
         return tuple(server for server in self.servers if user.is_admin or server.for_everybody)
 
-    def title_of(self, base_url: str) -> str:
-        """Return what people call the server at an address: its title, or host and port."""
-        found = next((server for server in reversed(self.servers) if server.base_url == base_url), None)
-        return found.title if found and found.name != OWN_SERVER else urlsplit(base_url).netloc
+    def title_of(self, chosen: ChosenModel, user: User) -> str:
+        """Return what people call the server of a choice: its title, or host and port."""
+        if hides_address(chosen, user):
+            return next((server.title for server in self.servers if server.name == chosen.server), "")
+        at = (server for server in reversed(self.servers) if server.base_url == chosen.base_url)
+        found = next(at, None)
+        return found.title if found and found.name != OWN_SERVER else urlsplit(chosen.base_url).netloc
 
     def resolve(self, request: ModelRequest, user: User, former: Sequence[ChosenModel]) -> ChosenModel:
         """Return the model that a request describes.
@@ -110,6 +113,11 @@ class ModelServers:
         known = next((server for server in self.servers if server.base_url == base), None)
         switch = "template" if is_loopback(base) else "top"
         return known or ModelServer(name="", title=base, base_url=base, thinking_switch=switch)
+
+
+def hides_address(chosen: ChosenModel, user: User) -> bool:
+    """Return whether a user may not see the address and the key of a choice, since they are the owner's."""
+    return chosen.owners_key and not user.is_admin
 
 
 def _admins_only() -> Refusal:
