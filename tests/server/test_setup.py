@@ -415,6 +415,16 @@ class TestWhoMayChoose:
                 listed = setup.browser.post("/setup/models", json={"server": "own"}).json()["models"]
                 assert [model["name"] for model in listed] == [MODEL]
 
+    def test_without_rights_a_test_names_the_owners_server_by_its_title(
+        self, place: Path, users: Users
+    ) -> None:
+        given: dict[str, Any] = {"model": MODEL, "base_url": "http://127.0.0.1:9/v1", "model_key": KEY}
+        with setup_server(place, users.options, **given) as setup:
+            sign_in(setup, users.tokens["bob"])
+            results = json.dumps(setup.test("own")[1])
+            assert "Nothing answers at Server of the settings" in results
+            assert "127.0.0.1" not in results
+
     def test_without_rights_the_keys_of_the_environment_are_not_used(
         self, place: Path, users: Users, monkeypatch: pytest.MonkeyPatch
     ) -> None:
