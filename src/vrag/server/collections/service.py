@@ -103,7 +103,7 @@ class CollectionService:
     def active_jobs(self) -> list[UploadJobInfo]:
         """List the uploads of all collections that are not over."""
         workers = list(self._workers.values())
-        return [job.info() for worker in workers for job in worker.journal.all() if not job.over]
+        return [job for worker in workers for job in worker.describe_jobs(only_open=True)]
 
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> registry.Documents:
         """List the files of a collection by name, with those that wait to be indexed. Blocks."""
