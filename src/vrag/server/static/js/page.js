@@ -228,7 +228,7 @@ export class Page {
     const renamed = before.collections.map(nameOf).join("\n") !== this.offer.collections.map(nameOf).join("\n");
     const route = here();
     if (route.name === "documents" && renamed) this.#showDocuments(route);
-    else if (route.name === "ask" && before.collections.every(isEmpty)) this.#showAsk();
+    else if (route.name === "ask" && before.collections.every(isEmpty)) this.#ask?.renew(this.offer);
     else await this.#documents?.refresh(await get("/collections"));
   }
 
