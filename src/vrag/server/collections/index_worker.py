@@ -268,7 +268,7 @@ class IndexWorker:
                 for job in self._waiting:
                     job.wait("Waiting: another process is writing to the collection.")
             raise
-        except BaseException as error:  # noqa: BLE001 - a panic of the table's library is no Exception
+        except BaseException as error:  # a panic of the table's library is no Exception
             self._fail(error)
             if self.waiting:
                 raise _IndexingFailed from error
