@@ -142,10 +142,15 @@ class QuestionMaker:
                 self._make(collection, document)
             except Exception:  # of the disk, of a model: it may be over some time later
                 with self._wake:
-                    if self._current is None:
-                        continue  # the collection was deleted
+                    if self._is_forgotten:
+                        continue
                     self._failed[collection, document.id] = time.monotonic()
                 log.warning("No questions could be made about %s.", document.name, exc_info=True)
+
+    @property
+    def _is_forgotten(self) -> bool:
+        """True if the collection was deleted while questions are being made of it."""
+        return self._current is None
 
     def _has_failed(self, collection: Collection, document: str) -> bool:
         """Return whether making questions failed a short time ago."""
@@ -177,8 +182,8 @@ class QuestionMaker:
         path = _path(collection, document)
         content = json.dumps({"by": self._suggester.name, "questions": questions}, ensure_ascii=False)
         with self._wake, suppress(OSError):  # it is a cache
-            if self._current is None:
-                return  # the collection was deleted
+            if self._is_forgotten:
+                return
             for folder in (collection.cache_dir, path.parent):
                 folder.mkdir(parents=collection.home is None, exist_ok=True)  # never the collection itself
             write_file(path, content.encode())
