@@ -230,7 +230,12 @@ class CollectionService:
 
     def _drop(self, open_collection: OpenCollection) -> None:
         worker = self._start_worker(open_collection)
-        dropped = worker.end_with(partial(self._collections.drop, open_collection.name))
+
+        def drop() -> None:
+            self._collections.drop(open_collection.name)
+            self._questions.forget(open_collection.collection)
+
+        dropped = worker.end_with(drop)
         try:
             dropped.result(self._limits.stop_seconds)
         except TimeoutError:
