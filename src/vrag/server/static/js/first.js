@@ -15,10 +15,8 @@
     root.dataset.sidebar = room && localStorage.getItem("vrag.rail") !== "closed" ? "open" : "closed";
     if (/^(#\/?)?$/.test(location.hash)) root.dataset.first = "";
   }
-  if (before === "page") {
-    for (const href of ["/options", "/runs?limit=100&asker=people"]) {
-      document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "anonymous", href }));
-    }
+  for (const href of ["/session", ...(before === "page" ? ["/options", "/runs?limit=100&asker=people"] : [])]) {
+    document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "anonymous", href }));
   }
   addEventListener("input", ({ target }) => {
     if (target instanceof HTMLTextAreaElement && target.id === "first-box") sessionStorage.setItem("vrag.draft.", target.value);
