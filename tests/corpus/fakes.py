@@ -80,6 +80,15 @@ def _happen(word: str) -> None:
             pass
 
 
+class PatientPages(ScriptedFile):
+    """A file whose items are made when there is a file of its name with the suffix `.go`."""
+
+    def item(self, ordinal: int) -> Item:
+        while not self._source.path.with_suffix(".go").exists():
+            time.sleep(0.01)
+        return super().item(ordinal)
+
+
 class PatientFile(ScriptedFile):
     """A file that takes long to open: until there is a file of its name with the suffix `.go`."""
 

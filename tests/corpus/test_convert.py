@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from corpus.fakes import PatientFile, ScriptedFile
+from corpus.fakes import PatientFile, PatientPages, ScriptedFile
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
 from vrag.corpus.converter import CorpusOptions
@@ -208,10 +208,26 @@ def test_a_small_file_that_comes_later_does_not_wait_for_a_large_one(tmp_path: P
     assert len(seen) == 60 + 3 + 30 + 3
 
 
+def test_a_large_file_leaves_a_worker_to_small_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.slow").write_text("ok " * 9)
+    (tmp_path / "z.script").write_text("ok ok")
+    live = Live()
+    live.coming.append(read_source(tmp_path / "a.slow"))
+    converters = SCRIPTED | {".slow": PatientPages}
+    ends: list[str] = []
+    for conversion in convert_all(live, tmp_path, CorpusOptions(workers=2), converters=converters, live=True):
+        if isinstance(conversion, ItemCount) and conversion.source.name == "a.slow":
+            live.coming.append(read_source(tmp_path / "z.script"))
+        if isinstance(conversion, Finished):
+            ends.append(conversion.source.name)
+            (tmp_path / "a.go").touch()
+    assert ends == ["z.script", "a.slow"]
+
+
 def test_files_that_take_long_to_open_leave_a_worker_to_others(tmp_path: Path) -> None:
     live = Live()
     for name in ("a.slow", "b.slow", "z.script"):
-        (tmp_path / name).write_text("ok ok" if name == "z.script" else "ok")
+        (tmp_path / name).write_text("ok ok" if name == "z.script" else "ok " * 9)
         live.coming.append(read_source(tmp_path / name))
     converters = SCRIPTED | {".slow": PatientFile}
     ends: list[str] = []

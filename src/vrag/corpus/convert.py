@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from vrag.corpus.worker import Message
 
 MAX_TASK_ITEMS = 8
+SMALLER = 0.5
+"""Share of the bytes left of other files below which a live one is much smaller."""
+SHORT_ITEMS, SHORT_BYTES = 8, 1024 * 1024
+"""Items left, and bytes of a file that is not open, up to which it does not take long."""
 _POLL_SECONDS = 0.2
 """Time after which live sources are asked again whether more have come."""
 
@@ -103,8 +108,8 @@ def convert_all(
 
     `live` sources may grow: they are an iterator that is asked again, several times a second, after it has
     ended, until no file is open. A file of which fewer bytes are left to read is read first, from the next
-    page on, so that a small file does not wait for a large one; and if there are several workers, one is kept
-    from files that take long to open.
+    page on; and of several workers, one is kept for files that are short, or much smaller than those being
+    read. So a small file does not wait for a large one.
 
     Raises `CollectionError` if images cannot be stored, and `VragError` if no process can be started.
     """
@@ -146,9 +151,22 @@ class _ConversionJob:
         return self.opening and isinstance(self.converter, Slow)
 
     @property
+    def is_short(self) -> bool:
+        """True if it is soon done, or at least soon open."""
+        if self.items:
+            return len(self.todo) <= SHORT_ITEMS
+        return self.source.size <= SHORT_BYTES and not isinstance(self.converter, Slow)
+
+    @property
     def remaining_bytes(self) -> float:
         """Its share of the file's bytes that no worker has taken: an estimate of the work that is left."""
         return self.source.size * len(self.todo) / self.items if self.items else self.source.size
+
+    @property
+    def unfinished_bytes(self) -> float:
+        """The same with what workers have taken."""
+        share = (len(self.todo) + self.tasks) / self.items if self.items else 1.0
+        return self.source.size * share
 
 
 class _Scheduler:
@@ -214,9 +232,15 @@ class _Scheduler:
         waiting = (job for job in self._jobs if job.waits)
         if not self._live:
             return next(waiting, None)
-        if 1 < pool.size <= 1 + sum(job.opens_slowly for job in self._jobs if job.begun):
+        is_last = pool.size > 1 and pool.free == 1
+        if is_last and any(job.opens_slowly for job in self._jobs if job.begun):
             waiting = (job for job in waiting if not job.opens_slowly)
-        return min(waiting, key=lambda job: job.remaining_bytes, default=None)
+        job = min(waiting, key=lambda job: job.remaining_bytes, default=None)
+        if job is None or not is_last:
+            return job
+        running = (other.unfinished_bytes for other in self._jobs if other.tasks)
+        is_smaller = job.remaining_bytes < SMALLER * min(running, default=math.inf)
+        return job if is_smaller or job.is_short else None
 
     def _take_ordinals(self, job: _ConversionJob) -> tuple[int, ...]:
         """Take the next items of an open file; of a live source one, for a smaller file to be next."""

@@ -169,9 +169,9 @@ class WorkerPool:
         self._workers: list[Worker] = []
 
     @property
-    def free(self) -> bool:
-        """True if the pool takes another task."""
-        return sum(worker.task is not None for worker in self._workers) < self.size
+    def free(self) -> int:
+        """The number of tasks that the pool takes now."""
+        return self.size - sum(worker.task is not None for worker in self._workers)
 
     @property
     def idle(self) -> bool:

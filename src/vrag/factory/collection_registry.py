@@ -234,8 +234,8 @@ class CollectionRegistry:
             reason = reason or "Another collection has the same name: rename one of them."
         if reason:
             return OpenCollection(name, collection, None, reason, removable=False)
-        # One core less than there are, for searches; two, since a file may take long to open.
-        workers = self.settings.workers or max(2, collection.header.options.processes - 1)
+        # One core less than there are, for searches, and one worker more, which is kept for small files.
+        workers = self.settings.workers or max(2, collection.header.options.processes)
         producer = _producer_of(self._open_embedder(collection), self.settings.batch, workers)
         return OpenCollection(name, collection, producer, "", removable)
 
