@@ -126,6 +126,7 @@ class Doom:
             return Stream(path, mode.replace("b", ""))
 
         patched.setattr(Path, "open", opened)
+        patched.setattr("vrag.atomic_io.open", opened, raising=False)
         for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
             patched.setattr(owner, name, self._counted(getattr(owner, name)))
 
@@ -251,6 +252,7 @@ def test_what_cannot_be_taken_out_at_once_is_taken_out_before_the_next_entry(tmp
     path, stream = tmp_path / "lines", Sick(tmp_path / "lines", "a+")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Path, "open", opened)
+        patched.setattr("vrag.atomic_io.open", opened, raising=False)
         journal = Journal(path)
     with journal:
         journal.append(b"one")

@@ -29,6 +29,7 @@ from vrag.agent.events import (
     ModelFailed,
     ModelRetried,
     RunFailed,
+    ThoughtDelta,
 )
 from vrag.agent.method import Method
 from vrag.agent.methods.baselines import Rag, React
@@ -192,6 +193,15 @@ def test_the_result_of_a_run_holds_the_draft_until_it_is_given_or_does_not_count
     assert "84" in drafts
     assert result.answer in drafts
     assert result.draft == ""
+
+
+def test_the_draft_of_a_step_ends_when_the_next_begins() -> None:
+    draft = AnswerDelta(run_id="r", seq=1, ts=1.0, step=1, text="84")
+    result = RunResult().plus(draft)
+    assert result.draft == "84"
+    assert result.plus(ThoughtDelta(run_id="r", seq=2, ts=2.0, step=1, text="x")).draft == "84"
+    assert result.plus(ThoughtDelta(run_id="r", seq=2, ts=2.0, step=2, text="x")).draft == ""
+    assert result.plus(AnswerDelta(run_id="r", seq=2, ts=2.0, step=2, text="7")).draft == "7"
 
 
 class TestOfCitations:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from browsing import Desk, Opener
-    from playwright.sync_api import FilePayload, Locator, Page
+    from playwright.sync_api import FilePayload, Locator, Page, Route
 
 NOTE = b"# Moorings\n\nThe mooring fee at Tern Quay is 17.35 a night for boats up to nine metres.\n"
 FEE = "What is the mooring fee at Tern Quay?"
@@ -159,6 +159,33 @@ def test_files_that_are_not_taken_say_why(place: Path, visit: Opener) -> None:
         page.get_by_role("button", name="Dismiss tool.exe").click()
         expect(page.locator(".job")).to_have_count(2)
         expect(page.locator(".held-row")).to_have_count(before)
+
+
+def test_the_first_document_leaves_the_question_box_as_it_is(place: Path, visit: Opener) -> None:
+    def emptied(route: Route) -> None:
+        offer = route.fetch().json()
+        route.fulfill(json=offer | {"collections": [one | {"documents": 0} for one in offer["collections"]]})
+
+    with served(place) as desk:
+        page = visit(f"{desk.address}/healthz").page
+        page.route("**/options", emptied)
+        page.goto(desk.address)
+        page.locator("#options-button").click()
+        page.locator("#ask-box").fill("What is on it?")
+        page.locator("#ask-box").evaluate("box => box.setSelectionRange(4, 4)")
+        page.locator("#composer input[type=file]").set_input_files(
+            {"name": "sauna.png", "mimeType": "image/png", "buffer": _board()}
+        )
+        expect(page.locator("#no-documents")).to_be_visible()
+        page.locator("#ask-box").focus()
+        page.unroute("**/options")
+        page.locator("#no-documents input[type=file]").first.set_input_files(_note("first.md"))
+        expect(page.locator("#holds")).to_contain_text("first.md")
+        expect(page.locator("#options")).to_be_visible()
+        expect(page.locator("#composer img")).to_have_count(1)
+        expect(page.locator("#ask-box")).to_be_focused()
+        page.keyboard.type("else ")
+        expect(page.locator("#ask-box")).to_have_value("Whatelse  is on it?")
 
 
 def test_a_broken_file_is_told_as_the_server_tells_it(desk: Desk, visit: Opener) -> None:

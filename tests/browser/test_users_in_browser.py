@@ -12,6 +12,7 @@ from browsing import KAYAK, PASSENGERS, served
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
 
+from vrag.errors import ModelError
 from vrag.server.http.users import TokenFile
 from vrag.server.options import ServerOptions
 
@@ -108,6 +109,27 @@ def test_a_link_offers_to_share_and_opens_for_others_until_that_ends(office: Off
     expect(alice.page.locator(".entry")).not_to_contain_text("shared")
     bob.page.reload()
     expect(bob.page.locator("#no-run")).to_be_visible()
+
+
+def test_another_users_run_is_only_read(office: Office, visit: Opener) -> None:
+    alice, bob = office.enter(visit, "alice"), office.enter(visit, "bob")
+    policy = office.desk.answers.policy
+    policy.replies, policy.fault = (), ModelError("The model is away.")
+    headers = {"authorization": f"Bearer {office.tokens['alice']}"}
+    with httpx.Client(base_url=office.desk.address, headers=headers) as client:
+        run = client.post("/runs", json={"question": KAYAK, "model": "scripted"}).json()["id"]
+        assert client.patch(f"/runs/{run}", json={"shared": True}).is_success
+    for reader in (bob, alice):
+        reader.page.goto(f"{office.desk.address}/#/runs/{run}")
+        expect(reader.page.locator("#status")).to_be_visible()
+    expect(alice.page.locator("#stop")).to_be_visible()
+    expect(bob.page.locator("#stop")).to_be_hidden()
+    bob.page.keyboard.press("Escape")
+    expect(bob.page.locator(".escape-hint")).to_be_empty()
+    policy.go.set()
+    expect(alice.page.locator("#answer .ask-again")).to_be_visible()
+    expect(bob.page.locator("#answer")).to_contain_text("The model is away.")
+    expect(bob.page.locator("#answer .answer-actions")).to_have_count(0)
 
 
 def test_a_link_is_copied_without_sharing(office: Office, visit: Opener) -> None:

@@ -250,7 +250,8 @@ def test_a_process_in_the_background_goes_on_ignoring_ctrl_c(tmp_path: Path) -> 
 def test_a_run_that_is_just_starting_is_not_called_damaged(desk: Path) -> None:
     with RunStore(desk / COLLECTION / "runs").record() as recording:
         listed = json.loads(vrag(desk, "runs", "list", "--json", "-c", COLLECTION).stdout)
-        assert listed[0] == {"run": recording.id, "ended": "starting", "question": "", "answer": ""}
+        starting = {"run": recording.id, "ended": "starting", "question": "", "answer": ""}
+        assert listed[0].items() >= starting.items()
         shown = vrag(desk, "runs", "show", "last", "-c", COLLECTION)
         assert (shown.returncode, "just starting" in " ".join(shown.stderr.split())) == (1, True)
     shutil.rmtree(recording.directory)

@@ -124,11 +124,11 @@ class TestRefusals:
 
     def test_unknown_items_are_said_so(self, client: SearchClient) -> None:
         for ask in (client.item, client.image):
-            with pytest.raises(SearchError, match="There is no item"):
+            with pytest.raises(SearchError, match="There is no page or passage"):
                 ask("0" * 16 + "-1")
 
     def test_of_text_there_is_no_picture(self, client: SearchClient) -> None:
-        with pytest.raises(SearchError, match="it is text"):
+        with pytest.raises(SearchError, match="A passage of text has no picture"):
             client.image(FERRY.items[3].id)
 
     @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ class TestFrames:
             assert not isinstance(raised.value, ServerError)
 
     def test_of_no_item_there_are_none(self, searcher: Searcher) -> None:
-        with pytest.raises(SearchError, match="There is no item"):
+        with pytest.raises(SearchError, match=r"There is no (item|page)"):
             searcher.frames(f"{'0' * 16}-1", fps=1, most=4)
 
     def test_no_frames_cannot_be_asked_for(self, searcher: Searcher, collection: Collection) -> None:

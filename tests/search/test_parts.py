@@ -206,7 +206,7 @@ class TestOverHttp:
             path_of(collection).unlink()
             refused = self.part(collection, id)
             assert refused.status_code == 404
-            assert refused.json()["hint"].endswith("/crop")
+            assert refused.json()["hint"] == "Show the page as it is stored."
             assert client.part(id, VIEW) is None
             assert client.image(id).size == SIZE
 

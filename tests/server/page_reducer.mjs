@@ -106,6 +106,13 @@ test("a draft is discarded by what takes its place or calls the model again", ()
   }
 });
 
+test("a step whose context is shortened begins again", () => {
+  const { steps } = apply(drafted(), event(3, "context_shortened", 1, { dropped: ["page 2"] }));
+  assert.deepEqual([steps[0].thought, steps[0].thinking, steps[0].answering], ["", false, false]);
+  const thinking = apply(fold([event(0, "thought_delta", 1, { text: "wrong" })]), event(1, "context_shortened", 1, { dropped: [] }));
+  assert.deepEqual([thinking.steps[0].thought, thinking.steps[0].thinking], ["", false]);
+});
+
 test("a search that is refused is not waited for", () => {
   const asked = fold([event(0, "search_requested", 1, { query: "q", node: "n" })]);
   assert.ok(asked.steps[0].entries[0].waiting);

@@ -81,7 +81,10 @@ def read_by_the_page(scripts: Path, texts: Sequence[str]) -> list[Any]:
 
 
 def read_by_the_library(text: str) -> list[Any]:
-    """The tree of markdown-it-py, in the same form."""
+    """The tree of markdown-it-py, in the same form; a single line is one paragraph, as in the reports."""
+    line = text.lstrip("\n").rstrip()
+    if line.strip() and "\n" not in line:
+        return [["p", *_inline(SyntaxTreeNode(MARKDOWN.parseInline(line)).children[0].children)]]
     return [_block(node) for node in SyntaxTreeNode(MARKDOWN.parse(text)).children]
 
 
@@ -142,6 +145,13 @@ def _table(node: SyntaxTreeNode) -> list[Any]:
 
 ANSWERS = (
     "48,200",
+    "- 5 %",
+    "> 100 mg",
+    "+ 3",
+    "# 4",
+    "1. FC Köln\n",
+    "---",
+    "    **four** blanks ",
     "**Fare:** 4.20.\n\n1. *Single*: 4.20\n2. ***Return***: 8\n   each\n\n   and day\n3. ~~Group~~",
     "# Ships\n\n## The Gannet ##\nIt holds\n240.\n\nThe Tern\n---\n\nIt holds 60.\n===\n",
     "| Ship | Seats | Note |\n|:-----|------:|:----:|\n| Gannet | 240 | a \\| b |\n| **Tern** | `6` |\n\nx",

@@ -23,13 +23,16 @@ class Asker:
         self.name = "asker"
         self.go = threading.Event()
         self.go.set()
+        self.began = threading.Event()
+        self.mended = False
         self.asked: list[str] = []
 
     def suggest(self, pages: Sequence[ReadPage], most: int) -> tuple[str, ...]:
+        self.began.set()
         assert self.go.wait(30)
         self.asked.append(pages[0].item.document_name)
-        if pages[0].item.text == "broken":
-            raise RuntimeError("broken")
+        if pages[0].item.text == "broken" and not self.mended:
+            raise OSError("broken")
         return tuple(f"{page.item.text}?" for page in pages[:most])
 
 
@@ -85,11 +88,35 @@ def test_they_wait_while_files_are_read(tmp_path: Path) -> None:
         assert sorted(made(desk)) == ["birds?", "whales?"]
 
 
-def test_a_document_that_fails_has_none(tmp_path: Path) -> None:
-    with library(tmp_path, suggester=Asker()) as desk:
+def test_a_document_that_fails_has_none_until_it_is_tried_again(tmp_path: Path) -> None:
+    asker = Asker()
+    with library(tmp_path, suggester=asker) as desk:
         desk.added("a.md", "broken")
         desk.added("b.md", "birds")
         assert made(desk) == ["birds?"]
+    asker.mended = True
+    with library(tmp_path, suggester=asker) as desk:
+        assert sorted(made(desk)) == ["birds?", "broken?"]
+
+
+def test_those_of_a_deleted_collection_are_not_made(tmp_path: Path) -> None:
+    asker = Asker()
+    with library(tmp_path, suggester=asker) as desk:
+        desk.added("kept.md", "whales")
+        desk.client.post("/collections", json={"name": "second"}).raise_for_status()
+        place = next(one.collection.directory for one in desk.shelf.open_collections if one.name == "second")
+        for name in ("a.md", "b.md"):
+            desk.added(name, name, "second")
+        asker.go.clear()
+        desk.client.get("/collections/second/questions").raise_for_status()
+        assert asker.began.wait(30)
+        desk.client.delete("/collections/second").raise_for_status()
+        asker.go.set()
+        assert made(desk) == ["whales?"], "what was queued before has had its turn"
+        assert len(asker.asked) == 2, "of the deleted ones only the first had been begun"
+        assert not place.exists()
+        desk.client.post("/collections", json={"name": "second"}).raise_for_status()
+        desk.added("a.md", "a.md", "second")
 
 
 def test_those_of_another_collection_or_document_are_not_found(tmp_path: Path) -> None:

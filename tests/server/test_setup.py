@@ -404,9 +404,26 @@ class TestWhoMayChoose:
                 assert setup.choose("own", "the-dear-one").status_code == 403
                 assert setup.choose("own", key="mine").status_code == 200
                 assert setup.ask()["answer"] == "own"  # with the key of the owner, which he does not see
-                assert KEY[-4:] not in json.dumps(setup.state()["servers"])
+                state = setup.state()
+                said = json.dumps(state)
+                assert KEY[-4:] not in said
+                assert own.url.split("/")[2] not in said
+                assert (state["session"]["server"], state["session"]["server_name"]) == (
+                    "Server of the settings",
+                    "own",
+                )
                 listed = setup.browser.post("/setup/models", json={"server": "own"}).json()["models"]
                 assert [model["name"] for model in listed] == [MODEL]
+
+    def test_without_rights_a_test_names_the_owners_server_by_its_title(
+        self, place: Path, users: Users
+    ) -> None:
+        given: dict[str, Any] = {"model": MODEL, "base_url": "http://127.0.0.1:9/v1", "model_key": KEY}
+        with setup_server(place, users.options, **given) as setup:
+            sign_in(setup, users.tokens["bob"])
+            results = json.dumps(setup.test("own")[1])
+            assert "Nothing answers at Server of the settings" in results
+            assert "127.0.0.1" not in results
 
     def test_without_rights_the_keys_of_the_environment_are_not_used(
         self, place: Path, users: Users, monkeypatch: pytest.MonkeyPatch

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from chat_server import Asked, ChatServer, Hang, Raw, Refuse, Reply, Say
 from grounding.seeing_server import Seeing
 from model_servers import JsonServer, ollama, vllm
 from setup_harness import MODEL, setup_server
+from starlette.requests import ClientDisconnect
 from test_collection_registry import collection
 
 from vrag.doctor.endpoint import LocalServer
-from vrag.doctor.inspector import PLAN, page_words
+from vrag.doctor.inspector import PLAN, DoctorInspector, page_words
 from vrag.geometry import Space
 from vrag.grounding.conventions import Convention
+from vrag.server.http.auth import BrowserSessions
+from vrag.server.http.errors import Refusal
+from vrag.server.http.users import User
 from vrag.server.options import ServerOptions
+from vrag.server.setup.choices import ChosenModel, ModelChoices
+from vrag.server.setup.routes import MAX_TESTS, ModelSetup, SetupService
+from vrag.server.setup.servers import ModelServers
+from vrag.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,6 +35,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from setup_harness import Setup
+
+    from vrag.server.setup.schema import CheckResult
 
 NAMES = [check.name for check in PLAN]
 TERMINAL = re.compile(r"VRAG_|--(?:base-url|model |seconds|coords|json)|vrag doctor|\bprofiles?\b|base URL")
@@ -161,6 +172,41 @@ def test_who_leaves_stops_the_test_and_its_requests(place: Path) -> None:
         while setup.browser.post("/setup/test", json=elsewhere).status_code == 409:
             pass  # the thread of the first is about to end
         assert len([asked for asked in model.requests if asked.images]) == 1
+
+
+def test_a_test_counts_before_its_response_begins_and_ends_with_one_that_never_does() -> None:
+    class Waiting(DoctorInspector):
+        def test(self, chosen: ChosenModel, stop: threading.Event) -> Generator[CheckResult]:
+            assert chosen.model == MODEL
+            assert stop.wait(30)
+            yield from ()
+
+    async def leave(_: object) -> None:
+        raise OSError("The client has left.")
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.request"}
+
+    async def begin() -> None:
+        options = ServerOptions()
+        sessions, absent = BrowserSessions(options), cast("Any", None)
+        setup = ModelSetup(ModelServers(()), Waiting(Settings(), (), 5))
+        choices = ModelChoices(None, sessions, options)
+        service = SetupService(setup, choices, sessions, options, absent, absent)
+        chosen, user = ChosenModel(MODEL, "http://127.0.0.1:9/v1"), User("", is_admin=True)
+        begun = [service.begin_test(chosen, user, str(number)) for number in range(MAX_TESTS)]
+        for client, status in (("0", 409), ("more", 503)):
+            with pytest.raises(Refusal) as refusal:
+                service.begin_test(chosen, user, client)
+            assert refusal.value.status == status
+        for response in begun:
+            with pytest.raises(ClientDisconnect):
+                await response({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, leave)
+        async with asyncio.timeout(30):
+            while service.tests:  # noqa: ASYNC110 - the threads end it
+                await asyncio.sleep(0.01)
+
+    asyncio.run(begin())
 
 
 def test_servers_on_this_machine_are_found_with_what_their_models_see(place: Path) -> None:

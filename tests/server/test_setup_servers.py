@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -96,6 +98,19 @@ def test_no_key_goes_to_another_address_than_its_own(
         assert chosen.base_url == "http://10.0.0.9/v1"
     assert not chosen.model.startswith("local:")
     assert chosen.base_url.startswith(("http://", "https://"))
+
+
+def test_without_rights_the_owners_key_serves_no_other_server_of_the_same_address() -> None:
+    twin = replace(SERVICE, base_url=OWN.base_url)
+    servers = ModelServers((OWN, twin))
+    offered = servers.resolve(ModelRequest(model="offered", server=OWN_SERVER), READER, [])
+    assert (offered.key, offered.owners_key) == (OWN.key, True)
+    other = ModelRequest(model="the-dear-one", server=twin.name)
+    chosen = servers.resolve(other, READER, [offered])
+    assert (chosen.has_key, chosen.owners_key) == (False, False)
+    entered = replace(chosen, key=SecretStr("typed-key"))
+    assert servers.resolve(other, READER, [offered, entered]).key == entered.key
+    assert servers.resolve(other, ADMIN, [offered]).owners_key
 
 
 @pytest.mark.parametrize(

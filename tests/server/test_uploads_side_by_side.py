@@ -12,11 +12,18 @@ import pytest
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from library_harness import FIRST, Lines, library, until
 
+from vrag.errors import EmbedderFailedError
 from vrag.index.collection import Collection
 from vrag.index.maintenance import is_settled, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Collection as CollectionOf
+
     from library_harness import Desk
+
+    from vrag.corpus.converter import CorpusOptions, SourceFile
+    from vrag.index.embed_items import Made
 
 
 def pdf(pages: int, word: str) -> bytes:
@@ -170,6 +177,46 @@ class TestTryingAgain:
             assert retry(desk, job["document"]) == 202
             assert desk.ended_again("a.md")["state"] == "finished"
             assert desk.found("whales") == ["a.md"]
+
+
+class Failing(Lines):
+    """Fails as an embedder does, at the first file and so many times: before it was begun, or then."""
+
+    def __init__(self, times: int, *, begun: bool) -> None:
+        super().__init__()
+        self.times, self.begun = times, begun
+
+    def __call__(
+        self,
+        sources: Iterator[SourceFile],
+        items_dir: Path,
+        options: CorpusOptions,
+        have: Callable[[SourceFile], CollectionOf[int]],
+    ) -> Generator[Made, None, None]:
+        for made in super().__call__(sources, items_dir, options, have):
+            if self.begun:
+                yield made
+            if self.times > 0:
+                self.times -= 1
+                raise EmbedderFailedError("It is gone.")
+            if not self.begun:
+                yield made
+
+
+class TestAFailureOfTheEmbedder:
+    @pytest.mark.parametrize("begun", [True, False])
+    @pytest.mark.parametrize(("times", "failed"), [(1, ["a.md"]), (9, ["a.md", "b.md", "c.md"])])
+    def test_ends_the_file_that_was_read_and_not_those_that_wait(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, failed: list[str], *, begun: bool
+    ) -> None:
+        monkeypatch.setattr("vrag.server.collections.index_worker._MIN_PAUSE_SECONDS", 0.0)
+        names = ["a.md", "b.md", "c.md"]
+        with library(tmp_path, lines=Failing(times, begun=begun)) as desk:
+            with desk.locked():
+                jobs = [desk.put(name, "x" * size) for size, name in enumerate(names, 1)]
+            ended = {job["file"]: job["state"] for job in map(desk.ended, jobs)}
+            assert ended == {name: "failed" if name in failed else "finished" for name in names}
+            assert len([one for one in desk.documents() if one["status"] == "ready"]) == 3 - len(failed)
 
 
 SERVE = """

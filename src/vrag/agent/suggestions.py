@@ -69,12 +69,17 @@ class ModelSuggester:
         return Dialogue(self.model, "questions").identity(prompt("suggest_questions.md", count=0, pages=""))
 
     def suggest(self, pages: Sequence[ReadPage], most: int) -> tuple[str, ...]:
-        """Return questions of the model; see `QuestionSuggester`."""
+        """Return questions of the model; see `QuestionSuggester`.
+
+        Raises `JudgeError` if the model fails and the reader has none.
+        """
         try:
             found = asyncio.run(self._ask(pages, most))
         except JudgeError as error:
             log.warning("Questions are suggested without the model: %s", error.message)
-            found = ()
+            if found := self.fallback.suggest(pages, most):
+                return found
+            raise
         return found or self.fallback.suggest(pages, most)
 
     async def _ask(self, pages: Sequence[ReadPage], most: int) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ import { test } from "node:test";
 const { completed, readDraft } = await import("./js/run/draft.js");
 const { readMarkdown } = await import("./js/run/markdown.js");
 
+/** It begins with words: the only line of a text is a paragraph, whatever it begins with. */
 const ANSWER = [
+  "These are the fares.",
   "## Fares",
   "A **single fare** for a *kayak* is `4.20`, and ~~not~~ 5.",
   "- a **bold** entry\n- another\n  1. within\n  2. it",

@@ -73,6 +73,19 @@ test("chips and claims stand in their places, in any block", () => {
   assert.equal(marked("😀 rose", [[7, 1]], [{ start: 3, end: 7 }]), "<p>😀 <u>0:rose</u><i>1</i></p>");
 });
 
+test("a single line is no list, quotation or heading", () => {
+  for (const text of ["- 5 %", "> 100 mg", "+ 3", "# 4"]) assert.equal(set(text), `<p>${text}</p>`);
+  assert.equal(set("\n- **5** %\n"), "<p>- <strong>5</strong> %</p>");
+});
+
+test("a quote has no Markdown, and keeps its lines, chips and claims", () => {
+  const element = new Element("div");
+  const text = "# **a**\n- b\n\n\n> c";
+  const places = marks([{ at: 7, numbers: [1] }, { at: 17, numbers: [2] }], [{ start: 8, end: 11 }]);
+  new ProseView(element).show(text, places, false, true);
+  assert.equal(element.toString().replaceAll("\u202f", ""), "<div><p># **a**<i>1</i><br></br><u>0:- b</u></p><p>> c<i>2</i></p></div>");
+});
+
 test("what is drawn anew keeps the nodes that it had", () => {
   const element = new Element("div");
   const view = new ProseView(element);

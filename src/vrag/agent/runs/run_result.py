@@ -198,7 +198,8 @@ class RunResult:
 
     def plus(self, event: Event) -> RunResult:
         """Add one event."""
-        changes = self._changes(event)
+        begins_step = event.step > self.draft_step
+        changes = ({"draft": ""} if begins_step else {}) | self._changes(event)
         calls = max(self.calls, event.step)
         return replace(self, last=event.ts, events=event.seq + 1, calls=calls, **changes)
 

@@ -42,7 +42,7 @@ from vrag.index.manifest import Known, read_manifest
 from vrag.server.collections import uploads
 from vrag.server.collections.files import DocumentSelector
 from vrag.server.collections.folders import relative_folders
-from vrag.server.collections.jobs import JobJournal, JobState, UploadJob, UploadJobInfo
+from vrag.server.collections.jobs import WAITING, JobJournal, JobState, UploadJob, UploadJobInfo
 from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
@@ -50,13 +50,17 @@ from vrag.types import Document, DocumentStatus
 
 log = logging.getLogger("vrag.server")
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 15.0
-"""Growing pause before the next attempt when another process writes to the collection."""
+"""Growing pause before the next attempt when another process writes to the collection, or indexing failed."""
 _COMPACT_FILES = 256
 """Files after which the tables are compacted: reading slows with the number of commits."""
 
 
 class _Interrupted(KeyboardInterrupt):
     """Indexing is interrupted: finished documents are kept, as with Ctrl-C."""
+
+
+class _IndexingFailed(Exception):
+    """Indexing failed: the files that were being read have ended, the others wait."""
 
 
 class IndexWorker:
@@ -238,15 +242,21 @@ class IndexWorker:
                 self._pause = 0.0
             except _Interrupted:
                 pass
-            except CollectionBusy:
-                self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
-                self._not_before = time.monotonic() + self._pause
+            except (CollectionBusy, _IndexingFailed):
+                self._back_off()
             except BaseException:
                 log.exception("The uploads of %s cannot be read.", self.open_collection.name)
                 self._is_recovered = True  # later uploads are indexed nevertheless
 
+    def _back_off(self) -> None:
+        self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
+        self._not_before = time.monotonic() + self._pause
+
     def _index(self) -> None:
-        """Index what is in the queue; it stays there if another process writes, or a task waits."""
+        """Index what is in the queue; it stays there if another process writes, or a task waits.
+
+        Raises `_IndexingFailed` if the embedder or writing failed, and others wait.
+        """
         try:
             add_live(self.open_collection.collection, self._take, self._produce, self._committed)
             self._settle_rest()
@@ -258,8 +268,10 @@ class IndexWorker:
                 for job in self._waiting:
                     job.wait("Waiting: another process is writing to the collection.")
             raise
-        except BaseException as error:  # noqa: BLE001 - a panic of the table's library is no Exception
+        except BaseException as error:  # a panic of the table's library is no Exception
             self._fail(error)
+            if self.waiting:
+                raise _IndexingFailed from error
         if self._indexed >= _COMPACT_FILES and not self.waiting:
             with suppress(CollectionBusy):
                 compact(self.open_collection.collection)
@@ -305,6 +317,7 @@ class IndexWorker:
 
     def _committed(self, document: Document, rows: int) -> None:
         """End the job of a document whose row is on disk."""
+        self._pause = 0.0
         if job := self._reading.pop(Path(document.path), None):
             self._settle(job, Known(document, rows))
 
@@ -327,20 +340,24 @@ class IndexWorker:
         self._ended(job.state.value)
 
     def _fail(self, error: BaseException) -> None:
-        """End the jobs whose files were read when writing failed, or else those that wait."""
+        """End the jobs whose files were being read, or else the first one that waits; put the others back.
+
+        One job ends at least, so that a fault that lasts ends them all.
+        """
         subject = "The embedder" if isinstance(error, EmbedError) else "Writing to the collection"
         error_id = log_error(error, f"Indexing {self.open_collection.name}")
         hint = "Try it again, or restart the server."
         with self._wake:
-            jobs, self._reading = list(self._reading.values()), {}
-            if not jobs:
-                jobs, self._waiting = self._waiting, []
-            self._is_replaced = False
+            running = [job for job in self._reading.values() if job.state is JobState.RUNNING]
+            jobs = running or self._queue()[:1]
+            self._reading = {path: job for path, job in self._reading.items() if job not in jobs}
+            self._waiting = [job for job in self._waiting if job not in jobs]
         for job in jobs:
             job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
             self._ended(job.state.value)
+        self._requeue(f"Waiting: {subject[0].lower()}{subject[1:]} failed, and is tried again soon.")
 
-    def _requeue(self) -> None:
+    def _requeue(self, message: str = WAITING) -> None:
         with self._wake:
             jobs, self._reading = list(self._reading.values()), {}
             self._is_replaced = False
@@ -349,7 +366,7 @@ class IndexWorker:
                 if job.path in again:
                     job.replaced()
                 else:
-                    job.wait()
+                    job.wait(message)
                     self._waiting.append(job)
 
     def _queue(self) -> list[UploadJob]:

@@ -18,7 +18,8 @@ from vrag.server.collections.files import kind_of
 from vrag.server.collections.registry import JOB_PATTERN, FrozenInfo
 from vrag.types import DocumentStatus, ItemKind
 
-_WAITING = "Waiting in the queue."
+WAITING = "Waiting in the queue."
+"""The message of a job that waits for its turn."""
 _MAX_FINISHED_JOBS = 1000
 """Finished jobs of a collection that are remembered."""
 
@@ -79,7 +80,7 @@ class UploadJob:
     state: JobState = JobState.WAITING
     done: int = 0
     total: int | None = None
-    message: str = _WAITING
+    message: str = WAITING
     problems: tuple[str, ...] = ()
 
     @property
@@ -107,7 +108,7 @@ class UploadJob:
         if self.state is not JobState.RUNNING:
             self.state, self.message, self.done = JobState.RUNNING, "Reading the file.", present
 
-    def wait(self, message: str = _WAITING) -> None:
+    def wait(self, message: str = WAITING) -> None:
         """Put it back into the queue."""
         self.state, self.done, self.total, self.message = JobState.WAITING, 0, None, message
 

@@ -2,7 +2,8 @@
 
 A thread makes the questions of one document after the other, while no file is being read, and only of
 documents that somebody looks at. They lie in the cache of the collection, by the hash of the document, and
-are made again when what suggests them has changed. No request waits for them.
+are made again when what suggests them has changed. What could not be made is tried again some time later.
+No request waits for them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -37,6 +39,8 @@ MAX_SEEN = 200
 MAX_REQUESTED = 8
 """Documents whose questions one request has made."""
 _PAUSE_SECONDS = 1.0
+_RETRY_SECONDS = 600.0
+"""Time after which questions that could not be made are tried again."""
 
 
 class SuggestedQuestionInfo(FrozenInfo):
@@ -65,7 +69,10 @@ class QuestionMaker:
         self._suggester = suggester or ReaderSuggester()
         self._wake = threading.Condition()
         self._queue: deque[tuple[Collection, Document]] = deque()
-        self._current = ""
+        self._current: tuple[Collection, Document] | None = None
+        """What questions are being made of; None also once its collection was forgotten."""
+        self._failed: dict[tuple[Collection, str], float] = {}
+        """When making questions failed, by collection and id of the document."""
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -85,7 +92,7 @@ class QuestionMaker:
         missing: list[Document] = []
         for row in rows[:MAX_SEEN]:
             known = self._read(collection, row.id)
-            if known is None:
+            if known is None and not self._has_failed(collection, row.id):
                 missing.append(row)
             elif known:
                 groups.append(
@@ -95,6 +102,14 @@ class QuestionMaker:
                 break
         self._request(collection, missing)
         return SuggestedQuestions(questions=list(_in_turn(groups))[:most], pending=bool(missing))
+
+    def forget(self, collection: Collection) -> None:
+        """Make no more questions about a collection that was deleted, and write none."""
+        with self._wake:
+            self._queue = deque(entry for entry in self._queue if entry[0] is not collection)
+            self._failed = {key: at for key, at in self._failed.items() if key[0] is not collection}
+            if self._current and self._current[0] is collection:
+                self._current = None
 
     def stop(self) -> None:
         """Have the thread end after the document that it is at."""
@@ -106,7 +121,8 @@ class QuestionMaker:
         with self._wake:
             if self._stopping or not documents:
                 return
-            queued = {row.id for _, row in self._queue} | {self._current}
+            at_work = [self._current] if self._current else []
+            queued = {row.id for other, row in (*self._queue, *at_work) if other is collection}
             self._queue.extendleft((collection, row) for row in reversed(documents) if row.id not in queued)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="vrag-questions", daemon=True)
@@ -116,20 +132,34 @@ class QuestionMaker:
     def _run(self) -> None:
         while True:
             with self._wake:
-                self._current = ""
+                self._current = None
                 while not self._stopping and (not self._queue or self._is_busy()):
                     self._wake.wait(_PAUSE_SECONDS if self._queue else None)
                 if self._stopping:
                     return
-                collection, document = self._queue.popleft()
-                self._current = document.id
+                collection, document = self._current = self._queue.popleft()
             try:
                 self._make(collection, document)
-            except Exception:  # a document that the reader fails at has no questions
+            except Exception:  # of the disk, of a model: it may be over some time later
+                with self._wake:
+                    if self._is_forgotten:
+                        continue
+                    self._failed[collection, document.id] = time.monotonic()
                 log.warning("No questions could be made about %s.", document.name, exc_info=True)
-                self._write(collection, document.id, ())
+
+    @property
+    def _is_forgotten(self) -> bool:
+        """True if the collection was deleted while questions are being made of it."""
+        return self._current is None
+
+    def _has_failed(self, collection: Collection, document: str) -> bool:
+        """Return whether making questions failed a short time ago."""
+        with self._wake:
+            at = self._failed.get((collection, document))
+        return at is not None and time.monotonic() - at < _RETRY_SECONDS
 
     def _make(self, collection: Collection, document: Document) -> None:
+        collection.check_present()
         rows = collection.item_table.read(
             ["id", "ordinal"], f"document = {literal(document.id)}"
         ).data.to_pylist()
@@ -150,10 +180,13 @@ class QuestionMaker:
 
     def _write(self, collection: Collection, document: str, questions: tuple[str, ...]) -> None:
         path = _path(collection, document)
-        with suppress(OSError):  # it is a cache
-            path.parent.mkdir(parents=True, exist_ok=True)
-            content = {"by": self._suggester.name, "questions": questions}
-            write_file(path, json.dumps(content, ensure_ascii=False).encode())
+        content = json.dumps({"by": self._suggester.name, "questions": questions}, ensure_ascii=False)
+        with self._wake, suppress(OSError):  # it is a cache
+            if self._is_forgotten:
+                return
+            for folder in (collection.cache_dir, path.parent):
+                folder.mkdir(parents=collection.home is None, exist_ok=True)  # never the collection itself
+            write_file(path, content.encode())
 
 
 def _path(collection: Collection, document: str) -> Path:

@@ -103,7 +103,7 @@ class CollectionService:
     def active_jobs(self) -> list[UploadJobInfo]:
         """List the uploads of all collections that are not over."""
         workers = list(self._workers.values())
-        return [job.info() for worker in workers for job in worker.journal.all() if not job.over]
+        return [job for worker in workers for job in worker.describe_jobs(only_open=True)]
 
     def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> registry.Documents:
         """List the files of a collection by name, with those that wait to be indexed. Blocks."""
@@ -230,7 +230,12 @@ class CollectionService:
 
     def _drop(self, open_collection: OpenCollection) -> None:
         worker = self._start_worker(open_collection)
-        dropped = worker.end_with(partial(self._collections.drop, open_collection.name))
+
+        def drop() -> None:
+            self._collections.drop(open_collection.name)
+            self._questions.forget(open_collection.collection)
+
+        dropped = worker.end_with(drop)
         try:
             dropped.result(self._limits.stop_seconds)
         except TimeoutError:

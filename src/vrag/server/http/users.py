@@ -214,7 +214,7 @@ class TokenFile:
 
     def _unusable(self, reason: str) -> SettingsError:
         return SettingsError(
-            f"The file of tokens {self.path} {reason}.", "Mend it, or remove it and add users."
+            f"The file of tokens {self.path} {reason}.", "Fix the file, or remove it and add the users again."
         )
 
     def _add_hint(self, *options: str) -> str:

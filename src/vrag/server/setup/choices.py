@@ -45,6 +45,10 @@ class ChosenModel:
     profile: str = "auto"
     """The name of the model's family; `auto` to find it out."""
     thinking_switch: str = "top"
+    owners_key: bool = False
+    """True if the key is one that the owner of vrag's server has set, not one that was entered."""
+    server: str = ""
+    """The name by which the page offers its server; empty for an address that it does not offer."""
 
     @property
     def has_key(self) -> bool:

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -26,7 +27,7 @@ from vrag.server.runs.run_manager import Requester, RunManager
 from vrag.server.runs.user_runs import UserRuns
 from vrag.server.setup import schema
 from vrag.server.setup.choices import ChosenModel, ModelChoices
-from vrag.server.setup.servers import OWN_SERVER, ModelServers
+from vrag.server.setup.servers import OWN_SERVER, ModelServers, hides_address
 
 log = logging.getLogger("vrag.server")
 LIST_SECONDS = 15.0
@@ -68,8 +69,8 @@ class SetupService:
             changeable=not closed,
             reason=closed,
             admin=user.is_admin,
-            session=self._info(self.choices.of_session(session), owned=True),
-            for_all=self._info(self.choices.for_all, owned=user.is_admin),
+            session=self._info(self.choices.of_session(session), user, owned=True),
+            for_all=self._info(self.choices.for_all, user, owned=user.is_admin),
             problem=self.choices.problem if user.is_admin else "",
             servers=tuple(
                 schema.OfferedServer(
@@ -130,14 +131,25 @@ class SetupService:
         except (ModelError, SettingsError) as error:
             raise Refusal(502, error.message, error.hint) from error
 
-    async def test_lines(self, chosen: ChosenModel, client: str) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a test; it is stopped if they are closed."""
+    def begin_test(self, chosen: ChosenModel, user: User, client: str) -> Response:
+        """Begin a test in a thread, and return the response with its lines. It is stopped when that ends.
+
+        Raises `Refusal` if a test of the client (409) or too many of others (503) are running.
+        """
+        if client in self.tests.values():
+            hint = "Wait until it has ended, or stop it."
+            raise Refusal(409, "A test of yours is still running.", hint)
+        if len(self.tests) >= MAX_TESTS:
+            raise Refusal(503, "Other tests are running.", "Try again in a minute.", 60.0)
         inspector, stop = self.setup.inspector, threading.Event()
         loop, results = asyncio.get_running_loop(), asyncio.Queue[schema.CheckResult | None]()
+        title = self.setup.servers.title_of(chosen, user) if hides_address(chosen, user) else ""
 
         def work() -> None:
             try:
                 for result in inspector.test(chosen, stop):
+                    if title:
+                        result = _without_address(result, chosen.base_url, title)  # noqa: PLW2901
                     loop.call_soon_threadsafe(results.put_nowait, result)
             except Exception:
                 log.exception("The test of a model failed.")
@@ -147,26 +159,31 @@ class SetupService:
 
         self.tests[stop] = client
         self.threads.run(work)
+        return _TestStream(self._test_lines(results), stop)
+
+    async def _test_lines(
+        self, results: asyncio.Queue[schema.CheckResult | None]
+    ) -> AsyncGenerator[bytes, None]:
         try:
-            yield _line(schema.TestLine(checks=tuple(inspector.plan)))
+            yield _line(schema.TestLine(checks=tuple(self.setup.inspector.plan)))
             async with asyncio.timeout(self.options.test_seconds):
                 while (result := await results.get()) is not None:
                     yield _line(schema.TestLine(result=result))
             yield _line(schema.TestLine(end="finished"))
         except TimeoutError:
             yield _line(schema.TestLine(end="late"))
-        finally:
-            stop.set()  # the thread ends within a moment; a request that it has sent, at its own time limit
 
-    def _info(self, chosen: ChosenModel | None, *, owned: bool) -> schema.ChosenInfo | None:
+    def _info(self, chosen: ChosenModel | None, user: User, *, owned: bool) -> schema.ChosenInfo | None:
         if chosen is None:
             return None
+        shown = owned and not hides_address(chosen, user)
         return schema.ChosenInfo(
             model=chosen.model,
-            server=self.setup.servers.title_of(chosen.base_url) if owned else "",
-            address=chosen.base_url if owned else None,
+            server=self.setup.servers.title_of(chosen, user) if owned else "",
+            server_name=chosen.server if owned else "",
+            address=chosen.base_url if shown else None,
             has_key=chosen.has_key,
-            key_end=chosen.key_end if owned else "",
+            key_end=chosen.key_end if shown else "",
             profile=chosen.profile,
         )
 
@@ -266,29 +283,35 @@ def setup_routes(service: SetupService) -> APIRouter:  # noqa: C901 - one per ro
         service.check_open()
         request.state.question()
         chosen = service.resolve(model, request.state.user, request.state.session)
-        client: str = request.state.client
-        if client in service.tests.values():
-            hint = "Wait until it has ended, or stop it."
-            raise Refusal(409, "A test of yours is still running.", hint)
-        if len(service.tests) >= MAX_TESTS:
-            raise Refusal(503, "Other tests are running.", "Try again in a minute.", 60.0)
-        return _LineStream(service.test_lines(chosen, client))
+        return service.begin_test(chosen, request.state.user, request.state.client)
 
     return router
 
 
-class _LineStream(StreamingResponse):
-    """A streamed response whose lines are closed with it, however it ends."""
+class _TestStream(StreamingResponse):
+    """A streamed response that stops its test, however it ends."""
 
-    def __init__(self, lines: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, lines: AsyncGenerator[bytes, None], stop: threading.Event) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(lines, 200, headers, "application/x-ndjson")
         self._lines = lines
+        self._stop = stop
 
     async def __call__(self, *asgi: Any) -> None:  # noqa: ANN401 - scope, receive and send
         """Send it, until it ends or the client leaves."""
-        async with aclosing(self._lines):
-            await super().__call__(*asgi)
+        try:
+            async with aclosing(self._lines):
+                await super().__call__(*asgi)
+        finally:
+            self._stop.set()  # the thread ends in a moment; a request that it has sent, at its own time limit
+
+
+def _without_address(result: schema.CheckResult, base_url: str, title: str) -> schema.CheckResult:
+    """Return a result that names a server by its title, for users who may not see its address."""
+    message, hint = result.message, result.hint
+    for address in (base_url, urlsplit(base_url).netloc):
+        message, hint = message.replace(address, title), hint.replace(address, title)
+    return result.model_copy(update={"message": message, "hint": hint})
 
 
 def _line(line: schema.TestLine) -> bytes:

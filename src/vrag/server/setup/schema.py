@@ -72,6 +72,7 @@ class ChosenInfo(FrozenModel):
 
     model: str
     server: str = Field(description="Title of its server.")
+    server_name: str = Field(description="Name among `servers`; empty if its address is not offered.")
     address: str | None = Field(description="Address of its server; null if it is not for this user.")
     has_key: bool
     key_end: str = Field(description="The last four characters of a long key.")

@@ -61,10 +61,13 @@ class ModelServers:
         """Return the servers that a user may choose."""
         return tuple(server for server in self.servers if user.is_admin or server.for_everybody)
 
-    def title_of(self, base_url: str) -> str:
-        """Return what people call the server at an address: its title, or host and port."""
-        found = next((server for server in reversed(self.servers) if server.base_url == base_url), None)
-        return found.title if found and found.name != OWN_SERVER else urlsplit(base_url).netloc
+    def title_of(self, chosen: ChosenModel, user: User) -> str:
+        """Return what people call the server of a choice: its title, or host and port."""
+        if hides_address(chosen, user):
+            return next((server.title for server in self.servers if server.name == chosen.server), "")
+        at = (server for server in reversed(self.servers) if server.base_url == chosen.base_url)
+        found = next(at, None)
+        return found.title if found and found.name != OWN_SERVER else urlsplit(chosen.base_url).netloc
 
     def resolve(self, request: ModelRequest, user: User, former: Sequence[ChosenModel]) -> ChosenModel:
         """Return the model that a request describes.
@@ -88,12 +91,15 @@ class ModelServers:
         if not user.is_admin and server.models and model not in server.models:
             hint = f"Choose {' or '.join(server.models)}, or another server with a key of your own."
             raise Refusal(403, f"The model {model!r} of this server is not offered.", hint)
+        key, owners = _key(request, server, user, former)
         return ChosenModel(
             model,
             server.base_url,
-            _key(request, server, user, former),
+            key,
             request.profile,
             server.thinking_switch,
+            owners_key=owners,
+            server=server.name,
         )
 
     def _named_by_address(self, address: str, user: User) -> ModelServer:
@@ -109,16 +115,30 @@ class ModelServers:
         return known or ModelServer(name="", title=base, base_url=base, thinking_switch=switch)
 
 
+def hides_address(chosen: ChosenModel, user: User) -> bool:
+    """Return whether a user may not see the address and the key of a choice, since they are the owner's."""
+    return chosen.owners_key and not user.is_admin
+
+
 def _admins_only() -> Refusal:
     hint = "Choose one from the list, or ask the administrator to add it for everyone."
     return Refusal(403, "Only an administrator may name a server by its address.", hint)
 
 
-def _key(request: ModelRequest, server: ModelServer, user: User, former: Iterable[ChosenModel]) -> SecretStr:
-    """Return the key to send to a server: the one of the request, or one that is known for this address."""
+def _key(
+    request: ModelRequest, server: ModelServer, user: User, former: Iterable[ChosenModel]
+) -> tuple[SecretStr, bool]:
+    """Return the key to send to a server, and whether it is the owner's.
+
+    It is the one of the request, or one that is known for this address. Users without admin rights use the
+    owner's key for the models that the settings offer alone, though another server may have the same address.
+    """
     if not user.is_admin and server.models:
-        return server.key
+        return server.key, True
     if request.key is not None:
-        return SecretStr(request.key.get_secret_value().strip())
-    kept = (chosen.key for chosen in former if chosen.base_url == server.base_url and chosen.has_key)
-    return next(kept, server.key if user.is_admin else NO_KEY)
+        return SecretStr(request.key.get_secret_value().strip()), False
+    for chosen in former:
+        usable = user.is_admin or not chosen.owners_key
+        if usable and chosen.base_url == server.base_url and chosen.has_key:
+            return chosen.key, chosen.owners_key
+    return (server.key, True) if user.is_admin else (NO_KEY, False)

@@ -118,13 +118,23 @@ async function json(path, init) {
 async function request(path, init) {
   let response;
   try {
-    response = await fetch(path, { credentials: "same-origin", ...init });
+    response = await (taken(path, init) ?? fetch(path, { credentials: "same-origin", ...init }));
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw away();
   }
   if (!response.ok) throw problem(response.status, await response.text());
   return response;
+}
+
+/** What first.js asked for before this module came; only once. @param {string} path @param {RequestInit} init @returns {Promise<Response> | undefined} */
+function taken(path, { method = "GET" }) {
+  /** @type {Map<string, Promise<Response>> | undefined} */
+  const ahead = /** @type {any} */ (globalThis).vragAhead;
+  if (method !== "GET") return undefined;
+  const answer = ahead?.get(path);
+  ahead?.delete(path);
+  return answer;
 }
 
 /** @param {string} text @returns {any} */

@@ -22,12 +22,19 @@ const PATIENCE = 500;
  * @param {any} how.offer
  * @param {import("./composer.js").Composer} how.box
  * @param {import("./uploads.js").Uploads} how.uploads
- * @returns {{update: () => void}}
+ * @returns {{update: () => void, renew: (offer: any) => void}} `renew` shows what is offered now around the same box.
  */
 export function showAsk(root, { offer, box, uploads }) {
   const holds = h("section", { class: "holds", id: "holds", "aria-labelledby": "holds-title" });
-  const empty = offer.collections.every((/** @type {any} */ one) => one.documents === 0);
   const suggested = suggestions({ examples: offer.examples, fill: (text) => box.fill(text) });
+  const ask = h(
+    "div",
+    { class: "ask" },
+    h("h1", { text: "Ask your documents" }),
+    h("p", { class: "ask-lead", text: "Searches the pages, zooms in on details, and answers with the places that support the answer." }),
+    box.element,
+  );
+  let empty = true;
   const update = () => {
     if (empty) return showEmpty(holds, offer, uploads);
     const chosen = box.collection();
@@ -35,22 +42,19 @@ export function showAsk(root, { offer, box, uploads }) {
     showCollections(holds, offer, chosen);
     if (holds.hidden) Promise.race([above, new Promise((resolve) => setTimeout(resolve, PATIENCE))]).then(() => (holds.hidden = false));
   };
-  holds.hidden = !empty; // what comes above it is not to move it
-  replace(
-    root,
-    h(
-      "div",
-      { class: "ask" },
-      h("h1", { text: "Ask your documents" }),
-      h("p", { class: "ask-lead", text: "Searches the pages, zooms in on details, and answers with the places that support the answer." }),
-      box.element,
-      modelLine(offer),
-      !empty && suggested.element,
-      holds,
-    ),
-  );
-  update();
-  return { update };
+  const renew = (/** @type {any} */ next) => {
+    const inHolds = holds.contains(document.activeElement);
+    offer = next;
+    empty = offer.collections.every((/** @type {any} */ one) => one.documents === 0);
+    while (box.element.nextSibling) box.element.nextSibling.remove();
+    holds.hidden = !empty; // what comes above it is not to move it
+    ask.append(...[modelLine(offer), !empty && suggested.element, holds].filter((part) => part instanceof HTMLElement));
+    update();
+    if (inHolds) box.focus(); // the button that had the focus is gone
+  };
+  replace(root, ask);
+  renew(offer);
+  return { update, renew };
 }
 
 /** @param {any} offer Says that there is no model yet, and the way to one. */

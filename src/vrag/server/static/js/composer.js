@@ -79,6 +79,10 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
     row.hidden = !open;
     fold.setAttribute("aria-expanded", String(open));
   };
+  const changedText = () => {
+    sessionStorage.setItem(draft, box.value);
+    update();
+  };
   const submit = async () => {
     if (send.disabled) return;
     refusal.hidden = true;
@@ -101,7 +105,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
   };
 
   element.addEventListener("submit", (event) => { event.preventDefault(); submit(); });
-  box.addEventListener("input", () => { sessionStorage.setItem(draft, box.value); update(); });
+  box.addEventListener("input", changedText);
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -120,7 +124,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
   return {
     element,
     focus: () => box.focus({ preventScroll: false }),
-    fill: (text) => { box.value = text; update(); box.focus(); },
+    fill: (text) => { box.value = text; changedText(); box.focus(); },
     hold: (reason) => { held = reason; update(); },
     collection: () => choices.collection,
     documents: () => chosen.list,

@@ -1,6 +1,7 @@
 /*
  * Before the first paint: the theme, the place of the sidebar, and the outline of the first page, so that nothing flashes
- * or jumps when the modules arrive. What is typed meanwhile is kept as the draft that the question box begins with.
+ * or jumps when the modules arrive. Asks at once for what the modules will ask for (a preload link would be warned of where
+ * they come late); api.js takes the answers. What is typed meanwhile is kept as the draft that the question box begins with.
  * A plain script.
  */
 {
@@ -15,11 +16,9 @@
     root.dataset.sidebar = room && localStorage.getItem("vrag.rail") !== "closed" ? "open" : "closed";
     if (/^(#\/?)?$/.test(location.hash)) root.dataset.first = "";
   }
-  if (before === "page") {
-    for (const href of ["/options", "/runs?limit=100&asker=people"]) {
-      document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "anonymous", href }));
-    }
-  }
+  const ahead = new Map(["/session", ...(before === "page" ? ["/options", "/runs?limit=100&asker=people"] : [])].map((path) => [path, fetch(path)]));
+  for (const answer of ahead.values()) answer.catch(() => {}); // told to the one who takes it
+  Object.assign(window, { vragAhead: ahead });
   addEventListener("input", ({ target }) => {
     if (target instanceof HTMLTextAreaElement && target.id === "first-box") sessionStorage.setItem("vrag.draft.", target.value);
   });

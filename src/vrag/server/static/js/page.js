@@ -157,7 +157,7 @@ export class Page {
     const box = composer({ offer: this.offer, after: run, chosen, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
-    this.#thread = new Thread(this.#main, { offer: this.offer, box, asked: (next) => this.#asked(next, true) });
+    this.#thread = new Thread(this.#main, { offer: this.offer, box, mayChange: (one) => this.runs.mayChange(one), asked: (next) => this.#asked(next, true) });
   }
 
   /** Goes to a run in the conversation that is open. @param {{id: string, step: number | null, cite: number | null}} route */
@@ -228,7 +228,7 @@ export class Page {
     const renamed = before.collections.map(nameOf).join("\n") !== this.offer.collections.map(nameOf).join("\n");
     const route = here();
     if (route.name === "documents" && renamed) this.#showDocuments(route);
-    else if (route.name === "ask" && before.collections.every(isEmpty)) this.#showAsk();
+    else if (route.name === "ask" && before.collections.every(isEmpty)) this.#ask?.renew(this.offer);
     else await this.#documents?.refresh(await get("/collections"));
   }
 

@@ -91,9 +91,10 @@ export class PastRuns {
     await this.refresh();
   }
 
-  /** Loads the newest ones again. */
+  /** Loads the newest ones again, and those that run but are not among them. */
   async refresh() {
     const { view } = this;
+    const running = this.list.filter((run) => run.state === "running");
     const fresh = (this.#fresh = new Set());
     let pinned = 0;
     await this.#load(listPath(view), (answer) => {
@@ -107,6 +108,7 @@ export class PastRuns {
       this.#forgetDeleted(answer, fresh);
     });
     if (pinned > this.shown.filter((run) => run.pinned && run.id === run.session).length) await this.#load(`${listPath(view)}&pinned=true`, () => {});
+    if (!this.#lost) await Promise.all(running.filter((run) => this.#known.get(run.id) === run).map(({ id }) => this.#loadOne(id)));
     this.#again();
   }
 
@@ -167,6 +169,19 @@ export class PastRuns {
       this.fault = fault;
       this.changed();
     }
+  }
+
+  /** @param {string} id Of one that no list brought; what the server no longer has is forgotten. */
+  async #loadOne(id) {
+    const before = this.#look();
+    try {
+      const run = await get(`/runs/${encodeURIComponent(id)}`);
+      if (this.#known.has(id)) this.#known.set(id, run); // it may have been deleted meanwhile
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.status === 404) this.#known.delete(id);
+    }
+    if (before !== this.#look()) this.changed();
   }
 
   /** What lists show of all that is known, to see whether something changed. */

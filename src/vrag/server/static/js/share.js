@@ -39,10 +39,10 @@ export async function copyLink(run, runs, url = new URL(runHash(run.id), locatio
  * @param {Run} run
  * @param {PastRuns} runs
  * @param {boolean} shared
- * @param {boolean} [telling] Whether success is told, too.
+ * @param {boolean} [showSuccess] Whether a message tells of success, too.
  * @returns {Promise<boolean>} Whether it is as wanted.
  */
-export async function setShared(run, runs, shared, telling = true) {
+export async function setShared(run, runs, shared, showSuccess = true) {
   try {
     await runs.change(run.id, { shared });
   } catch (error) {
@@ -50,6 +50,6 @@ export async function setShared(run, runs, shared, telling = true) {
     toast(shared ? "The conversation could not be shared." : "The conversation is still shared.", { kind: "danger", hint: error.detail });
     return false;
   }
-  if (telling) toast(shared ? "Shared: every user of this server who has the link can read it." : "Not shared any more.", { kind: "ok" });
+  if (showSuccess) toast(shared ? "Shared: every user of this server who has the link can read it." : "Not shared any more.", { kind: "ok" });
   return true;
 }

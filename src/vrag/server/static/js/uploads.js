@@ -211,13 +211,22 @@ export class Uploads {
     try {
       const { jobs } = await get(`/collections/${encodeURIComponent(collection)}/jobs?open=true`);
       const open = new Map(jobs.map((/** @type {any} */ job) => [job.id, job]));
-      for (const upload of own) {
-        Object.assign(upload, open.get(upload.id) ?? (await get(`/jobs/${encodeURIComponent(upload.id ?? "")}`)));
-        if (hasEnded(upload)) this.#end(upload);
-      }
+      for (const upload of own) await this.#renew(upload, open.get(upload.id));
     } catch (error) {
-      if (error instanceof Problem && error.status === 0) return;
+      if (passes(error)) return;
       for (const upload of own.filter((one) => !hasEnded(one))) this.#fail(upload, error);
+    }
+  }
+
+  /** @param {Upload} upload @param {any} job As the server told it among those that have not ended, if it did. */
+  async #renew(upload, job) {
+    try {
+      const news = job ?? (await get(`/jobs/${encodeURIComponent(upload.id ?? "")}`));
+      if (hasEnded(upload)) return; // stopped meanwhile
+      Object.assign(upload, news);
+      if (hasEnded(upload)) this.#end(upload);
+    } catch (error) {
+      if (!passes(error) && !hasEnded(upload)) this.#fail(upload, error);
     }
   }
 
@@ -236,6 +245,9 @@ export class Uploads {
     this.finished(upload);
   }
 }
+
+/** @param {unknown} error @returns {boolean} Whether the server may answer when it is asked again. */
+const passes = (error) => error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
 
 /**
  * The state of an upload, in words.

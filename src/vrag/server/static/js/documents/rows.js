@@ -36,7 +36,7 @@ export function documentRow(one, { withFolder, writable, ask, remove, retry }) {
     h(
       "div",
       { class: "held-actions" },
-      readable && h("button", { type: "button", class: "quiet held-ask", "aria-label": `Ask ${placed(one)}`, text: "Ask…", on: { click: ask } }),
+      readable && h("button", { type: "button", class: "quiet held-ask", "aria-label": `Ask ${placed(one)}`, text: "Ask", on: { click: ask } }),
       writable && (one.status === "failed" || one.status === "partial") && h("button", { type: "button", class: "quiet held-retry", "aria-label": `Try ${placed(one)} again`, text: "Try again", on: { click: retry } }),
       writable && iconButton("trash", `Remove ${placed(one)}`, { class: "held-remove", on: { click: remove } }),
     ),
@@ -86,5 +86,5 @@ export function problemList(problems) {
 
 /** @param {number} seconds Since 1970. @returns {string} */
 function day(seconds) {
-  return new Date(seconds * 1000).toLocaleDateString("en", { year: "numeric", month: "short", day: "numeric" });
+  return new Date(seconds * 1000).toLocaleDateString("en-GB", { year: "numeric", month: "short", day: "numeric" });
 }

@@ -29,7 +29,7 @@ export class AnswerView {
   #state = null;
   #context;
 
-  /** @param {RunContext} context @param {Remedies} remedies */
+  /** @param {RunContext} context @param {Remedies | null} remedies None where nothing can be asked again. */
   constructor(context, remedies) {
     this.#context = context;
     this.remedies = remedies;
@@ -66,7 +66,7 @@ export class AnswerView {
     if (shown === null) return;
     const ending = end === null ? null : endingOf(state);
     this.element.dataset.reason = end === null ? "" : (stopReason(state) ?? "interrupted");
-    this.element.className = `answer card ${ending?.mood ?? "draft"}`;
+    this.element.className = `answer card ${ending === null ? "draft" : isContradicted(state) ? "fair" : ending.mood}`;
     this.element.setAttribute("aria-busy", String(end === null));
     this.#head(state, ending);
     this.#words(state, end === null);
@@ -82,8 +82,8 @@ export class AnswerView {
   /** @param {State} state @param {import("./wording.js").Ending | null} ending */
   #head(state, ending) {
     const answered = ending === null || Boolean(state.answer?.text);
-    replace(this.title, answered ? "Answer" : ending.name, answered && ending && ending.mood !== "ok" && h("span", { class: "chip", text: ending.name }));
-    this.title.classList.toggle("hidden-text", answered && (ending === null || ending.mood === "ok"));
+    replace(this.title, answered ? "Answer" : ending.name, answered && ending && (ending.mood !== "ok" || isContradicted(state)) && h("span", { class: "chip", text: ending.mood === "ok" ? "Contradicted in part" : ending.name }));
+    this.title.classList.toggle("hidden-text", answered && (ending === null || (ending.mood === "ok" && !isContradicted(state))));
     this.said.hidden = answered;
     this.said.textContent = answered ? "" : ending.said;
   }
@@ -97,7 +97,7 @@ export class AnswerView {
     this.text.classList.toggle("withdrawn", Boolean(state.answer?.withdrawn));
     this.text.classList.toggle("writing", open);
     const claim = (/** @type {number} */ index, /** @type {string} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
-    this.prose.show(text, { ...marks, chip, claim }, open);
+    this.prose.show(text, { ...marks, chip, claim }, open, isOffline(state));
   }
 
   /** @param {number} index */
@@ -118,9 +118,8 @@ export class AnswerView {
   /** Where the answer is from, and what was left out of its evidence. @param {State} state */
   #remarks(state) {
     const { text = null, unsupported = [], cited: known } = state.answer ?? {};
-    const offline = state.started?.settings.policy === OFFLINE;
     return [
-      text && offline && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
+      text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
       text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out of the evidence" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
@@ -152,10 +151,11 @@ export class AnswerView {
     const text = state.answer?.text;
     const button = (/** @type {string} */ label, /** @type {string} */ sign, /** @type {() => void} */ click, more = {}) => h("button", { type: "button", ...more, on: { click } }, icon(sign), label);
     if (text) return h("div", { class: "answer-actions" }, button("Copy answer", "pages", () => copy(textOf(state), "The answer was copied."), { class: "quiet copy-answer" }));
+    if (!this.remedies) return null;
     const { again, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
     return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => again(question), { class: "ask-again" }));
   }
 }
@@ -165,11 +165,19 @@ function lastRefusal(state) {
   return state.steps.flatMap((step) => step.entries).findLast((one) => one.kind === "refused")?.reason ?? "";
 }
 
+/** True if the evidence contradicts a claim of the answer. @param {State} state */
+const isContradicted = (state) => (state.answer?.text ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "contradicted");
+
+/** True if the offline reader answers: its answers are quotes, without Markdown. @param {State} state */
+export function isOffline(state) {
+  return state.started?.settings.policy === OFFLINE;
+}
+
 /** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
   if (state.answer?.withdrawn) return WITHDRAWN;
-  if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return NOT_FOUND;
+  if (reason === "abstained" && isOffline(state)) return NOT_FOUND;
   const refused = reason === "out_of_steps" || reason === "out_of_tokens" ? refusals(state) : 0;
   return refused ? formatLost(refused, state.steps.length) : (ENDINGS[reason] ?? CUT_OFF);
 }

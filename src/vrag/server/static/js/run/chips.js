@@ -70,7 +70,7 @@ export function listenToChips(element, { open, point, place }) {
 /** @type {HTMLElement | null} */
 let tip = null;
 /** @type {Element | null} The chip that it tells of. */
-let told = null;
+let tipChip = null;
 
 /** @param {HTMLElement} one @param {Cited} cited */
 function showTip(one, { number, evidence }) {
@@ -82,7 +82,7 @@ function showTip(one, { number, evidence }) {
     h("p", { class: "evidence-where" }, h("span", { class: "number", text: number }), h("span", { class: "clip", dir: "auto", text: evidence.document }), h("span", { class: "citation-place", text: placeOf(evidence).replace("page", "p.") })),
     quote && h("p", { class: "chip-quote", dir: "auto", text: quote }),
   );
-  told = one;
+  tipChip = one;
   one.setAttribute("aria-describedby", tip.id);
   document.body.append(tip);
   const [at, size] = [one.getBoundingClientRect(), tip.getBoundingClientRect()];
@@ -96,8 +96,8 @@ function showTip(one, { number, evidence }) {
 export function hideTip() {
   if (!tip) return false;
   tip.remove();
-  told?.removeAttribute("aria-describedby");
-  tip = told = null;
+  tipChip?.removeAttribute("aria-describedby");
+  tip = tipChip = null;
   window.removeEventListener("scroll", hideTip, { capture: true });
   return true;
 }

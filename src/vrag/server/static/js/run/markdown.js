@@ -32,18 +32,49 @@ const ALIGN = /^:?-+:?$/;
 const FORMULAS = [["$$", "$$"], ["\\[", "\\]"]];
 
 /**
- * Reads Markdown.
+ * Reads Markdown. A single line is no list, heading or quotation: `- 5 %` is a number.
  * @param {string} text
  * @param {{open?: boolean, from?: number}} [how] `open`: the text is still being written, and what it ends in may be
  *   unfinished. `from`: the place of the line with which to begin.
  * @returns {Block[]} With places in UTF-16 units of the text.
  */
 export function readMarkdown(text, { open = false, from = 0 } = {}) {
+  const line = text.replace(/^[\r\n]+/, "").trimEnd();
+  if (line.trim() && !/[\r\n]/.test(line)) {
+    const at = text.indexOf(line);
+    return [paragraph(at, at + line.length, inlineOf([{ text: line, at }], open))];
+  }
   const reader = new BlockReader(text, from);
   const root = reader.read();
   const last = open ? reader.lastWords : null;
   return root.children.map((one) => built(one, last));
 }
+
+/**
+ * Reads text without Markdown: its paragraphs, in which lines stay lines.
+ * @param {string} text
+ * @returns {Block[]} With places as those of `readMarkdown`.
+ */
+export function readPlain(text) {
+  /** @type {Words[]} */
+  const blocks = [];
+  let isNew = true;
+  for (const { at, end } of linesOf(text, 0)) {
+    const isBlank = text.slice(at, end).trim() === "";
+    if (!isBlank) {
+      if (isNew) blocks.push(paragraph(at, end, []));
+      const block = blocks[blocks.length - 1];
+      if (!isNew) block.children.push({ type: "break", start: block.end, end: at });
+      block.children.push({ type: "text", text: text.slice(at, end), start: at, end });
+      block.end = end;
+    }
+    isNew = isBlank;
+  }
+  return blocks;
+}
+
+/** @param {number} start @param {number} end @param {Inline[]} children @returns {Words} */
+const paragraph = (start, end, children) => ({ type: "paragraph", level: 0, children, start, end });
 
 /** A container or a leaf while it is read. `first` and `last` are numbers of lines. */
 /** @typedef {{type: string, first: number, last: number, start: number, end: number, lines: Line[], children: Draft[], rows: Piece[][][], content: number, mark: string, number: number, level: number, info: string, aligns: string[], empty: boolean}} Draft */

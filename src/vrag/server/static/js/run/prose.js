@@ -6,7 +6,7 @@
 
 import { h } from "../dom.js";
 import { readDraft } from "./draft.js";
-import { readMarkdown } from "./markdown.js";
+import { readMarkdown, readPlain } from "./markdown.js";
 
 /** @typedef {import("./markdown.js").Block} Block */
 /** @typedef {import("./inline-markdown.js").Inline} Inline */
@@ -55,9 +55,9 @@ export class ProseView {
     this.element = element;
   }
 
-  /** @param {string} text @param {Marks} marks @param {boolean} open Whether it is still being written. */
-  show(text, marks, open) {
-    const blocks = open ? readDraft(text, { text: this.#text, blocks: this.#blocks }) : readMarkdown(text);
+  /** @param {string} text @param {Marks} marks @param {boolean} open Whether it is still being written. @param {boolean} [isPlain] Whether it has no Markdown. */
+  show(text, marks, open, isPlain = false) {
+    const blocks = isPlain ? readPlain(text) : open ? readDraft(text, { text: this.#text, blocks: this.#blocks }) : readMarkdown(text);
     const top = topOf(blocks);
     const drawn = blocks.map((_, index) => drawnFrom(text, blocks, index, marks, top));
     const standing = [...this.element.children];

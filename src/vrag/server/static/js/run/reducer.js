@@ -111,7 +111,11 @@ const CHANGES = {
     now: now("retrying", "The call failed; trying again", "", event),
   }),
   context_shortened: (state, event) => ({
-    ...added(state, event, entry("retry", event, { reason: `Too long for the model; asked again without ${event.dropped.join(", ")}.`, seconds: 0, partial: "" })),
+    ...added(state, event, entry("retry", event, { reason: `Too long for the model; asked again without ${event.dropped.join(", ")}.`, seconds: 0, partial: "" }), {
+      thought: "",
+      thinking: false,
+      answering: false,
+    }),
     draft: null,
     now: now("retrying", "Too long for the model; asking again", "", event),
   }),

@@ -119,7 +119,7 @@ export class Steps {
     this.open = true;
     this.timeline.unfold((number) => number === position);
     this.#tellFold();
-    if (this.#tab === "steps") this.timeline.stepElement(position)?.scrollIntoView({ block: "nearest" });
+    if (this.#tab === "steps") this.timeline.stepElement(position)?.scrollIntoView({ block: "start" });
   }
 
   /** @param {string} text Empty when the connection is there. */
@@ -156,6 +156,7 @@ export class Steps {
   #toggle() {
     this.#byHand = true;
     this.open = !this.open;
+    if (this.open) this.element.scrollIntoView({ block: "nearest" }); // else they may open below the question box
   }
 
   /** @param {string} agent */

@@ -17,6 +17,7 @@ import { Turn } from "./turn.js";
  * @typedef {object} How
  * @property {any} offer What the server offers.
  * @property {import("../composer.js").Composer} box The box for the next question.
+ * @property {(run: Run) => boolean} mayChange Whether a run is the reader's: they may stop it, and ask again.
  * @property {(run: Run) => void} asked Called with a run that was begun by a button of the thread.
  */
 
@@ -91,7 +92,7 @@ export class Thread {
       if (turn.running) this.follower.follow(turn);
     });
     if (current) this.scroller.scrollTop += current.getBoundingClientRect().top - top; // turns that came above it move nothing
-    this.#tellRunning();
+    this.#tellStoppable();
   }
 
   /**
@@ -131,18 +132,23 @@ export class Thread {
     const turn = new Turn(run, {
       look: openViewer,
       closeViewer,
-      remedies: {
-        steps: this.how.offer.limits.steps,
-        again: (question) => this.how.box.fill(question),
-        choose: (question) => { this.how.box.fill(question); this.how.box.choose(); },
-        more: (state, steps) => this.#askAgain(run, state, steps),
-      },
+      remedies: this.how.mayChange(run) ? this.#remedies(run) : null,
       around: (one, change) => this.#change(one, change),
       following: () => this.follower.following,
       moved: (hash) => run.id === this.#current?.id && history.replaceState(null, "", hash),
     });
     this.#near.observe(turn.element);
     return turn;
+  }
+
+  /** @param {Run} run @returns {import("./answer.js").Remedies} */
+  #remedies(run) {
+    return {
+      steps: this.how.offer.limits.steps,
+      again: (question) => this.how.box.fill(question),
+      choose: (question) => { this.how.box.fill(question); this.how.box.choose(); },
+      more: (state, steps) => this.#askAgain(run, state, steps),
+    };
   }
 
   /** Changes a turn. What is read stays where it is when the turn stands above it. @param {Turn} turn @param {() => void} change */
@@ -152,7 +158,7 @@ export class Thread {
     const before = next?.getBoundingClientRect().top ?? 0;
     this.follower.around(turn, change);
     if (next) this.scroller.scrollTop += next.getBoundingClientRect().top - before;
-    this.#tellRunning();
+    this.#tellStoppable();
   }
 
   /** @param {IntersectionObserverEntry[]} entries */
@@ -179,26 +185,26 @@ export class Thread {
     }
   }
 
-  /** The turn that goes on. @returns {Turn | undefined} */
-  get #running() {
-    return [...this.#turns.values()].findLast((turn) => turn.running);
+  /** The turn that goes on, if the reader may stop it. @returns {Turn | undefined} */
+  get #stoppable() {
+    return [...this.#turns.values()].findLast((turn) => turn.stoppable);
   }
 
-  #tellRunning() {
-    const running = this.#running;
-    if (this.stopButton.hidden === !running) return;
-    this.stopButton.hidden = !running;
+  #tellStoppable() {
+    const stoppable = this.#stoppable;
+    if (this.stopButton.hidden === !stoppable) return;
+    this.stopButton.hidden = !stoppable;
     this.stopButton.toggleAttribute("disabled", false);
     replace(this.stopButton, icon("stop"), "Stop");
     this.#tellHint("");
   }
 
   async #stop() {
-    const running = this.#running;
-    if (!running || this.stopButton.hasAttribute("disabled")) return;
+    const stoppable = this.#stoppable;
+    if (!stoppable || this.stopButton.hasAttribute("disabled")) return;
     this.stopButton.toggleAttribute("disabled", true);
     replace(this.stopButton, icon("stop"), "Stopping");
-    if (await running.stop()) return;
+    if (await stoppable.stop()) return;
     this.stopButton.toggleAttribute("disabled", false);
     replace(this.stopButton, icon("stop"), "Stop");
   }
@@ -215,7 +221,7 @@ export class Thread {
     if (/** @type {Element} */ (event.target).closest("input, textarea, select, dialog, details[open], [popover]")) return;
     if (document.querySelector("dialog[open], .viewer:not([hidden])")) return;
     const turns = [...this.#turns.values()];
-    if ((this.#current && this.#current.escape()) || turns.some((turn) => turn.escape()) || !this.#running) return;
+    if ((this.#current && this.#current.escape()) || turns.some((turn) => turn.escape()) || !this.#stoppable) return;
     const twice = event.timeStamp - this.#escaped < TWICE;
     this.#escaped = event.timeStamp;
     if (twice) this.#stop();

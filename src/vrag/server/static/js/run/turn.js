@@ -8,7 +8,7 @@
 import { del, follow, get, Problem } from "../api.js";
 import { announce, h, toast } from "../dom.js";
 import { runHash } from "../router.js";
-import { AnswerView, endingOf, openCitation } from "./answer.js";
+import { AnswerView, endingOf, isOffline, openCitation } from "./answer.js";
 import { checkedText } from "./citations.js";
 import { EvidencePanel } from "./evidence-panel.js";
 import { Head } from "./head.js";
@@ -22,7 +22,7 @@ import { Steps } from "./steps.js";
  * @typedef {object} Surroundings
  * @property {(place: any) => void} look Opens the viewer.
  * @property {() => void} closeViewer
- * @property {import("./answer.js").Remedies} remedies
+ * @property {import("./answer.js").Remedies | null} remedies None in another user's conversation, which can only be read.
  * @property {(turn: Turn, change: () => void) => void} around Changes a turn without moving what is read.
  * @property {() => boolean} following Whether the reader is at the end of what comes.
  * @property {(hash: string) => void} moved The address of the turn has changed.
@@ -76,6 +76,11 @@ export class Turn {
   /** True if it goes on. */
   get running() {
     return this.#live && !this.#over;
+  }
+
+  /** True if it goes on, and the reader may stop it. */
+  get stoppable() {
+    return this.running && this.around.remedies !== null;
   }
 
   /** True once the answer is written, or stands. */
@@ -335,5 +340,6 @@ function say(before, state) {
 /** @param {State} state */
 function endText(state) {
   const { name, said } = endingOf(state);
-  return state.answer?.text ? `${name}: ${plainText(state.answer.text)}` : `${name}. ${state.failure?.message ?? said}`;
+  const text = state.answer?.text;
+  return text ? `${name}: ${isOffline(state) ? text : plainText(text)}` : `${name}. ${state.failure?.message ?? said}`;
 }

@@ -39,7 +39,7 @@ export function modelForm({ state, saved }) {
   const problem = h("p", { class: "field-problem", id: "setup-problem", role: "alert", hidden: true });
   const scope = audience(admin);
   const test = new ModelTest();
-  const testButton = h("button", { type: "button", id: "setup-test", on: { click: () => runTest() } }, icon("check"), h("span", { text: "Test" }));
+  const testButton = h("button", { type: "button", id: "setup-test", on: { click: () => runTest() } }, icon("play"), h("span", { text: "Test" }));
   const save = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", id: "setup-save", class: "primary", text: "Save" }));
 
   const offered = () => servers.find((one) => one.name === server.value);
@@ -162,22 +162,23 @@ export function modelForm({ state, saved }) {
     h("div", { class: "row" }, testButton, save),
     test.element,
   );
-  const choose = (/** @type {string} */ url, /** @type {string} */ name) => {
-    const known = servers.find((one) => one.address === url);
+  const choose = (/** @type {Offered | undefined} */ known, /** @type {string} */ url, /** @type {string} */ name) => {
     server.value = known ? known.name : ADDRESS;
     if (!known) address.value = url;
     serverChanged();
     model.value = name;
     refuse("");
   };
+  const at = (/** @type {string} */ url) => servers.find((one) => one.address === url);
   const now = state.session ?? (admin ? state.for_all : null);
-  if (now?.address) choose(now.address, now.model);
+  const named = now && servers.find((one) => one.name === now.server_name);
+  if (named || now?.address) choose(named ?? at(now.address), now.address, now.model);
   else serverChanged();
 
   return {
     element,
     fill(url, name) {
-      choose(url, name);
+      choose(at(url), url, name);
       announce(`${name} is filled in below. Test it, then save it.`);
       testButton.focus();
       element.scrollIntoView({ block: "nearest" });
