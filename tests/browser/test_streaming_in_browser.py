@@ -97,7 +97,8 @@ def feed(desk: Desk, visit: Opener) -> Callable[..., Feed]:
         expect(opened.page.locator("#stop")).to_be_visible()
         evidence = [one.model_dump(mode="json") for one in known.result.evidence]
         begun = Feed(opened.page, run, known.started.model_dump(mode="json"), evidence)
-        begun.send("run_started", 0, question="How many?", settings=begun.started["settings"])
+        settings = begun.started["settings"] | {"policy": "scripted"}  # quotes of the reader have no Markdown
+        begun.send("run_started", 0, question="How many?", settings=settings)
         begun.send("thought_delta", text="I know it now.")
         return begun
 
