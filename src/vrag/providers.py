@@ -16,6 +16,8 @@ from vrag.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LOCAL_PREFIX = "local:"
+"""Prefix of model names that are checkpoints in this process: `local:PATH`."""
 DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 """Address of the models for `DASHSCOPE_API_KEY`."""
 _DASHSCOPE_HOSTS = ".aliyuncs.com"

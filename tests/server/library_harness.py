@@ -176,15 +176,21 @@ class Desk:
         return job["document"]
 
     @contextlib.contextmanager
-    def locked(self) -> Generator[None]:
+    def locked(self, collection: str = FIRST) -> Generator[None]:
         """Another process writes, as soon as this one does not."""
+        (written,) = [opened for opened in self.shelf.open_collections if opened.name == collection]
         with contextlib.ExitStack() as stack:
-            until(lambda: self._lock(stack))
+            until(lambda: self._lock(written.collection, stack))
             yield
 
-    def _lock(self, stack: contextlib.ExitStack) -> bool:
+    def wait_for_writer(self, collection: str) -> None:
+        """Wait until the job that added a document has also released the collection."""
+        with self.locked(collection):
+            return
+
+    def _lock(self, collection: Collection, stack: contextlib.ExitStack) -> bool:
         try:
-            stack.enter_context(self.shelf.collection.lock())
+            stack.enter_context(collection.lock())
         except CollectionBusy:
             return False
         return True

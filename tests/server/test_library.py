@@ -193,6 +193,7 @@ class TestACollectionThatIsGoneFromTheDisk:
             kept = desk.added("a.md", "whales")
             desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
             lost = desk.added("b.md", "birds", "slides")
+            desk.wait_for_writer("slides")
             shutil.rmtree(tmp_path / "shelves" / "slides")
             first, slides = desk.client.get("/collections").json()["collections"]
             assert (first["documents"], first["writable"], first["reason"]) == (1, True, None)
@@ -216,6 +217,7 @@ class TestACollectionThatIsGoneFromTheDisk:
         with library(tmp_path) as desk:
             desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
             desk.added("b.md", "birds", "slides")
+            desk.wait_for_writer("slides")
             shutil.rmtree(tmp_path / "shelves" / "slides")
             assert desk.client.delete("/collections/slides").status_code == 204
             assert desk.client.post("/collections", json={"name": "slides"}).status_code == 201
@@ -363,7 +365,7 @@ class TestRemoval:
                 assert desk.client.delete(f"/collections/{FIRST}/documents/{gone}").status_code == 204
             assert (desk.documents(), desk.files(), desk.found("whales")) == ([], [], [])
             desk.added("b.md", "birds")
-            assert desk.shelf.collection.scan(["document"]).data.num_rows == 1
+            until(lambda: desk.shelf.collection.scan(["document"]).data.num_rows == 1)
 
     def test_that_fails_at_once_changes_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -344,6 +344,19 @@ class TestStore:
         clock[0] = 210
         assert sessions.find(self.scope(used)) is None
 
+    def test_what_a_session_chose_is_forgotten_with_it(self) -> None:
+        sessions, clock = self.sessions(session_seconds=100.0)
+        ended: list[bytes] = []
+        sessions.on_close.append(ended.append)
+        used, unused = sessions.open(OPENED), sessions.open(OPENED)
+        clock[0] = 90
+        sessions.find(self.scope(used))
+        clock[0] = 110
+        sessions.find(self.scope(used, unused))
+        assert ended == []  # the first one counts
+        sessions.find(self.scope(unused))
+        assert ended == [hashlib.sha256(unused.encode()).digest()]
+
     def test_is_bounded_and_drops_what_was_not_used_for_longest(self) -> None:
         sessions, _ = self.sessions(sessions=3)
         first, second, third = (sessions.open(OPENED) for _ in range(3))

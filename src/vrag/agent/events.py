@@ -138,7 +138,7 @@ class AnswerDelta(EventBase):
 
 
 class AnswerCited(EventBase):
-    """What a draft of an answer rests on, as far as it is written; it replaces the one before."""
+    """The evidence of a draft, as far as it is written; it replaces the event before."""
 
     type: Literal["answer_cited"] = "answer_cited"
     length: int = Field(ge=0)

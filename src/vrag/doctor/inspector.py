@@ -75,8 +75,8 @@ class DoctorInspector:
             )
             found[model.base_url] = server.model_copy(update={"models": (*server.models, listed)})
         return tuple(
-            server.model_copy(update={"models": tuple(sorted(server.models, key=_sight))})
-            for server in sorted(found.values(), key=lambda server: min(map(_sight, server.models)))
+            server.model_copy(update={"models": tuple(sorted(server.models, key=_rank_by_vision))})
+            for server in sorted(found.values(), key=lambda server: min(map(_rank_by_vision, server.models)))
         )
 
     def list_models(self, chosen: ChosenModel) -> Sequence[FoundModel]:
@@ -84,7 +84,7 @@ class DoctorInspector:
         chat = open_chat(settings_of_choice(self.settings, chosen))
         names = (model.name.removeprefix("models/") for model in endpoint.run_chat(chat, chat.models()))
         models = (FoundModel(name=name, sees=endpoint.sees_by_name(name)) for name in names)
-        return tuple(sorted(models, key=_sight))
+        return tuple(sorted(models, key=_rank_by_vision))
 
     def test(self, chosen: ChosenModel, stop: Event) -> Iterator[CheckResult]:
         """Check a model and yield each result as soon as it is known; end soon after `stop` is set."""
@@ -97,7 +97,8 @@ class DoctorInspector:
                 yield _result(check)
 
 
-def _sight(model: FoundModel) -> int:
+def _rank_by_vision(model: FoundModel) -> int:
+    """Rank models: first those that see pictures, then those of which nothing is known."""
     return {True: 0, None: 1, False: 2}[model.sees]
 
 

@@ -14,7 +14,8 @@ from vrag.agent.policy import Delta, Message, Policy, Reply, Retry
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
-from vrag.factory.models import LOCAL, ModelFamily, chat_options, open_chat, open_family
+from vrag.factory.models import ModelFamily, chat_options, open_chat, open_family
+from vrag.providers import LOCAL_PREFIX
 from vrag.settings import Settings, SettingsReport
 
 REPLY_TOKENS = 2048
@@ -60,7 +61,7 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
     ]
     if not isinstance(report, SettingsError):
         settings = report.settings
-        local = settings.model.startswith("local:") or settings.tier == "cuda"
+        local = settings.model.startswith(LOCAL_PREFIX) or settings.tier == "cuda"
         embeds = bool(settings.embedder) and "://" not in settings.embedder
         needed = bool(local or embeds or settings.reranker or settings.reader)
         accelerator = partial(environment.check_accelerator, settings, needed=needed)
@@ -119,10 +120,10 @@ def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Ch
 def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
     """Yield the checks of the model: a checkpoint, or a server; without one, that none is set."""
     settings = report.settings
-    if settings.model.startswith(LOCAL):
+    if settings.model.startswith(LOCAL_PREFIX):
         from vrag.agent.policies.local import LocalOptions, open_local
 
-        path, local = settings.model.removeprefix(LOCAL), LocalOptions(max_tokens=REPLY_TOKENS)
+        path, local = settings.model.removeprefix(LOCAL_PREFIX), LocalOptions(max_tokens=REPLY_TOKENS)
         policy = open_local(path, device=settings.device, dtype=settings.dtype, options=local)
         yield from _vision_steps(policy, open_family(settings), settings, options, after="")
         return

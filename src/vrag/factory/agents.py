@@ -20,7 +20,6 @@ from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
 from vrag.factory.models import (
-    LOCAL,
     chat_options,
     open_chat,
     open_family,
@@ -28,6 +27,7 @@ from vrag.factory.models import (
     open_local_model,
     open_text_reader,
 )
+from vrag.providers import LOCAL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +119,7 @@ def open_claim_judge(settings: Settings) -> ClaimJudge | None:
 def open_suggester(settings: Settings) -> QuestionSuggester:
     """Return what suggests questions about documents: the served model, or else the reader."""
     reader = ReaderSuggester()
-    if not (settings.model and settings.base_url) or settings.model.startswith(LOCAL):
+    if not (settings.model and settings.base_url) or settings.model.startswith(LOCAL_PREFIX):
         return reader
     return ModelSuggester(open_chat(settings), reader)
 
@@ -176,7 +176,7 @@ def check_agent(settings: Settings) -> None:
 
     Raises `VragError` if the profile, model, instruction, reader or a custom tool cannot be opened.
     """
-    is_local = settings.model.startswith(LOCAL)
+    is_local = settings.model.startswith(LOCAL_PREFIX)
     if settings.profile != "auto":  # a family that has to be found out is reported once, later
         open_profile(settings)
     if is_local:
@@ -232,7 +232,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
     or `MissingExtra` if the checkpoint cannot be opened.
     """
     profile = environment.profile
-    if settings.model.startswith(LOCAL):
+    if settings.model.startswith(LOCAL_PREFIX):
         return open_local_model(settings)
     if settings.model:
         from vrag.agent.policies.chat import ChatPolicy

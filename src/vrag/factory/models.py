@@ -26,6 +26,7 @@ from pydantic import SecretStr
 
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, ModelKind, profile_named, profile_of, read_model_name
+from vrag.providers import LOCAL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from vrag.server.setup.choices import ChosenModel
     from vrag.settings import Settings
 
-LOCAL = "local:"
-"""Prefix of model names that are checkpoints in this process."""
 USUAL_PROFILE = "qwen2.5-vl"
 """Profile of unknown models and of the offline policy."""
 _chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
@@ -228,7 +227,7 @@ def open_local_model(settings: Settings) -> LocalPolicy:
     options = LocalOptions(
         temperature=temperature, top_p=top_p or 1.0, max_tokens=settings.max_tokens, seed=settings.seed
     )
-    path = settings.model.removeprefix(LOCAL)
+    path = settings.model.removeprefix(LOCAL_PREFIX)
     return open_local(path, device=settings.device, dtype=settings.dtype, options=options)
 
 
@@ -260,7 +259,7 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
     """
     if settings.profile != "auto":
         return ModelFamily(profile_named(settings.profile), FamilySource.SETTING)
-    if settings.model.startswith(LOCAL):
+    if settings.model.startswith(LOCAL_PREFIX):
         return ModelFamily(open_local_model(settings).profile, FamilySource.CHECKPOINT)
     if not settings.model:
         return ModelFamily(profile_named(USUAL_PROFILE), FamilySource.NOTHING)

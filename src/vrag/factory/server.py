@@ -23,10 +23,10 @@ from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
-from vrag.factory.models import LOCAL, close_chats, settings_of_choice
+from vrag.factory.models import close_chats, settings_of_choice
 from vrag.factory.session import run_store
 from vrag.index.table import literal
-from vrag.providers import PROVIDERS, Provider
+from vrag.providers import LOCAL_PREFIX, PROVIDERS, Provider
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.exports import MAX_EVIDENCE_BYTES
 from vrag.server.collections.registry import CollectionCounts, count_collection
@@ -177,7 +177,7 @@ def model_servers(settings: Settings) -> ModelServers:
     Each has the key that the environment has for it, which only administrators use.
     """
     own: tuple[ModelServer, ...] = ()
-    if settings.base_url and not settings.model.startswith(LOCAL):
+    if settings.base_url and not settings.model.startswith(LOCAL_PREFIX):
         with suppress(SettingsError):  # an address that cannot be used; a question says so
             own = (_own_server(settings),)
     return ModelServers((*own, *map(_provider_server, PROVIDERS.values())))
@@ -240,4 +240,4 @@ def _describe_collection(open_collection: OpenCollection) -> schema.CollectionCh
 
 def _shown(model: str) -> str:
     """Return the public name of a model: that of a local checkpoint without its path."""
-    return Path(model.removeprefix(LOCAL)).name if model.startswith(LOCAL) else model
+    return Path(model.removeprefix(LOCAL_PREFIX)).name if model.startswith(LOCAL_PREFIX) else model

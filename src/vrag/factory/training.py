@@ -10,7 +10,8 @@ from vrag.embed.model_files import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
 from vrag.evaluation.answer_extraction import Extractor
 from vrag.evaluation.fact_judge import FactJudge
-from vrag.factory.models import LOCAL, open_judge_model
+from vrag.factory.models import open_judge_model
+from vrag.providers import LOCAL_PREFIX
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.cached_judge import CachedJudge
 from vrag.reward.combine import load_parts
@@ -39,9 +40,12 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
     excluded = set[str]() if agent.settings.repair else {"repair"}  # as in folders from before this setting
     run_settings = agent.settings.model_dump(mode="json", exclude=excluded)
     config = {**run_settings, "collection": searcher.version}
-    if not settings.model.startswith(LOCAL):
+    if not settings.model.startswith(LOCAL_PREFIX):
         return config
-    return {**config, "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL)))}
+    return {
+        **config,
+        "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL_PREFIX))),
+    }
 
 
 def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> IdentifiedJudge:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from vrag.reading.answer import ReadPage
 from vrag.reading.labelled_values import LabelSide, find_labelled_values
@@ -22,6 +23,7 @@ from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.reading.text_reader import TextReader
 
+T = TypeVar("T")
 MIN_PROBABILITY = 0.5
 """Probability from which the reader's answer counts as found."""
 MAX_PAGES = 8
@@ -104,7 +106,7 @@ class _Draft:
     text: str
     answer: str
     subject: str
-    """What is asked for: similar questions have the same one."""
+    """The thing that is asked for: similar questions have the same one."""
 
 
 def suggest_questions(
@@ -120,14 +122,15 @@ def suggest_questions(
     found: list[SuggestedQuestion] = []
     for number in _order_pages(pages):
         drafts = _draft_questions(pages[number], language, vocabulary, cache)
-        for draft in _distinct(drafts, MAX_TRIED):
+        for draft in _take_in_turn(drafts, lambda draft: draft.subject, MAX_TRIED):
             if question := _answered(draft, pages, number, text_reader, cache):
                 found.append(question)
             if sum(question.item == pages[number].item.id for question in found) == MAX_OF_PAGE:
                 break
         if len(found) >= 2 * most:
             break
-    return _spread(found, most)
+    surest_first = sorted(found, key=lambda question: -question.probability)
+    return _take_in_turn(surest_first, lambda question: question.item, most)
 
 
 def find_language(text: str) -> Language:
@@ -161,14 +164,14 @@ def _draft_questions(
             yield _Draft(text, answer, label)
 
 
-def _distinct(drafts: Iterable[_Draft], most: int) -> list[_Draft]:
-    """Choose drafts, at first those that ask for different things."""
+def _take_in_turn(entries: Iterable[T], group: Callable[[T], str], most: int) -> list[T]:
+    """Choose entries: the first of each group, then the second of each."""
     rounds: Counter[str] = Counter()
-    placed: list[tuple[int, _Draft]] = []
-    for draft in drafts:
-        rounds[draft.subject] += 1
-        placed.append((rounds[draft.subject], draft))
-    return [draft for _, draft in sorted(placed, key=lambda pair: pair[0])[:most]]
+    placed: list[tuple[int, T]] = []
+    for entry in entries:
+        rounds[group(entry)] += 1
+        placed.append((rounds[group(entry)], entry))
+    return [entry for _, entry in sorted(placed, key=lambda pair: pair[0])[:most]]
 
 
 def _table_questions(
@@ -232,7 +235,7 @@ def _is_value(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _CellQuestion:
-    """What a question about a cell is made of."""
+    """The parts of a question about a cell."""
 
     row: str
     column: str
@@ -252,7 +255,7 @@ def _ask_in_english(words: _CellQuestion) -> str:
     if _is_plural(asked) and _COUNT.fullmatch(words.cell) and asked.islower() and not is_quantity:
         asked, is_quantity = f"number of {asked}", True
     if not (words.column or is_quantity):
-        return ""  # a name: what is told of it in a year, its head does not say
+        return ""  # a name: its head does not say what is measured
     singular, plural = ("was", "were") if words.year else ("is", "are")
     return f"What {plural if _is_plural(asked) else singular} the {asked}{where}?"
 
@@ -353,13 +356,3 @@ def _answered(
     if not is_same_phrase(best.text, draft.answer):
         return None
     return SuggestedQuestion(text=draft.text, answer=best.text, item=item, probability=best.probability)
-
-
-def _spread(found: Sequence[SuggestedQuestion], most: int) -> list[SuggestedQuestion]:
-    """Choose the surest questions, of as many pages as possible."""
-    rounds: dict[str, int] = {}
-    placed: list[tuple[int, SuggestedQuestion]] = []
-    for question in sorted(found, key=lambda question: -question.probability):
-        rounds[question.item] = rounds.get(question.item, 0) + 1
-        placed.append((rounds[question.item], question))
-    return [question for _, question in sorted(placed, key=lambda pair: pair[0])[:most]]

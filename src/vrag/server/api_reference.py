@@ -152,7 +152,7 @@ def render_reference(document: dict[str, Any], policy: str) -> str:
 
 
 class Reference:
-    """What an OpenAPI document says, in words."""
+    """The content of an OpenAPI document, in words."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._schemas: dict[str, Any] = document["components"]["schemas"]
@@ -246,7 +246,7 @@ class Reference:
 def _query(operation: dict[str, Any]) -> str:
     """Return the parameters that a request must have behind its path."""
     parameters = operation.get("parameters", ())
-    names = [one["name"] for one in parameters if one["in"] == "query" and one["required"]]
+    names = [field["name"] for field in parameters if field["in"] == "query" and field["required"]]
     values = {name: _EXAMPLES.get(name, name.upper()) for name in names}
     return f"?{urlencode(values, doseq=True, safe=',')}" if values else ""
 

@@ -62,9 +62,9 @@ class Service:
     observers: tuple[Callable[[Event], None], ...] = ()
     """Each receives every event of every run."""
     setup: ModelSetup | None = None
-    """How models are chosen on the page; None if they are not."""
+    """The set-up of models on the page; None if they cannot be chosen there."""
     suggester: QuestionSuggester | None = None
-    """What suggests questions about documents; None for the reader."""
+    """The suggester of questions about documents; None for the reader."""
 
 
 def create_app(

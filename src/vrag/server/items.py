@@ -52,7 +52,7 @@ _CLIP: Responses = {
 _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 JPEG, PNG = "image/jpeg", "image/png"
-_DAMAGED = "Whoever runs the server can repair the collection: vrag index verify --repair"
+_DAMAGED = "The administrator of this server can repair the collection: vrag index verify --repair"
 MAX_PART_PIXELS = 8_000_000
 """Pixels of a part that is drawn from a file: twice those of a large screen."""
 _ENCODING_VERSION = b"1"

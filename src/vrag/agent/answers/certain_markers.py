@@ -17,6 +17,7 @@ from vrag.agent.answers.markers import (
     MAX_NAME_CHARS,
     PROTECTED,
     REFERENCE_HEADING,
+    REFERENCE_HEADINGS,
     REFERENCE_LINE,
     MarkerReading,
     UnmarkedAnswer,
@@ -37,10 +38,6 @@ _OPEN_REFERENCE = re.compile(
 )
 """A line that may become a reference."""
 _OPEN_HEADING = re.compile(r"\W{0,8}(\w*)(\W{0,8})")
-_HEADINGS = (
-    *("source", "sources", "reference", "references", "citation", "citations", "evidence", "footnote"),
-    *("footnotes", "quellen", "fuentes", "参考", "来源", "來源", "引用"),
-)
 _OPEN_JOINTS = JOINTS | {"a", "an"}
 
 
@@ -136,4 +133,8 @@ def _may_be_heading(line: str) -> bool:
     if match is None:
         return False
     word = match[1].casefold()
-    return word in _HEADINGS if match[2] else any(heading.startswith(word) for heading in _HEADINGS)
+    return (
+        word in REFERENCE_HEADINGS
+        if match[2]
+        else any(heading.startswith(word) for heading in REFERENCE_HEADINGS)
+    )

@@ -14,7 +14,7 @@ from vrag.agent.replies.answer_reader import AnswerReader
 
 
 class DraftPiece(NamedTuple):
-    """What a piece of a reply adds to its answer."""
+    """The text that a piece of a reply adds to its answer."""
 
     text: str
     follows_marker: bool
@@ -34,7 +34,7 @@ class AnswerDraft:
     _written: str = ""
     """The answer with its markers, as far as it is written."""
     _known: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """What references stand for: nothing is shown while a reply is written, so it stays the same."""
+    """The words for references: nothing is shown while a reply is written, so they stay the same."""
 
     def add(self, piece: str) -> list[DraftPiece]:
         """Add a piece of the reply, and return what it adds to the answer, divided at markers."""

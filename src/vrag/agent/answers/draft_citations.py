@@ -1,4 +1,4 @@
-"""What a draft of an answer rests on, found sentence by sentence while the model writes it.
+"""The evidence that a draft of an answer rests on, found sentence by sentence while the model writes it.
 
 Evidence is checked before it is claimed, as that of the answer is, and numbered as the answer's would be. A
 sentence is looked at once it is over, in a thread, and the result is given out when a certain number of
@@ -42,14 +42,14 @@ class CitedDraft:
     markers: tuple[ModelMarker, ...] = ()
     citations: tuple[Citation, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    """What is cited, by its numbers."""
+    """The cited evidence, by its numbers."""
     pictures: tuple[Picture, ...] = ()
     """Pictures of evidence that are not among those shown."""
 
 
 @dataclass(slots=True)
 class _DraftSearch:
-    """What is known of a draft, from one sentence to the next. Its state belongs to one thread at a time."""
+    """The state of the search, from one sentence to the next. It belongs to one thread at a time."""
 
     question: Question
     environment: Environment
@@ -99,7 +99,7 @@ class _DraftSearch:
             self.listing = EvidenceListing(list(distinct_places(evidence)), self.environment)
             return self.listing
         known = {place_of(entry) for entry in self.listing.entries}
-        new = [one for one in cited.candidates if place_of(one.evidence) not in known]
+        new = [candidate for candidate in cited.candidates if place_of(candidate.evidence) not in known]
         evidence, _ = check_evidence(new, self.environment)
         self.listing.entries.extend(distinct_places(evidence))
         return self.listing

@@ -35,10 +35,11 @@ other dollars are amounts of money."""
 REFERENCE_LINE = re.compile(
     r"\s{0,8}(?:[-*•]\s{1,3})?[\[［【]\^?(\d{1,3})[\]］】]:?\s{1,8}\S.*|\s{0,8}\[\^\d{1,3}\]:.*"
 )
-REFERENCE_HEADING = re.compile(
-    r"\W{0,8}(?:sources?|references?|citations?|evidence|footnotes?|quellen|fuentes|参考|来源|來源|引用)\W{0,8}",
-    re.IGNORECASE,
+REFERENCE_HEADINGS = (
+    *("source", "sources", "reference", "references", "citation", "citations", "evidence", "footnote"),
+    *("footnotes", "quellen", "fuentes", "参考", "来源", "來源", "引用"),
 )
+REFERENCE_HEADING = re.compile(rf"\W{{0,8}}(?:{'|'.join(REFERENCE_HEADINGS)})\W{{0,8}}", re.IGNORECASE)
 _KIND = r"(?:images?|pictures?|texts?|videos?|nodes?|sources?|evidence)"
 _PIECE = re.compile(
     rf"(?:see\s{{1,3}})?(?P<kind>{_KIND})?\s{{0,3}}(?P<first>\d{{1,3}})(?:\s{{0,3}}[–-]\s{{0,3}}(?P<last>\d{{1,3}}))?"

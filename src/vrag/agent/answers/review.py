@@ -46,7 +46,7 @@ class CitedMarkers:
 
     candidates: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
     by_marker: list[list[tuple[Evidence, ...]]] = field(default_factory=list[list[tuple[Evidence, ...]]])
-    """What each reference of each marker stands for."""
+    """The evidence that each reference of each marker stands for."""
     faults: list[str] = field(default_factory=list[str])
 
     def limited_to(self, evidence: Sequence[Evidence]) -> list[list[tuple[Evidence, ...]]]:

@@ -14,7 +14,7 @@ MAX_REPORTED_CLAIMS = 6
 
 
 class VerifyMode(StrEnum):
-    """What is done about claims that the evidence does not support."""
+    """The treatment of claims that the evidence does not support."""
 
     OFF = "off"
     """Claims are not checked."""

@@ -13,17 +13,20 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from vrag.agent.actions import TAG, tag_pattern
+from vrag.agent.replies.call_parser import PARENT_NAMES
+from vrag.agent.replies.reply_text import (
+    ANSWER_LABEL,
+    ARGUMENT_FIELDS,
+    CALL_FIELD,
+    CALL_OPENINGS,
+    MAX_ANSWER_CHARS,
+    NAME_FIELDS,
+)
 
-MAX_ANSWER_CHARS = 20_000
-"""Characters of an answer that are given out while it is written."""
 MIN_PLAIN_CHARS = 120
 """Characters of plain text after which it is taken for the answer; before, it may be a preamble to one."""
 
 _THINK = re.compile(r"<(?P<close>/?)think\b[^<>]*>", re.IGNORECASE)
-_CALL_OPENINGS = (
-    r"<tool_calls?\s*>|(?=<function\s*=)|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call(?:_start|_begin)?)\|>"
-)
-_CALL_OPENING = re.compile(_CALL_OPENINGS, re.IGNORECASE)
 _BARE_CALL = re.compile(r"\s*(?:```[a-z_]*\s*)?(?=\{|\[\s*\{)", re.IGNORECASE)
 _ANSWER_END = re.compile(r"</answer\b[^<>]*>", re.IGNORECASE)
 _OPEN_TAG = re.compile(r"<(?:/?[a-z_|]{0,32}\s*|/?(?:think|search|bbox|answer)\b[^<>]*)\Z", re.IGNORECASE)
@@ -39,11 +42,9 @@ _VALID_STRING = re.compile(
 )
 """The inside of a JSON string, as far as it can be read: half a pair of surrogates waits for the other."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_NAME_FIELDS = frozenset({"name", "tool", "tool_name", "function", "action"})
-_ARGUMENT_FIELDS = frozenset({"arguments", "parameters", "args", "action_input", "tool_input", "input"})
 _MAX_NAME_DEPTH = 3
 """Brackets within which the name of the tool stands: a list, the call, and `function` in it."""
-_PARENT_FIELDS = frozenset({"parent_ids", "parent_id", "parents", "parent"})
+_PARENT_FIELDS = frozenset({"parent_ids", *PARENT_NAMES})
 
 _ELEMENT_CALL = re.compile(
     r"\s*(?:<function\s*=\s*[\"']?(?P<name>[\w.-]{1,64})[\"']?\s*>|(?P<named>[\w.-]{1,64})\s*(?=<arg_key>))",
@@ -59,11 +60,10 @@ _ELEMENT_END = re.compile(
 )
 
 _PLAIN_END = re.compile(
-    rf"{_CALL_OPENINGS}|<\|[a-z_]|\\boxed|[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:"
-    r"|(?:^|\n)[ \t>#]*[*_]{0,3}(?:(?:the )?(?:final )?answer(?: is)?|答案|最终答案)[*_]{0,3}\s?[:：]",
+    rf"{CALL_OPENINGS}|<\|[a-z_]|\\boxed|{CALL_FIELD}|{ANSWER_LABEL}",
     re.IGNORECASE,
 )
-"""What shows that a text is not the answer as it stands: a call, or the answer apart from the rest."""
+"""A sign that a text is not the answer as it stands: a call, or the answer apart from the rest."""
 _OPEN_PLAIN = re.compile(
     r"(?:<[^<>\n]{0,40}|\[[a-z_]{0,10}|\\[a-z]{0,5}|[\"'][a-z_]{0,10}[\"']?\s*"
     r"|(?:^|\n)[ \t>#]*[*_]{0,3}[a-z ]{0,20}[答案最终]{0,4}[*_]{0,3}\s?)\Z",
@@ -75,7 +75,7 @@ _PREAMBLE = re.compile(r"(?:okay|ok|so|now|next|first|hmm|well|i|let|let's|we)\b
 
 
 class _Form(Enum):
-    """How an answer is written."""
+    """The form in which an answer is written."""
 
     ELEMENT = auto()
     CALL = auto()
@@ -125,7 +125,7 @@ class AnswerReader:
     def __post_init__(self) -> None:
         names = frozenset({"answer"}) if self.is_call_expected else self.names
         tag = tag_pattern(names | {"passage"}).pattern
-        self._pattern = re.compile(f"{tag}|(?P<call>{_CALL_OPENINGS})", re.IGNORECASE)
+        self._pattern = re.compile(f"{tag}|(?P<call>{CALL_OPENINGS})", re.IGNORECASE)
 
     def add(self, piece: str) -> str:
         """Add a piece of the reply, and return the answer as far as it is written; empty where there is none.
@@ -312,10 +312,10 @@ class _JsonCall:
         key = next((key for key in reversed(self._keys) if key is not None), "")
         if self.is_named and in_object and key in self.arguments:
             self.answer, self.is_complete = text, is_whole
-        elif self.is_named and key in _ARGUMENT_FIELDS:  # JSON within a string
+        elif self.is_named and key in ARGUMENT_FIELDS:  # JSON within a string
             inner = _JsonCall(self.tool, self.arguments, is_named=True).read(text)
             self.answer, self.parents, self.is_complete = inner.answer, inner.parents, inner.is_complete
-        elif not self.is_named and is_whole and key in _NAME_FIELDS and len(self._kinds) <= _MAX_NAME_DEPTH:
+        elif not self.is_named and is_whole and key in NAME_FIELDS and len(self._kinds) <= _MAX_NAME_DEPTH:
             name = re.sub(r"[\s-]+", "_", text.strip().casefold()).removeprefix("functions.")
             self.is_named, self.is_other = name == self.tool, name != self.tool
         elif is_whole and key in _PARENT_FIELDS:

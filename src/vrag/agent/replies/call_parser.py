@@ -32,7 +32,7 @@ from vrag.agent.replies.tool_calls import (
     ToolNode,
 )
 
-_PARENT_NAMES = ("parent_id", "parents", "parent")
+PARENT_NAMES = ("parent_id", "parents", "parent")
 _MIDDLE_SCORE = 3
 """The score, from 1 to 5, of a useful result without one."""
 _MAX_OPENINGS = 64
@@ -344,7 +344,7 @@ def _read_parents(given: args.Arguments, known: KnownNodes | None) -> tuple[str,
     """Read the parents; where none is named, the newest node."""
     if known is None:
         return given.take("parent_ids", args.identifiers)
-    value = given.maybe("parent_ids", lambda value: value, None, aliases=_PARENT_NAMES)
+    value = given.maybe("parent_ids", lambda value: value, None, aliases=PARENT_NAMES)
     try:
         parents = () if value is None else args.repair_identifiers(value)
     except ValueError as error:

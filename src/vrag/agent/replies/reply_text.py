@@ -55,10 +55,11 @@ def unquoted(reply: str) -> str | None:
     return "".join([*pieces, reply[position:]])
 
 
-_OPENING = re.compile(
-    r"<tool_calls?\s*>|(?=<function\s*=)|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call(?:_start|_begin)?)\|>",
-    re.IGNORECASE,
+CALL_OPENINGS = (
+    r"<tool_calls?\s*>|(?=<function\s*=)|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call(?:_start|_begin)?)\|>"
 )
+"""The tags that open a tool call, as a regular expression that ignores case."""
+_OPENING = re.compile(CALL_OPENINGS, re.IGNORECASE)
 _CLOSING = re.compile(r"</tool_calls?\s*>|\[/TOOL_CALLS\]|<\|/?tool_call(?:_end)?\|>", re.IGNORECASE)
 _FUNCTION_END = re.compile(r"</function\s*>(?:\s*</tool_call\s*>)?", re.IGNORECASE)
 _FUNCTION = re.compile(r"\s*<function\s*=\s*[\"']?([\w.-]{1,64})[\"']?\s*>", re.IGNORECASE)
@@ -74,8 +75,9 @@ _LANGUAGE = re.compile(r"```[a-z_]*", re.IGNORECASE)
 _TOKEN = re.compile(r"<\|[a-z_]{1,32}\|>", re.IGNORECASE)
 _MAX_ARGUMENTS = 64
 
-_NAMES = ("name", "tool", "tool_name", "function", "action")
-_ARGUMENTS = ("arguments", "parameters", "args", "action_input", "tool_input", "input")
+NAME_FIELDS = ("name", "tool", "tool_name", "function", "action")
+ARGUMENT_FIELDS = ("arguments", "parameters", "args", "action_input", "tool_input", "input")
+"""The fields of a call in JSON that may hold the name of the tool, and its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +161,12 @@ def _name_and_arguments(call: dict[str, object], names: frozenset[str]) -> tuple
         call = cast("dict[str, object]", inner)
     if len(call) == 1 and (tool := _tool_named(next(iter(call)), names)):
         return tool, next(iter(call.values()))
-    field = next((field for field in _NAMES if isinstance(call.get(field), str)), None)
+    field = next((field for field in NAME_FIELDS if isinstance(call.get(field), str)), None)
     if field is None:
         return None, None
     written = str(call[field])
     rest = {name: value for name, value in call.items() if name not in {field, "type"}}
-    holder = next((name for name in _ARGUMENTS if isinstance(rest.get(name), dict | str)), None)
+    holder = next((name for name in ARGUMENT_FIELDS if isinstance(rest.get(name), dict | str)), None)
     return _tool_named(written, names) or written, rest if holder is None else rest[holder]
 
 
@@ -176,11 +178,11 @@ def _tool_named(name: str, names: frozenset[str]) -> str | None:
 
 _FIELDS = ("answer", "final_answer", "Answer", "text", "response")
 _TAGGED = re.compile(r"<answer\b[^<>]*>|</answer\b[^<>]*>", re.IGNORECASE)
-_MARKER = re.compile(
-    r"(?:^|\n)[ \t>#]*[*_]{0,3}(?:(?:the )?(?:final )?answer(?: is)?|答案|最终答案)[*_]{0,3}"
-    r"\s?[:：][*_]{0,3}[ \t]*",
-    re.IGNORECASE,
+ANSWER_LABEL = (
+    r"(?:^|\n)[ \t>#]*[*_]{0,3}(?:(?:the )?(?:final )?answer(?: is)?|答案|最终答案)[*_]{0,3}\s?[:：]"
 )
+"""A label such as `Final answer:`, as a regular expression that ignores case."""
+_MARKER = re.compile(rf"{ANSWER_LABEL}[*_]{{0,3}}[ \t]*", re.IGNORECASE)
 _BOXED = re.compile(r"\\boxed\s?\{")
 _MODEL_TOKEN = re.compile(r"<\|(?:begin|end)_of_box\|>|<\|[a-z_]{1,32}\|>", re.IGNORECASE)
 _LATEX = re.compile(r"\\(?:text|mathrm|textbf)\s?\{([^{}]*)\}|\\([%$#&_])")
@@ -192,9 +194,10 @@ _INTENTION = re.compile(
     r" (?:search|look|find|check|crop|zoom|examine|inspect|summari[sz]e|call|use|retrieve)\b",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:")
-"""Text that occurs in tool calls only."""
-_MAX_ANSWER_CHARS = 20_000
+CALL_FIELD = r"[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:"
+"""Text that occurs in tool calls only, as a regular expression."""
+_CALL = re.compile(CALL_FIELD)
+MAX_ANSWER_CHARS = 20_000
 """Length of an answer; a longer text is no answer."""
 
 
@@ -209,7 +212,7 @@ def plain_answer(spoken: str) -> str | None:
     '48,200'
     """
     text = inside_fence(_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", spoken)))
-    if not text or len(text) > _MAX_ANSWER_CHARS:
+    if not text or len(text) > MAX_ANSWER_CHARS:
         return None
     if _OPENING.search(spoken) or TAG.search(text) or _CALL.search(text):
         return None

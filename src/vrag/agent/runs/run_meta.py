@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from vrag.atomic_io import atomic_file
+from vrag.atomic_io import write_whole
 
 META = "meta.json"
 MAX_TITLE_CHARS = 200
@@ -47,9 +47,9 @@ class RunMeta(BaseModel):
     title: str = ""
     """Title of the conversation; empty for its first question."""
     pinned: bool = False
-    """Whether the conversation stands before others in lists."""
+    """True if the conversation stands before others in lists."""
     shared: bool = False
-    """Whether every user may read the conversation."""
+    """True if every user may read the conversation."""
 
 
 def read_meta(directory: Path) -> RunMeta:
@@ -62,8 +62,7 @@ def read_meta(directory: Path) -> RunMeta:
 
 def write_meta(directory: Path, meta: RunMeta) -> None:
     """Write the metadata of the run in a directory, at once. Raises `OSError` if the disk refuses."""
-    with atomic_file(directory / META) as file:
-        file.write(meta.model_dump_json().encode())
+    write_whole(directory / META, meta.model_dump_json().encode())
 
 
 def clean_title(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The folders of a collection's files, as people know them: without what all paths begin with."""
+"""The folders of a collection's files, relative to the folder that all of them lie in."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 
 class _Contents(NamedTuple):
-    """What the items of a collection say about its documents, by their ids."""
+    """Facts about documents that their items have, by the ids of the documents."""
 
     firsts: dict[str, tuple[str, ItemKind]]
     """The first item."""
@@ -74,9 +74,8 @@ def _job_info(job: UploadJob, folder: str) -> DocumentInfo:
 
 
 @lru_cache(16)
-def _read_contents(
-    collection: Collection, _version: int
-) -> _Contents:  # a collection is equal to itself only
+def _read_contents(collection: Collection, _version: int) -> _Contents:
+    # A collection is equal to itself only: that is what the cache tells them apart by.
     first = collection.item_table.read(["id", "document", "kind"], "ordinal = 1").data.to_pylist()
     clips = collection.item_table.read(
         ["document", "clip_end"], f"kind = {literal(ItemKind.CLIP)}"

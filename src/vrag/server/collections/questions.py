@@ -70,9 +70,9 @@ class QuestionMaker:
         self._wake = threading.Condition()
         self._queue: deque[tuple[Collection, Document]] = deque()
         self._current: tuple[Collection, Document] | None = None
-        """What questions are being made of; None also once its collection was forgotten."""
+        """The document that questions are being made about; None also once its collection was deleted."""
         self._failed: dict[tuple[Collection, str], float] = {}
-        """When making questions failed, by collection and id of the document."""
+        """Times at which making questions failed, by collection and id of the document."""
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -104,7 +104,7 @@ class QuestionMaker:
         return SuggestedQuestions(questions=list(_in_turn(groups))[:most], pending=bool(missing))
 
     def forget(self, collection: Collection) -> None:
-        """Make no more questions about a collection that was deleted, and write none."""
+        """Stop making questions about a collection that was deleted; write no more of them."""
         with self._wake:
             self._queue = deque(entry for entry in self._queue if entry[0] is not collection)
             self._failed = {key: at for key, at in self._failed.items() if key[0] is not collection}

@@ -199,7 +199,8 @@ class CollectionService:
         for software in find_missing_software():
             if suffix in software.suffixes:
                 message = f"This server cannot read {suffix} files: {software.name} is not installed on it."
-                raise Refusal(415, message, f"Whoever runs the server can install it: {software.install}")
+                hint = f"The administrator of this server can install it: {software.install}"
+                raise Refusal(415, message, hint)
         if length is not None and length > max_bytes:
             raise Refusal(413, f"The file is longer than {max_bytes:,} bytes.", "Split it into several.")
         worker = self._start_worker(open_collection)

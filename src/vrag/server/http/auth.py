@@ -283,7 +283,7 @@ class _Session:
     token: bytes | None
     """Digest of its token; None on a server without tokens."""
     end: float
-    """When it ends unless it is used, in seconds of the clock."""
+    """The time at which it ends unless it is used, in seconds of the clock."""
 
 
 class BrowserSessions:
@@ -297,7 +297,7 @@ class BrowserSessions:
         """By the digest of each id, so that memory holds no ids."""
         self.clients = ClientRegistry(options)
         self.on_close: list[Callable[[bytes], object]] = []
-        """Called with the digest of a session that its browser ends."""
+        """Called with the digest of a session that ended."""
 
     @property
     def needed(self) -> bool:
@@ -336,9 +336,12 @@ class BrowserSessions:
         for id in ids[:4]:  # other paths and hosts may have set one of its name too
             digest = digest_of(id.encode())
             session = self._sessions.pop(digest, None)
-            if session is not None and session.end > now and self._user_of(session):
+            if session is None:
+                continue
+            if session.end > now and self._user_of(session):
                 self._sessions[digest] = _Session(session.token, now + self._options.session_seconds)
                 return digest
+            self.close(digest)
         return None
 
     def close(self, digest: bytes) -> None:

@@ -29,7 +29,7 @@ from stat import S_IMODE
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from vrag.atomic_io import atomic_file
+from vrag.atomic_io import write_whole
 from vrag.errors import SettingsError, first_line
 
 log = logging.getLogger("vrag.server.users")
@@ -66,7 +66,7 @@ def digest_of(secret: bytes) -> bytes:
 
 
 class _Entry(BaseModel):
-    """What the file has of a user."""
+    """The entry of a user in the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -152,9 +152,7 @@ class TokenFile:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), is_singleton=False):
                 entries = self._parse() if self.path.exists() else {}
                 change(entries)
-                with atomic_file(self.path) as file:
-                    Path(file.name).chmod(0o600)
-                    file.write(_render(entries).encode())
+                write_whole(self.path, _render(entries).encode(), mode=0o600)
         except OSError as error:
             raise self._unusable(f"cannot be written: {error.strerror}") from error
 

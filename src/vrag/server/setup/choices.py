@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from vrag.atomic_io import write_whole
 from vrag.chat.http_clients import base_of
 from vrag.errors import SettingsError, first_line
+from vrag.providers import LOCAL_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from vrag.server.options import ServerOptions
 
 log = logging.getLogger("vrag.server")
-LOCAL_PREFIX = "local:"
-"""Prefix of names that are checkpoints on the disk of the server: those are never chosen on the page."""
 NO_KEY = SecretStr("")
 _SHOWN_CHARS, _LONG_KEY_CHARS = 4, 16
 """Characters of a key's end that are shown, and the length from which they are."""
@@ -200,7 +199,7 @@ def closed_reason(options: ServerOptions, sessions: BrowserSessions) -> str:
     others reach the server.
     """
     if options.fixed_models:
-        return "The model of this server is set by whoever runs it."
+        return "The model of this server is set by its administrator."
     reachable = not options.local or bool(options.hosts or options.proxies or options.origins)
     if reachable and not sessions.needed:
         return "Others can reach this server without a token. Models can be chosen here once it has one."

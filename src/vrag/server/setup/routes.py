@@ -39,7 +39,7 @@ _LINES: Responses = {200: {"content": {"application/x-ndjson": {}}, "description
 
 @dataclass(frozen=True, slots=True)
 class ModelSetup:
-    """What the set-up of a server is built from."""
+    """The parts from which the set-up of a server is built."""
 
     servers: ModelServers
     inspector: schema.ModelInspector

@@ -91,7 +91,7 @@ class OfferedServer(FrozenModel):
 
 
 class Activity(FrozenModel):
-    """What the server does now: for administrators all of it, for others their own runs."""
+    """The present work of the server: for administrators all of it, for others their own runs."""
 
     model: str = Field(description="Title of the model that answers questions which name none.")
     source: Literal["session", "all", "settings", "offline"] = Field(description="Who chose it.")
@@ -101,7 +101,7 @@ class Activity(FrozenModel):
 
 
 class SetupState(FrozenModel):
-    """What is chosen, what may be chosen, and what runs now."""
+    """The chosen models, those that may be chosen, and the present work of the server."""
 
     changeable: bool = Field(description="Whether models may be chosen here.")
     reason: str = Field(description="Why not.")

@@ -19,9 +19,9 @@ from pydantic import SecretStr
 
 from vrag.chat.http_clients import base_of, is_loopback
 from vrag.errors import SettingsError
-from vrag.providers import split_model
+from vrag.providers import LOCAL_PREFIX, split_model
 from vrag.server.http.errors import Refusal
-from vrag.server.setup.choices import LOCAL_PREFIX, NO_KEY, ChosenModel
+from vrag.server.setup.choices import NO_KEY, ChosenModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +81,7 @@ class ModelServers:
         if provider is None or provider.name != name:
             model = request.model.strip()
         if model.startswith(LOCAL_PREFIX):
-            hint = "Whoever runs this server can set it as VRAG_MODEL."
+            hint = "The administrator of this server can set it as VRAG_MODEL."
             raise Refusal(422, "A checkpoint on the server's disk cannot be chosen here.", hint)
         server = next((server for server in self.servers if server.name == name), None)
         if server is None:

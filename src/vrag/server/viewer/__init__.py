@@ -1,1 +1,1 @@
-"""What the page viewer asks for: the text of pages with its places, words in a document, original files."""
+"""Data for the page viewer: the text of pages with its places, words in a document, original files."""

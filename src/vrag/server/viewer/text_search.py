@@ -82,8 +82,8 @@ _DASHES = "\u2014\u2015"
 _IRREGULAR = re.compile(
     rf"[{_HYPHENS}][^\S\n]*(?:\n\s*)?|(?<=[{CJK}])\s+|\s+(?=[{CJK}])|[^\S ]\s*| \s+|[{_DASHES}]"
 )
-"""What is not folded character by character: a hyphen, with the line break after it; white space that is no
-single space, or stands beside a Chinese or Japanese character; a dash."""
+"""The text that is not folded character by character: a hyphen, with the line break after it; white space
+that is no single space, or stands beside a Chinese or Japanese character; a dash."""
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff]")
 """Accents, and the points of Hebrew and Arabic: people leave them out."""
 _LETTERS = str.maketrans(
