@@ -217,7 +217,7 @@ def take_pictures(browser: Browser, address: str) -> None:
     _save(page, "settings")
     page.goto(f"{address}/#/")
     page.locator("#filter-runs").click()
-    page.get_by_role("searchbox", name="Search past runs").fill("kayak")
+    page.get_by_role("searchbox", name="Search past questions").fill("kayak")
     page.wait_for_timeout(1500)
     _save(page, "history")
     page.context.close()

@@ -164,7 +164,7 @@ def test_escape_pressed_twice_stops_a_run_and_its_end_is_told(desk: Desk, visit:
     opened.ask("How many passengers?", model="scripted")
     page = opened.page
     expect(page.locator("#stop")).to_be_visible()
-    log = page.get_by_role("log", name="What happens")
+    log = page.get_by_role("log", name="Status messages")
     expect(log).to_have_attribute("aria-live", "polite")
     expect(log).to_contain_text("Asked")
     page.locator("#question").click()  # out of the field: there it would leave the field
@@ -185,7 +185,7 @@ def test_what_a_run_does_is_told_as_it_does_it(desk: Desk, visit: Opener) -> Non
     page = opened.page
     expect(page.locator("#stop")).to_be_visible()
     desk.answers.policy.go.set()
-    log = page.get_by_role("log", name="What happens")
+    log = page.get_by_role("log", name="Status messages")
     expect(log).to_contain_text("Searching ferry passengers")
     expect(log).to_contain_text("Answered: 48,200")
 

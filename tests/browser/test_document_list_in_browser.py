@@ -248,7 +248,7 @@ def test_a_folder_keeps_its_folders_and_leaves_out_what_cannot_be_read(
     page = visit(f"{desk.address}/#/documents").page
     expect(page.locator(".held-row").first).to_be_visible()
     page.locator("#upload-folder-files").set_input_files(tmp_path / "trip")
-    expect(page.locator(".toast")).to_contain_text("1 file of types that cannot be read was left out.")
+    expect(page.locator(".toast")).to_contain_text("1 file skipped: the file type is not supported.")
     page.get_by_role("button", name="trip", exact=True).click()
     assert names(page) == ["2023", "2024"]
     page.get_by_role("button", name="2024", exact=True).click()

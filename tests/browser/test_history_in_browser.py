@@ -119,7 +119,7 @@ def test_runs_that_were_not_loaded_are_found_on_the_server(desk: Desk, visit: Op
     expect(page.locator(f".entry[data-run='{wanted}']")).to_be_visible()
     expect(page.locator(".entry")).to_have_count(1)
     page.locator("#search-runs").fill("kayak zebra")
-    expect(page.locator(".sidebar-empty")).to_contain_text("No run matches")
+    expect(page.locator(".sidebar-empty")).to_contain_text("No question matches")
     page.locator("#search-runs").fill("")
     expect(page.locator(".entry")).to_have_count(2)
 

@@ -300,7 +300,7 @@ def test_where_the_model_is_fixed_the_page_says_so_and_offers_nothing(
         expect(page.locator("#no-model")).to_have_count(0)
         page.locator("#to-setup").click()
         expect(page.locator("#setup-closed")).to_have_text(
-            "The model of this server is set by whoever runs it."
+            "The model of this server is set by its administrator."
         )
         expect(page.locator("#setup-form")).to_have_count(0)
         expect(page.locator("#choice-agent")).to_be_visible()

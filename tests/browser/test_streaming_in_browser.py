@@ -224,7 +224,7 @@ def test_the_next_call_of_the_model_discards_a_draft(feed: Callable[..., Feed]) 
 def test_screen_readers_are_told_the_answer_once(feed: Callable[..., Feed]) -> None:
     run = feed()
     page = run.page
-    log = page.get_by_role("log", name="What happens")
+    log = page.get_by_role("log", name="Status messages")
     run.write("It is **84,210**.")
     expect(log).to_contain_text("Writing the answer")
     assert "84" not in log.inner_text()

@@ -75,7 +75,7 @@ def test_each_sees_their_own_conversations_and_an_administrator_all(office: Offi
     expect(bob.page.locator(".entry")).to_have_count(1)
     expect(bob.page.locator("#past-runs")).not_to_contain_text(KAYAK)
     bob.page.goto(address)
-    expect(bob.page.locator("#no-run")).to_contain_text("Run not found")
+    expect(bob.page.locator("#no-run")).to_contain_text("Question not found")
     expect(bob.page.get_by_text(KAYAK)).to_have_count(0)
 
     carol = office.enter(visit, "carol")

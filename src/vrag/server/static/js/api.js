@@ -104,6 +104,9 @@ export function fileName(header) {
   return header?.match(/filename="?([^";]+)"?/i)?.[1] ?? null;
 }
 
+/** The content of a file. @param {string} path */
+export const getBlob = async (path) => (await request(path, {})).blob();
+
 /** @param {unknown} body */
 function asJson(body) {
   return body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
@@ -127,7 +130,7 @@ async function request(path, init) {
   return response;
 }
 
-/** What first.js asked for before this module came; only once. @param {string} path @param {RequestInit} init @returns {Promise<Response> | undefined} */
+/** Takes the response that first.js asked for before this module came; only once. @param {string} path @param {RequestInit} init @returns {Promise<Response> | undefined} */
 function taken(path, { method = "GET" }) {
   /** @type {Map<string, Promise<Response>> | undefined} */
   const ahead = /** @type {any} */ (globalThis).vragAhead;
@@ -143,7 +146,7 @@ function parsed(text) {
 }
 
 function away() {
-  return new Problem(0, "The server does not answer.", "Check that it is running. The page retries automatically.");
+  return new Problem(0, "The server does not answer.", "Check that it is running, and try again.");
 }
 
 /** @param {number} status @param {string} text */
@@ -151,10 +154,12 @@ function problem(status, text) {
   if (status === 401) window.dispatchEvent(new CustomEvent("vrag:signed-out"));
   try {
     const { detail, hint } = JSON.parse(text);
-    return new Problem(status, String(detail), hint ?? "");
+    if (typeof detail === "string") return new Problem(status, detail, hint ?? "");
   } catch {
-    return new Problem(status, `The server answered with status ${status}.`);
+    // it is no JSON: a proxy wrote it
   }
+  if (status >= 502 && status <= 504) return new Problem(status, "The server is not available.", "Try again in a moment.");
+  return new Problem(status, `The request failed (status ${status}).`, "Reload the page and try again.");
 }
 
 const FIRST_PAUSE = 500;

@@ -38,7 +38,7 @@ export function chosenTray(chosen, changed) {
   };
   const set = (/** @type {import("./chosen.js").ChosenDocument[]} */ list) => {
     chosen.set(list);
-    announce(list.length > 0 ? `${counted(list.length, "document")} chosen` : "All documents are asked");
+    announce(list.length > 0 ? `${counted(list.length, "document")} chosen` : "All documents are searched");
     if (list.length === 0) /** @type {HTMLElement | null} */ (element.parentElement?.querySelector("textarea"))?.focus();
   };
   const chip = (/** @type {import("./chosen.js").ChosenDocument} */ one) => {

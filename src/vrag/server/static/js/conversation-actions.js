@@ -1,8 +1,8 @@
 /** What can be done with a conversation in the list: rename, pin, share, copy its link, export, delete. */
 
-import { Problem } from "./api.js";
 import { dialog, h, toast } from "./dom.js";
 import { openMenu } from "./menu.js";
+import { attempt } from "./overlays.js";
 import { report } from "./report.js";
 import { here, navigate } from "./router.js";
 import { counted } from "./run-options.js";
@@ -22,7 +22,7 @@ export function openActions(talk, button, runs, drawAgain) {
   const { pinned, shared } = last;
   openMenu(button, `“${talk.title.slice(0, 100)}”`, [
     { label: "Rename", sign: "edit", run: () => rename(talk, runs, drawAgain) },
-    { label: pinned ? "Unpin" : "Pin", sign: "pin", run: () => tried(() => runs.change(last.id, { pinned: !pinned })) },
+    { label: pinned ? "Unpin" : "Pin", sign: "pin", run: () => attempt(() => runs.change(last.id, { pinned: !pinned })) },
     ...(runs.session.several ? [{ label: shared ? "Stop sharing" : "Share", sign: "share", run: () => setShared(last, runs, !shared) }] : []),
     { label: "Copy link", sign: "link", run: () => copyLink(last, runs) },
     { label: "Export", sign: "report", run: () => exportAll(last, runs) },
@@ -43,7 +43,7 @@ function rename(talk, runs, drawAgain) {
     const title = field.value.trim();
     const hadFocus = document.activeElement === field;
     field.remove();
-    if (keep && title !== talk.title) await tried(() => runs.change(talk.runs[0].id, { title }));
+    if (keep && title !== talk.title) await attempt(() => runs.change(talk.runs[0].id, { title }));
     drawAgain();
     if (hadFocus) document.getElementById(`more-${talk.session}`)?.focus();
   };
@@ -73,21 +73,9 @@ async function remove(run, title, runs) {
   const what = turns.length === 1 ? "The question, its answer and its pictures are" : `Its ${counted(turns.length, "question")}, their answers and pictures are`;
   const body = h("div", { class: "report-form" }, h("p", { class: "quoted", dir: "auto", text: title.slice(0, 300) }), h("p", { text: `${running ? "It is still running and is stopped. " : ""}${what} deleted from the server. This cannot be undone.` }));
   const sure = await dialog({ title: "Delete this conversation?", body, actions: [{ label: "Cancel" }, { label: "Delete", kind: "danger", value: true }] });
-  if (!sure || !(await tried(() => runs.remove(run)))) return;
+  if (!sure || !(await attempt(() => runs.remove(run)))) return;
   toast("Deleted.", { kind: "ok" });
   const route = here();
   if (route.name === "run" && turns.some((turn) => turn.id === route.id)) navigate("#/");
   document.getElementById("past-runs")?.focus();
-}
-
-/** @param {() => Promise<void>} action @returns {Promise<boolean>} */
-async function tried(action) {
-  try {
-    await action();
-    return true;
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    toast(error.detail, { kind: "danger", hint: error.hint });
-    return false;
-  }
 }

@@ -8,8 +8,9 @@ import { carriesFiles } from "./pictures.js";
  * @param {object} how
  * @param {() => string | null} how.target The collection that would take them.
  * @param {(files: import("./dropped-files.js").PlacedFile[], collection: string | null) => void} how.take
+ * @param {AbortSignal} how.signal Ends it.
  */
-export function receiveFiles({ target, take }) {
+export function receiveFiles({ target, take, signal }) {
   const words = h("p", { dir: "auto" });
   const frame = document.body.appendChild(h("div", { id: "drop-frame", "aria-hidden": true, hidden: true }, words));
   let depth = 0; // entering a child comes before leaving its parent
@@ -29,14 +30,14 @@ export function receiveFiles({ target, take }) {
     depth = 0;
     frame.hidden = true;
   };
-  window.addEventListener("dragenter", enters);
-  window.addEventListener("dragleave", leaves);
-  window.addEventListener("dragover", (event) => carriesFiles(event.dataTransfer) && event.preventDefault());
-  window.addEventListener("drop", ends, { capture: true });
+  window.addEventListener("dragenter", enters, { signal });
+  window.addEventListener("dragleave", leaves, { signal });
+  window.addEventListener("dragover", (event) => carriesFiles(event.dataTransfer) && event.preventDefault(), { signal });
+  window.addEventListener("drop", ends, { capture: true, signal });
   window.addEventListener("drop", async (event) => {
     if (event.defaultPrevented || !event.dataTransfer || !carriesFiles(event.dataTransfer)) return;
     event.preventDefault();
     const collection = target();
     take(await droppedFiles(event.dataTransfer), collection);
-  });
+  }, { signal });
 }

@@ -187,7 +187,7 @@ let region = null;
  * @param {string} text
  */
 export function announce(text) {
-  region ??= document.body.appendChild(h("div", { class: "hidden-text", role: "log", "aria-live": "polite", "aria-label": "What happens" }));
+  region ??= document.body.appendChild(h("div", { class: "hidden-text", role: "log", "aria-live": "polite", "aria-label": "Status messages" }));
   region.append(h("p", { text }));
   while (region.childElementCount > 5) region.firstElementChild?.remove();
 }

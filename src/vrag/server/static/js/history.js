@@ -169,14 +169,14 @@ export function showHistory(list, shown, { loadMore, actions }) {
   const groups = byDay(talks, new Date()).map(([day, own]) =>
     h("section", { class: "day" }, h("h2", { text: day }), h("ul", own.map((talk) => conversation(talk, shown, actions)))),
   );
-  const older = shown.more && h("button", { type: "button", id: "older", class: "quiet", text: "Older runs", on: { click: loadMore } });
+  const older = shown.more && h("button", { type: "button", id: "older", class: "quiet", text: "Older questions", on: { click: loadMore } });
   redraw(list, groups.length > 0 ? groups : nothing(shown), older);
 }
 
 /** @param {Shown} shown */
 function nothing({ words, narrow, more }) {
   const among = more ? " among those loaded" : "";
-  const text = words ? `No run matches “${words}”${among}.` : narrow ? `No run matches the filters${among}.` : "Your questions appear here.";
+  const text = words ? `No question matches “${words}”${among}.` : narrow ? `No question matches the filters${among}.` : "Your questions appear here.";
   return h("p", { class: "sidebar-empty", dir: "auto", text });
 }
 
@@ -218,7 +218,7 @@ function entry(run, title, { current, offer, user }, turns) {
       h("span", { class: "clip", dir: "auto", text: title.replace(/\s+/g, " ") }),
       turns >= 0 && h("span", { class: "entry-facts clip", text: facts.join(" · ") }),
     ),
-    turns > 0 && h("span", { class: "turn-count", title: counted(turns, "turn"), "aria-label": counted(turns, "turn"), text: turns }),
+    turns > 0 && h("span", { class: "turn-count", title: counted(turns, "question"), "aria-label": counted(turns, "question"), text: turns }),
     kind && h("span", { class: `run-state ${kind}` }, kind === "failed" ? icon("warn") : kind === "stopped" ? icon("stop") : null, h("span", { class: "hidden-text", text: words })),
   );
 }

@@ -1,5 +1,6 @@
 /** Dialogs, toasts and notices. */
 
+import { Problem } from "./api.js";
 import { announce, h, icon, iconButton, replace } from "./elements.js";
 
 /**
@@ -87,6 +88,22 @@ export function toast(text, { kind = "note", hint = "", action } = {}) {
   stack.showPopover(); // anew, so that it stands above a dialog
   announce(hint ? `${text} ${hint}` : text);
   if (kind !== "danger") setTimeout(close, 6000);
+}
+
+/**
+ * Does something, and shows why it failed. A session that ended has its own page.
+ * @param {() => Promise<unknown>} act
+ * @returns {Promise<boolean>} Whether it was done.
+ */
+export async function attempt(act) {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
+    return false;
+  }
 }
 
 /**

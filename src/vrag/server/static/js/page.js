@@ -41,26 +41,30 @@ export class Page {
   #began = false;
   #isReloading = false;
   #chosen = new ChosenDocuments();
+  /** Ends what the page listens to. */
+  #closed = new AbortController();
 
   /** @param {any} offer @param {import("./past-runs.js").Session} session */
   constructor(offer, session) {
+    const { signal } = this.#closed;
     this.offer = offer;
-    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
-    this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
+    this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away), signal });
+    this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload), skipped: (count) => toast(`${counted(count, "file")} skipped: the file type is not supported.`) });
     this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
-    receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
+    receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection), signal });
     element("skip").addEventListener("click", () => this.#main.focus());
-    document.addEventListener("keydown", (event) => this.#slash(event));
+    document.addEventListener("keydown", (event) => this.#slash(event), { signal });
   }
 
   open() {
     this.#runsChanged();
     this.runs.refresh();
-    onRoute((route) => this.#show(route));
+    onRoute((route) => this.#show(route), this.#closed.signal);
     loadAhead();
   }
 
   close() {
+    this.#closed.abort();
     this.#leave();
     this.runs.stop();
   }
@@ -172,8 +176,8 @@ export class Page {
   #noRun(problem) {
     showToolbar(this.#toolbar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
-    const title = absent ? "Run not found" : problem.detail;
-    const hint = absent ? `The run may have been deleted, ${this.runs.session.several ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
+    const title = absent ? "Question not found" : problem.detail;
+    const hint = absent ? `It may have been deleted, ${this.runs.session.several ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
     showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
@@ -192,7 +196,7 @@ export class Page {
     showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
     const running = turns.some((turn) => turn.state === "running");
     const foreign = !this.runs.mayChange(run) && "Another user's conversation: ask a new question";
-    this.#box?.hold(foreign || (running ? "Wait until the run has ended" : ""));
+    this.#box?.hold(foreign || (running ? "Wait until the answer is complete" : ""));
   }
 
   #uploadsChanged() {
@@ -246,8 +250,7 @@ export class Page {
       toast("This server does not accept uploads.", { kind: "danger", hint: "None of its collections is writable." });
       return;
     }
-    const left = this.uploads.add(files, collection);
-    if (left > 0) toast(`${counted(left, "file")} of types that cannot be read ${left === 1 ? "was" : "were"} left out.`);
+    this.uploads.add(files, collection);
     if (!this.#documents) navigate(`#/documents?${new URLSearchParams({ collection })}`);
   }
 
@@ -256,7 +259,7 @@ export class Page {
     const banner = element("away");
     if (banner.hidden !== away) return;
     banner.hidden = !away;
-    banner.textContent = away ? "The server does not answer. The page tries again by itself." : "";
+    banner.textContent = away ? "The server does not answer. Reconnecting automatically." : "";
   }
 
   /** @param {KeyboardEvent} event A slash outside of a field goes to the question box. */

@@ -13,7 +13,7 @@ export const loadSetup = () => whole(() => import("./setup/setup.js"));
 /** A part that did not arrive: the server does not answer, or has been replaced by another version. */
 export class PartMissing extends Problem {
   constructor() {
-    super(0, "A part of the page could not be loaded.", "The server may be away, or of another version now. Load the page again.");
+    super(0, "A part of the page could not be loaded.", "The server may be unavailable or may have been updated. Load the page again.");
   }
 }
 

@@ -41,14 +41,15 @@ export class PastRuns {
 
   /**
    * @param {Session} session
-   * @param {{changed: () => void, away: (away: boolean) => void}} calls `away` tells whether the server answers.
+   * @param {{changed: () => void, away: (away: boolean) => void, signal?: AbortSignal}} calls `away` tells whether the server
+   *   answers; `signal` ends it.
    */
-  constructor(session, { changed, away }) {
+  constructor(session, { changed, away, signal }) {
     this.session = session;
     this.changed = changed;
     this.away = away;
-    window.addEventListener("vrag:run", () => this.refresh());
-    document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
+    window.addEventListener("vrag:run", () => this.refresh(), { signal });
+    document.addEventListener("visibilitychange", () => document.hidden || this.refresh(), { signal });
   }
 
   get list() {
@@ -164,7 +165,7 @@ export class PastRuns {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.#tell(error.status === 0);
-      const fault = error.status >= 500 ? "Past runs cannot be loaded at the moment." : this.fault;
+      const fault = error.status >= 500 ? "Past questions cannot be loaded at the moment." : this.fault;
       if (fault === this.fault) return;
       this.fault = fault;
       this.changed();

@@ -61,7 +61,7 @@ export class Pictures {
 
   /** @param {File} file @returns {string} Why it cannot be attached; empty when it can. */
   #fault(file) {
-    if (!isPicture(file)) return `${file.name} is no JPEG, PNG or WebP picture.`;
+    if (!isPicture(file)) return `${file.name} is not a JPEG, PNG or WebP picture.`;
     if (this.#kept.length >= this.limits.images) return `A question can have at most ${this.limits.images} pictures.`;
     if (file.size > this.limits.image_bytes) return `${file.name} is larger than ${bytes(this.limits.image_bytes)}.`;
     return "";
@@ -85,8 +85,8 @@ export class Pictures {
   }
 }
 
-/** @param {File} file @returns {Promise<string>} */
-function dataUrl(file) {
+/** A file as a data URL. @param {Blob} file @returns {Promise<string>} */
+export function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.addEventListener("load", () => resolve(String(reader.result)));

@@ -1,7 +1,5 @@
 /** The place in the page: a path after `#`, so that every place has an address without asking the server. */
 
-import { paramsOf } from "./documents/listing.js";
-
 /**
  * @typedef {{name: "ask", documents: string[]} | {name: "run", id: string, step: number | null, cite: number | null}
  *   | {name: "documents", collection: string | null, params: URLSearchParams} | {name: "setup"}} Route
@@ -45,8 +43,8 @@ export const runHash = (id) => `#/runs/${encodeURIComponent(id)}`;
 /** A run with the place of a piece of evidence open. @param {string} id @param {number} cite @returns {string} */
 export const citeHash = (id, cite) => `${runHash(id)}?cite=${cite}`;
 
-/** @param {string} collection @param {import("./documents/listing.js").ListState} [state] How the list is shown. @returns {string} */
-export const documentsHash = (collection, state) => `#/documents?${new URLSearchParams({ collection, ...(state && paramsOf(state)) })}`;
+/** @param {string} collection @param {Record<string, string>} [params] How the list is shown. @returns {string} */
+export const documentsHash = (collection, params = {}) => `#/documents?${new URLSearchParams({ collection, ...params })}`;
 
 /**
  * Goes somewhere.
@@ -68,8 +66,9 @@ export const here = () => routeOf(location.hash);
 /**
  * Calls with the route now and after every change.
  * @param {(route: Route) => void} callback
+ * @param {AbortSignal} signal Ends it.
  */
-export function onRoute(callback) {
-  window.addEventListener("hashchange", () => callback(here()));
+export function onRoute(callback, signal) {
+  window.addEventListener("hashchange", () => callback(here()), { signal });
   callback(here());
 }

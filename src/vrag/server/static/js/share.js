@@ -30,8 +30,8 @@ export async function copyLink(run, runs, url = new URL(runHash(run.id), locatio
     const action = mayShare && run.shared ? { label: "Stop sharing", run: () => setShared(run, runs, false) } : undefined;
     toast("Link copied.", { kind: "ok", hint, action });
   } catch {
-    const field = h("input", { readonly: true, value: url, "aria-label": "Link to this run", on: { focus: (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).select() } });
-    await dialog({ title: "Link to this run", body: field });
+    const field = h("input", { readonly: true, value: url, "aria-label": "Link to this question", on: { focus: (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).select() } });
+    await dialog({ title: "Link to this question", body: field });
   }
 }
 

@@ -27,9 +27,9 @@ export function buildSidebar(sidebar, { runs, offer }) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let typing;
   const list = h("div", { class: "sidebar-list", id: "past-runs", tabindex: "-1" });
-  const search = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search-runs", placeholder: "Search past runs", "aria-label": "Search past runs", maxlength: 300, dir: "auto", autocomplete: "off" }));
+  const search = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search-runs", placeholder: "Search past questions", "aria-label": "Search past questions", maxlength: 300, dir: "auto", autocomplete: "off" }));
   const filters = h("div", { class: "run-filters", id: "run-filters", hidden: true });
-  const filter = iconButton("sliders", "Filter past runs", { id: "filter-runs", "aria-expanded": false, "aria-controls": "run-filters", on: { click: () => openFilters(filters.hidden) } });
+  const filter = iconButton("sliders", "Filter past questions", { id: "filter-runs", "aria-expanded": false, "aria-controls": "run-filters", on: { click: () => openFilters(filters.hidden) } });
   const askers = h("div", { class: "askers", id: "askers", role: "group", "aria-label": "Asked by", hidden: true });
   const uploading = h("span", { class: "uploading", hidden: true });
   const links = {
@@ -61,7 +61,7 @@ export function buildSidebar(sidebar, { runs, offer }) {
   });
   replace(
     sidebar,
-    h("div", { class: "sidebar-brand" }, h("a", { href: "#/", class: "brand", title: `vrag ${offer().version}` }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("sidebar", "Hide the list of runs", { id: "sidebar-close", on: { click: () => openSidebar(false) } })),
+    h("div", { class: "sidebar-brand" }, h("a", { href: "#/", class: "brand", title: `vrag ${offer().version}` }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("sidebar", "Hide past questions", { id: "sidebar-close", on: { click: () => openSidebar(false) } })),
     h("div", { class: "sidebar-links" }, links.ask, links.documents),
     h("div", { class: "sidebar-search" }, h("div", { class: "sidebar-field" }, icon("search"), search), filter),
     filters,
@@ -131,7 +131,7 @@ function showFilters(box, runs, offer) {
     box,
     choice("agent", "Agent", "All agents", offer.agents.map((/** @type {any} */ one) => [one.name, one.title.split(":")[0]])),
     offer.collections.length > 1 && choice("collection", "Collection", "All collections", offer.collections.map((/** @type {any} */ one) => [one.name, one.name])),
-    owners.length > 1 && choice("owner", "User", "All users", owners.map((name) => [name, name || "Without a user"])),
+    owners.length > 1 && choice("owner", "User", "All users", owners.map((name) => [name, name || "No user"])),
   );
 }
 

@@ -41,7 +41,7 @@ export function showSignIn(root, { signedIn, expired = false, several = false })
       h("h1", { text: expired ? "You were signed out" : "Sign in" }),
       h("p", { class: "soft", text: expired ? "The session ended. Enter the token again; your draft is still here." : several ? "Enter your token." : "This server requires a token." }),
       h("form", { on: { submit } }, h("input", { autocomplete: "username", value: "vrag", hidden: true }), h("label", { class: "field" }, "Token", input), problem, button),
-      h("p", { class: "faint size-1", id: "token-help" }, several ? "You have your own token from whoever runs this server." : ["The token is the value of ", h("code", { text: "VRAG_API_KEY" }), " on the server."], " The browser keeps a session cookie and not the token."),
+      h("p", { class: "faint size-1", id: "token-help" }, several ? "Ask the administrator of this server for your token." : ["The token is the value of ", h("code", { text: "VRAG_API_KEY" }), " on the server."], " The browser keeps a session cookie and not the token."),
     ),
   );
   input.focus();

@@ -12,7 +12,7 @@ import { runHash } from "./router.js";
  */
 export function showToolbar(toolbar, { title = "", turns = [], current, share } = {}) {
   const isOpen = toolbar.querySelector("#turns")?.hasAttribute("open") ?? false;
-  const open = iconButton("sidebar", "Show the list of runs", { id: "sidebar-open", on: { click: () => openSidebar(true) } });
+  const open = iconButton("sidebar", "Show past questions", { id: "sidebar-open", on: { click: () => openSidebar(true) } });
   redraw(
     toolbar,
     open,

@@ -45,12 +45,14 @@ export class Uploads {
 
   /**
    * @param {{upload_bytes: number, upload_types: string[], unreadable?: {types: string[], needs: string, install: string}[]}} limits
-   * @param {{changed: () => void, finished: (upload: Upload) => void}} calls
+   * @param {{changed: () => void, finished: (upload: Upload) => void, skipped?: (count: number) => void}} calls `skipped`: files in
+   *   folders are left out that are of no type that can be read.
    */
-  constructor(limits, { changed, finished }) {
+  constructor(limits, { changed, finished, skipped = () => {} }) {
     this.limits = limits;
     this.changed = changed;
     this.finished = finished;
+    this.skipped = skipped;
   }
 
   get active() {
@@ -60,14 +62,13 @@ export class Uploads {
   /**
    * @param {import("./dropped-files.js").PlacedFile[]} files
    * @param {string} collection
-   * @returns {number} The number of files in folders that were left out, since they are of no type that can be read.
    */
   add(files, collection) {
-    let left = 0;
+    let skipped = 0;
     for (const { file, folder } of files) {
       const fault = this.fault(file);
       if (folder && !this.limits.upload_types.some((type) => file.name.toLowerCase().endsWith(type))) {
-        left += 1;
+        skipped += 1;
         continue;
       }
       /** @type {Upload} */
@@ -79,7 +80,7 @@ export class Uploads {
     }
     this.changed();
     this.#next();
-    return left;
+    if (skipped > 0) this.skipped(skipped);
   }
 
   /** @param {Upload} upload Takes one that ended off the list. */
@@ -150,9 +151,9 @@ export class Uploads {
     const { upload_types: types, upload_bytes: most, unreadable = [] } = this.limits;
     const name = file.name.toLowerCase();
     const missing = unreadable.find((one) => one.types.some((type) => name.endsWith(type)));
-    if (missing) return `This server cannot read ${kinds(missing.types)}: ${missing.needs} is not installed on it. Whoever runs the server can install it: ${missing.install}`;
+    if (missing) return `This server cannot read ${kinds(missing.types)}: ${missing.needs} is not installed on it. The administrator of this server can install it: ${missing.install}`;
     if (!types.some((type) => name.endsWith(type))) return `This file type is not supported. Supported: ${kinds(types)}.`;
-    if (file.size > most) return `The file has ${bytes(file.size)}; the maximum is ${bytes(most)}.`;
+    if (file.size > most) return `The file is ${bytes(file.size)}; the maximum is ${bytes(most)}.`;
     return file.size === 0 ? "The file is empty." : "";
   }
 

@@ -1,22 +1,13 @@
-/** What is done with documents and collections, and the questions before it. */
+/** Removal of documents, creation and deletion of collections, and the dialogs before them. */
 
 import { del, post, Problem } from "../api.js";
-import { announce, dialog, h, toast } from "../dom.js";
+import { announce, dialog, h } from "../dom.js";
 import { placed } from "../file-names.js";
+import { attempt } from "../overlays.js";
 import { documentsHash, navigate } from "../router.js";
 import { counted } from "../run-options.js";
 
 /** @typedef {import("./listing.js").DocumentInfo} DocumentInfo */
-
-/** @param {() => Promise<void>} act Tells what went wrong, and that is all. */
-export async function attempt(act) {
-  try {
-    await act();
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
-  }
-}
 
 /**
  * Removes documents, after a question.
@@ -65,7 +56,7 @@ export async function createCollection(reload) {
 
 /** @param {any} collection @param {() => Promise<void>} reload Deletes a collection, after a question. */
 export async function dropCollection(collection, reload) {
-  const body = `“${collection.name}” with its ${counted(collection.documents, "document")} is deleted from this server. Past runs keep their pictures.`;
+  const body = `“${collection.name}” with its ${counted(collection.documents, "document")} is deleted from this server. Past answers keep their pictures.`;
   if (!(await confirmed("Remove this collection?", body, "Remove collection"))) return;
   await attempt(async () => {
     await del(`/collections/${encodeURIComponent(collection.name)}`);

@@ -2,9 +2,9 @@
 
 import { announce, h, icon, iconButton, replace, showList } from "../dom.js";
 import { pickedFiles } from "../dropped-files.js";
+import { attempt } from "../overlays.js";
 import { counted } from "../run-options.js";
 import { hasEnded, overall, statusText } from "../uploads.js";
-import { attempt } from "./actions.js";
 import { problemList } from "./rows.js";
 
 /** @typedef {import("../uploads.js").Upload} Upload */
@@ -83,12 +83,11 @@ function fill(row, upload, canRetry) {
  * Buttons that open the file dialog and upload what is chosen.
  * @param {import("../uploads.js").Uploads} uploads
  * @param {string} collection
- * @param {(left: number) => void} [leftOut] Called with the number of files in a folder that cannot be read.
  */
-export function uploadButtons(uploads, collection, leftOut = () => {}) {
+export function uploadButtons(uploads, collection) {
   return [
-    picker("upload-files", { accept: uploads.limits.upload_types.join(",") }, { id: "upload", class: "primary" }, [icon("upload"), "Upload files"], (files) => leftOut(uploads.add(files, collection))),
-    picker("upload-folder-files", { webkitdirectory: true }, { id: "upload-folder", class: "folder-button" }, [icon("folder"), "Upload a folder"], (files) => leftOut(uploads.add(files, collection))),
+    picker("upload-files", { accept: uploads.limits.upload_types.join(",") }, { id: "upload", class: "primary" }, [icon("upload"), "Upload files"], (files) => uploads.add(files, collection)),
+    picker("upload-folder-files", { webkitdirectory: true }, { id: "upload-folder", class: "folder-button" }, [icon("folder"), "Upload a folder"], (files) => uploads.add(files, collection)),
   ];
 }
 

@@ -1,16 +1,16 @@
 /** The documents: collections, what each holds, uploads on their way, and the choice of documents to ask. */
 
 import { get, Problem } from "../api.js";
-import { h, icon, iconButton, redraw, replace, toast } from "../dom.js";
+import { h, icon, iconButton, redraw, replace } from "../dom.js";
 import { extentOf } from "../file-names.js";
-import { showNotice } from "../overlays.js";
+import { attempt, showNotice } from "../overlays.js";
 import { bytes } from "../pictures.js";
 import { documentsHash, navigate } from "../router.js";
 import { counted } from "../run-options.js";
 import { kinds } from "../uploads.js";
-import { attempt, createCollection, dropCollection, removeDocuments } from "./actions.js";
+import { createCollection, dropCollection, removeDocuments } from "./actions.js";
 import { DocumentList } from "./list.js";
-import { stateOf } from "./listing.js";
+import { paramsOf, stateOf } from "./listing.js";
 import { uploadButtons, uploadList } from "./upload-list.js";
 
 /** Documents that are asked for at one time. */
@@ -43,11 +43,8 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
   let visit = 0;
 
   const heading = h("header", { class: "documents-head" });
-  const leftOut = (/** @type {number} */ count) => {
-    if (count > 0) toast(`${counted(count, "file")} of types that cannot be read ${count === 1 ? "was" : "were"} left out.`);
-  };
   const show = () => {
-    redraw(heading, h("h1", { text: "Documents" }), h("span", { class: "grow" }), listing.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => createCollection(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButtons(uploads, current.name, leftOut));
+    redraw(heading, h("h1", { text: "Documents" }), h("span", { class: "grow" }), listing.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => createCollection(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButtons(uploads, current.name));
     replace(tabs, collections.map((one) => tab(one, one === current)));
     tellFacts();
   };
@@ -69,7 +66,7 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
       collection: current,
       state: stateOf(params),
       ids: new Set(chosen.list.filter((one) => one.collection === current.name).map((one) => one.id)),
-      changed: (state) => navigate(documentsHash(current.name, state), { replace: true }),
+      changed: (state) => navigate(documentsHash(current.name, paramsOf(state)), { replace: true }),
       ask,
       remove,
       retry,

@@ -49,7 +49,7 @@ const DRAWN = {
 /** An answer that the evidence does not support, and what it says. @param {any} entry */
 function doubted({ text, claims }) {
   const lines = notableClaims(claims).map((claim) => h("li", { dir: "auto", text: claimText(text, claim) }));
-  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was told, and may look again.", h("div", { class: "doubted-answer prose" }, prose(text)), h("ul", lines));
+  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was informed and may search again.", h("div", { class: "doubted-answer prose" }, prose(text)), h("ul", lines));
 }
 
 /**
@@ -214,7 +214,7 @@ function tool(entry, state, context) {
 /** @param {any} entry */
 function retry(entry) {
   const pause = entry.seconds ? `, after ${seconds(entry.seconds)}` : "";
-  const partial = entry.partial ? [folded("What had come of the reply", () => h("pre", { dir: "auto", tabindex: "0", text: entry.partial }))] : [];
+  const partial = entry.partial ? [folded("Partial reply", () => h("pre", { dir: "auto", tabindex: "0", text: entry.partial }))] : [];
   return note("retry", "clock", "The call failed and was made again", `${pause ? `${pause.slice(2)}. ` : ". "}${entry.reason}`, ...partial);
 }
 

@@ -1,10 +1,12 @@
 /** A conversation in one scroll: its turns, and the box for the next question below them. */
 
-import { post, Problem } from "../api.js";
+import { getBlob, post } from "../api.js";
 import { request } from "../composer.js";
-import { announce, h, icon, replace, toast } from "../dom.js";
+import { h, icon, replace } from "../dom.js";
 import { followUpOptions, selectOptions, storedOptions } from "../run-options.js";
+import { attempt } from "../overlays.js";
 import { closeViewer, openViewer } from "../parts.js";
+import { dataUrl } from "../pictures.js";
 import { hideTip } from "./chips.js";
 import { fileUrl } from "./figures.js";
 import { Follower } from "./follower.js";
@@ -175,14 +177,11 @@ export class Thread {
     const { offer, asked } = this.how;
     const choices = { ...selectOptions(offer, followUpOptions(offer, run, storedOptions())), max_steps: steps };
     const { environment } = state.started.settings;
-    try {
-      const images = await Promise.all((state.started.attached ?? []).map((/** @type {string} */ sha256) => dataUrl(fileUrl(run.id, sha256))));
+    await attempt(async () => {
+      const images = await Promise.all((state.started.attached ?? []).map((/** @type {string} */ sha256) => getBlob(fileUrl(run.id, sha256)).then(dataUrl)));
       const body = request(run.question, choices, { session: run.session, images });
       asked(await post("/runs", environment?.documents ? { ...body, documents: environment.documents } : body));
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      toast(error.detail, { kind: "danger", hint: error.hint });
-    }
+    });
   }
 
   /** The turn that goes on, if the reader may stop it. @returns {Turn | undefined} */
@@ -234,17 +233,4 @@ export class Thread {
     this.hint.textContent = text;
     if (text) this.hinted = setTimeout(() => this.#tellHint(""), TWICE);
   }
-}
-
-/** @param {string} url @returns {Promise<string>} */
-async function dataUrl(url) {
-  const response = await fetch(url);
-  if (!response.ok) throw new Problem(response.status, "The pictures of the question are not there any more.", "Attach them to a new question.");
-  const blob = await response.blob();
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.addEventListener("load", () => resolve(String(reader.result)));
-    reader.addEventListener("error", () => reject(reader.error));
-    reader.readAsDataURL(blob);
-  });
 }

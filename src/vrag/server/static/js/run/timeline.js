@@ -94,7 +94,7 @@ class StepView {
     this.cost = h("span", { class: "step-cost" });
     this.head = h("button", { type: "button", class: "step-head", "aria-expanded": "true", "aria-controls": id, on: { click: () => ([this.open, this.byHand] = [!this.open, true]) } }, h("span", { class: "hidden-text", text: `Step ${number}: ` }), this.kind, this.outline, this.cost, icon("down"));
     this.thought = h("p", { class: "thought", dir: "auto" });
-    this.whole = h("button", { type: "button", class: "link size-2", hidden: true, text: "Whole thought", on: { click: () => this.#unfoldThought() } });
+    this.whole = h("button", { type: "button", class: "link size-2", hidden: true, text: "Show all", on: { click: () => this.#unfoldThought() } });
     this.entries = h("div", { class: "step-entries" });
     this.foot = h("div", { class: "step-foot" });
     this.content = h("div", { class: "step-content", id }, this.thought, this.whole, this.entries, this.foot);
@@ -175,7 +175,7 @@ class StepView {
     replace(
       this.foot,
       faults.length > 0 && h("p", { class: "faint size-2", text: `Remarks on the reply: ${faults.join(", ")}.` }),
-      h("div", { class: "step-figures" }, step.call && folded("Reply as it came", () => reply(step.call)), step.usage && h("span", { class: "faint", text: costOf(step.usage) })),
+      h("div", { class: "step-figures" }, step.call && folded("Raw reply", () => reply(step.call)), step.usage && h("span", { class: "faint", text: costOf(step.usage) })),
     );
   }
 }

@@ -112,7 +112,7 @@ export const ENDINGS = {
     name: "Budget spent",
     mood: "fair",
     said: "The budget of the run was spent before there was an answer.",
-    hint: "Ask for less at once. Whoever runs this server can raise the budget.",
+    hint: "Ask for less at once. The administrator of this server can raise the budget.",
   },
   cancelled: {
     name: "Stopped",
@@ -130,13 +130,13 @@ export const ENDINGS = {
     name: "Search failed",
     mood: "bad",
     said: "The search or the collection failed.",
-    hint: "Ask again. If the problem persists, tell whoever runs this server: the collection may be damaged.",
+    hint: "Ask again. If the problem persists, contact the administrator of this server: the collection may be damaged.",
   },
   fault: {
     name: "Internal error",
     mood: "bad",
     said: "The server failed, or could not store the run.",
-    hint: "Ask again. If the problem persists, tell whoever runs this server: its log says why.",
+    hint: "Ask again. If the problem persists, contact the administrator of this server: its log says why.",
   },
 };
 

@@ -156,7 +156,7 @@ export function modelForm({ state, saved }) {
     "form",
     { class: "setup-form card", id: "setup-form", novalidate: true, "aria-label": "Choose a model", on: { submit } },
     h("div", { class: "setup-fields" }, h("label", { class: "field" }, "Server", server), addressField, keyField, h("div", h("label", { class: "field" }, "Model", model), suggestions, modelHint)),
-    h("details", { class: "setup-more" }, h("summary", { text: "Model family" }), h("label", { class: "field" }, "Family", family), h("p", { class: "faint size-1", text: "The family says how a model is shown pictures and how it writes places on them. It is found out by name, server or a short measurement; the test says when another one fits." })),
+    h("details", { class: "setup-more" }, h("summary", { text: "Model family" }), h("label", { class: "field" }, "Family", family), h("p", { class: "faint size-1", text: "The family determines how pictures are sent to the model and how it writes coordinates. It is detected from the name, the server or a short measurement. The test reports if another family fits better." })),
     scope.element,
     problem,
     h("div", { class: "row" }, testButton, save),
@@ -227,7 +227,7 @@ function audience(admin) {
     "fieldset",
     { class: "audience", id: "setup-scope" },
     h("legend", { class: "size-1 soft", text: "Who uses it" }),
-    option("session", "Only this browser", "Kept until you remove it or sign out, and for 12 hours without use.", true),
+    option("session", "Only this browser", "Until you remove it, sign out, or do not use it for 12 hours. A restart of the server removes it too.", true),
     admin && option("all", "Everyone who uses this server", "Also programs. Kept until it is removed.", false),
   );
   return { element, value: () => /** @type {HTMLInputElement} */ (element.querySelector("input:checked")).value };

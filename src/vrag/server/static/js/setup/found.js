@@ -62,6 +62,6 @@ function modelButton({ name, sees }, use) {
     { type: "button", class: "server-model", dataset: { model: name }, on: { click: use } },
     icon(sees ? "image" : "dot"),
     h("span", { class: "clip", dir: "auto", text: name }),
-    h("span", { class: "faint size-1", text: sees ? "sees pictures" : "pictures not known" }),
+    h("span", { class: "faint size-1", text: sees ? "sees pictures" : "picture support unknown" }),
   );
 }

@@ -2,7 +2,7 @@
 
 import { del, get, Problem } from "../api.js";
 import { announce, h, icon, replace, toast } from "../dom.js";
-import { showNotice } from "../overlays.js";
+import { attempt, showNotice } from "../overlays.js";
 import { followChosenModel, optionFields, selectOptions, storedOptions, storeOptions } from "../run-options.js";
 import { showActivity } from "./activity.js";
 import { FoundServers } from "./found.js";
@@ -85,14 +85,11 @@ export function showSetup(root, { offer, reload }) {
   };
 
   const remove = async (/** @type {"session" | "all"} */ scope) => {
-    try {
+    await attempt(async () => {
       const state = await del(`/setup?scope=${scope}`);
       announce("Removed");
       await changed(state);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
-    }
+    });
   };
 
   const poll = () => {
@@ -122,7 +119,7 @@ export function showSetup(root, { offer, reload }) {
 const SOURCES = {
   session: "You chose it for this browser.",
   all: "It was chosen for everyone.",
-  settings: "Whoever runs this server has set it.",
+  settings: "The administrator of this server has set it.",
   offline: "It finds short answers in the documents and needs no model. Choose a model for full answers.",
 };
 

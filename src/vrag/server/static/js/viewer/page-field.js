@@ -66,7 +66,7 @@ export class PageField {
     event.preventDefault();
     const index = typedPage(this.#parts, this.input.value);
     if (index !== null) this.go(index);
-    else announce(`Write a number from 1 to ${this.#parts.at(-1)?.ordinal ?? 1}.`);
+    else announce(`Enter a number from 1 to ${this.#parts.at(-1)?.ordinal ?? 1}.`);
     this.input.value = String(this.#parts[index ?? this.#index]?.ordinal ?? "");
     this.input.select();
   }

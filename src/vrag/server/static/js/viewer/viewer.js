@@ -5,6 +5,7 @@
 
 import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace, toast } from "../dom.js";
+import { attempt } from "../overlays.js";
 import { moment } from "../run/wording.js";
 import { CitedPlaces, marksOn, numbersByItem } from "./cited-places.js";
 import { FindBar } from "./find.js";
@@ -445,13 +446,10 @@ function isPage({ kind, width }) {
 
 /** Opens a document at its first page. @param {{id: string, name: string}} document */
 export async function openDocument({ id, name }) {
-  try {
+  await attempt(async () => {
     const record = await get(`/documents/${encodeURIComponent(id)}`);
     viewer ??= new Viewer();
     if (record.items.length > 0) viewer.open({ item: record.items[0].id, document: name }, { ...record, name });
-    else toast(`Nothing of ${name} can be shown.`);
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
-  }
+    else toast(`${name} has no pages to show.`);
+  });
 }
