@@ -1,8 +1,8 @@
 """Builds the documentation site: `python tools/make_site.py [VERSION]`.
 
-The pages go to build/site/VERSION (major and minor of the package by default), those of the highest version to
-build/site/latest too, beside the list of versions that the selector of the pages reads. Versions that are there already
-stay, so that a published site can be laid into build/site and one version be added to it.
+The pages go to build/site/VERSION (major and minor of the package by default), those of the highest version
+to build/site/latest too, beside the list of versions that the selector of the pages reads. Versions that are
+there already stay, so that a published site can be laid into build/site and one version be added to it.
 """
 
 from __future__ import annotations
