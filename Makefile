@@ -12,7 +12,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check fuzz bench format lock lock-verl clean
+.PHONY: system help demo test test-live test-sft test-verl check fuzz bench site reference format lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -52,6 +52,14 @@ fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
 
+# In another place, `python tools/make_site.py 0.2` does the same. To add a version to a published site, lay that into
+# build/site first.
+site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
+	$(BIN)/python tools/make_site.py $(VERSION)
+
+reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
+	$(BIN)/python tools/make_reference.py
+
 format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -73,7 +81,7 @@ lock-verl: ## Resolve the dependencies of training with verl anew
 		pyproject.toml --extra verl -o requirements-verl.lock
 
 clean: ## Remove what the targets made
-	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf .venv build .cache dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
 # LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time. Poppler
 # draws annotated PDF files beside PDFium.
