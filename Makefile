@@ -12,7 +12,8 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check fuzz bench site reference format lock lock-verl clean
+.PHONY: system help demo test test-lowest test-live test-sft test-verl check fuzz bench site reference format
+.PHONY: dist sbom-image licences lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -26,6 +27,21 @@ WORKERS ?= 4
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 40
+
+# What every path through the package needs: reading documents, indexing, searching, asking, opening what 0.1.0 wrote.
+CORE := tests/corpus tests/index tests/search tests/agent tests/reading tests/test_open.py tests/test_settings.py \
+	tests/test_upgrade.py
+
+# uv resolves and pip installs: uv never installs torch, which is no part of this.
+test-lowest: .venv/dev ## The lowest versions that pyproject.toml allows: core tests, and the demo
+	$(BIN)/uv pip compile $(filter-out --universal --generate-hashes,$(LOCK)) --resolution lowest-direct pyproject.toml \
+		-o .venv/lowest.txt
+	$(PYTHON) -m venv --clear .venv/lowest
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check -r .venv/lowest.txt
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	cd .venv/lowest && bin/vrag demo "How many passengers travelled on the line from Orla to Saltby in 2024?"
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv/lowest.txt hypothesis pytest
+	.venv/lowest/bin/python -m pytest -q -m "not slow" -p no:cacheprovider $(CORE)
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
@@ -63,6 +79,15 @@ reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, fro
 format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+dist: .venv/dev ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+	$(BIN)/python tools/build_dist.py
+
+sbom-image: .venv/dev ## The bill of materials of the image's Python packages, into dist/
+	$(BIN)/python tools/build_dist.py --image
+
+licences: .venv/dev ## Write docs/licences.md from the installed packages
+	$(BIN)/python tools/make_licences.py
 
 lock: ## Resolve the dependencies anew
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
