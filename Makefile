@@ -80,10 +80,10 @@ format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-dist: .venv/dev ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
 	$(BIN)/python tools/build_dist.py
 
-sbom-image: .venv/dev ## The bill of materials of the image's Python packages, into dist/
+sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
 	$(BIN)/python tools/build_dist.py --image
 
 licences: .venv/dev ## Write docs/licences.md from the installed packages
@@ -96,7 +96,7 @@ lock: ## Resolve the dependencies anew
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev $(addprefix --extra ,$(EXTRAS)) \
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
-	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
+	sed -n "s/^requires = //p" pyproject.toml | tr -d "[]\"" | tr "," "\n" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
 
 # One platform: the wheels of CUDA are for Linux on x86_64, and verl runs nowhere else.
 lock-verl: ## Resolve the dependencies of training with verl anew
@@ -157,6 +157,12 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	$@/bin/python -m pip install --quiet --disable-pip-version-check -c $@/constraints.txt -e . verl==0.9.1 \
 		cachetools msgspec pyzmq qwen-vl-utils TransferQueue
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
+	@touch $@
+
+# What writes bills of materials needs many packages, and nothing else needs them.
+.venv/cyclonedx: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
 	@touch $@
 
 # LLaMA-Factory wants other versions, too; of its dependencies only those that its loader needs.

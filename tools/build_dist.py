@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
+CYCLONEDX = Path(os.environ.get("CYCLONEDX", ROOT / ".venv" / "cyclonedx" / "bin" / "cyclonedx-py"))
 QUESTION, ANSWER = "How many passengers travelled on the line from Orla to Saltby in 2024?", "84,210"
 
 
@@ -85,8 +86,8 @@ def ask(bin_folder: Path) -> None:
 
 def write_bill(bin_folder: Path, out: Path) -> None:
     """Write the CycloneDX bill of materials of an environment: packages, versions, licences, who needs whom."""
-    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
-    run(*command, "--pyproject", "pyproject.toml", "--of", "JSON", "-o", out, bin_folder / "python")
+    command = [CYCLONEDX, "environment", "--output-reproducible", "--pyproject", "pyproject.toml"]
+    run(*command, "--of", "JSON", "-o", out, bin_folder / "python")
     print(f"Written: {out.relative_to(ROOT)}")
 
 
