@@ -15,7 +15,7 @@ EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example test test-portable test-wheel test-live test-sft test-verl check check-workflows ci \
-	fuzz bench release-notes site-archive site-versions format lock lock-verl clean
+	fuzz bench site site-archive site-versions reference release-notes format lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -89,8 +89,13 @@ fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
 
-release-notes: .venv/dev ## Check that TAG can be released; write its notes into build/release (TAG=v0.2.0)
-	$(BIN)/python tools/write_release_notes.py $(TAG)
+# In another place, `python tools/make_site.py 0.2` does the same. To add a version to a published site, lay that into
+# build/site first.
+site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
+	$(BIN)/python tools/make_site.py $(VERSION)
+
+reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
+	$(BIN)/python tools/make_reference.py
 
 site-archive: ## Pack the version of the documentation that `make site` has built into build/release
 	mkdir -p build/release
@@ -105,6 +110,9 @@ site-versions: ## Get the documentation of earlier releases into build/site
 		--dir build/releases --clobber
 	for archive in build/releases/site-*.tar.gz; do \
 		test ! -e $$archive || tar -xzf $$archive -C build/site || exit; done
+
+release-notes: .venv/dev ## Check that TAG can be released; write its notes into build/release (TAG=v0.2.0)
+	$(BIN)/python tools/write_release_notes.py $(TAG)
 
 format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
@@ -127,7 +135,7 @@ lock-verl: ## Resolve the dependencies of training with verl anew
 		pyproject.toml --extra verl -o requirements-verl.lock
 
 clean: ## Remove what the targets made
-	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf .venv build .cache dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
 # LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time. Poppler
 # draws annotated PDF files beside PDFium.
