@@ -12,7 +12,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check fuzz bench site reference format lock lock-verl clean
+.PHONY: system help demo test test-live test-sft test-verl check fuzz bench site site-check reference format lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -56,6 +56,9 @@ bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 # build/site first.
 site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
 	$(BIN)/python tools/make_site.py $(VERSION)
+
+site-check: system site ## Check links, search, colours and widths of the built site in Chromium (some minutes)
+	SITE=$(CURDIR)/build/site $(BIN)/python -m pytest -q -s tests/live/test_site.py
 
 reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
 	$(BIN)/python tools/make_reference.py

@@ -27,6 +27,8 @@ PAGES = sorted(DOCS.rglob("*.md"))
 SOURCES = [*sorted(ROOT.glob("*.md")), *PAGES]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
 REPOSITORY = "https://github.com/vrag-agent/vrag"
+INCLUDED = re.compile(r'\{% include-markdown "([^"]+)" %\}\n')
+"""A page that is a file outside of docs/."""
 LONGEST = 160
 """Characters of a description that search engines show."""
 
@@ -77,6 +79,8 @@ def test_each_page_has_a_description_of_its_own_which_search_engines_show_whole(
 @pytest.mark.parametrize("page", PAGES, ids=source_name)
 def test_a_page_begins_with_its_only_title_and_names_the_language_of_all_code(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    if included := INCLUDED.fullmatch(text):
+        text = (page.parent / included[1]).read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert re.findall(r"^# ", without_code(text), re.MULTILINE) == ["# "]
     fences = re.findall(r"^ *```(.*)$", text, re.MULTILINE)

@@ -15,6 +15,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from vrag import __version__
+
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 LATEST = "latest"
@@ -42,8 +44,7 @@ def main() -> None:
 
 def project_version() -> str:
     """Major and minor version of the package, as in 0.2."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return ".".join(project["version"].split(".")[:2])
+    return ".".join(__version__.split(".")[:2])
 
 
 def build() -> Path:

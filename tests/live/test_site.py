@@ -1,7 +1,7 @@
 """The documentation site as it was built: links, search, colours, widths, what it requests.
 
 Set `SITE` to the folder that `make site` filled; `make site-check` does. It is served below /vrag/, as GitHub
-Pages does. With `-s`, the numbers of links are printed, and links to other hosts are listed; these are not followed.
+Pages does. With `-s`, the numbers of links are printed, and links to other hosts are listed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,10 @@ def path_in_site(path: Path) -> str:
     return path.relative_to(LATEST).as_posix().removesuffix("index.html")
 
 
+def say(text: str) -> None:
+    sys.stdout.write(f"\n{text}\n")
+
+
 def check_axe(page: Page, state: str) -> None:
     page.evaluate(AXE)
     found = page.evaluate("axe.run({resultTypes: ['violations']})")
@@ -116,7 +121,7 @@ def test_every_link_anchor_and_picture_of_the_pages_exists() -> None:
     wrong: list[str] = []
     for path, parsed in trees.items():
         base = "/vrag/latest/" + path_in_site(path)
-        for node in parsed.css("a[href], link[href], script[src], img[src]"):
+        for node in parsed.css("a[href]:not([rel=edit]), link[href], script[src], img[src]"):
             target = node.attributes.get("href") or node.attributes.get("src") or ""
             if target.startswith("mailto:"):
                 continue
@@ -133,8 +138,8 @@ def test_every_link_anchor_and_picture_of_the_pages_exists() -> None:
                 numbers["anchors"] += 1
                 if unquote(url.fragment) not in ids[file]:
                     wrong.append(f"{base}: {target}")
-    print(f"\n{len(PAGES)} pages:", ", ".join(f"{number} {name}" for name, number in numbers.items()))
-    print(f"{len(elsewhere)} links to other hosts, not followed:", *sorted(elsewhere), sep="\n  ")
+    say(f"{len(PAGES)} pages: {', '.join(f'{number} {name}' for name, number in numbers.items())}")
+    say(f"{len(elsewhere)} links to other hosts: {', '.join(sorted(elsewhere))}")
     assert wrong == []
 
 
@@ -149,12 +154,16 @@ def test_a_page_loads_nothing_from_other_hosts_and_says_what_it_is(path: Path) -
     assert title.text()
     assert len(parsed.css("h1")) == 1
     loaded = [one.attributes.get("src") or "" for one in parsed.css("script, img, iframe, source")]
-    loaded += [one.attributes.get("href") or "" for one in parsed.css('link[rel="stylesheet"], link[rel="icon"]')]
+    loaded += [
+        one.attributes.get("href") or "" for one in parsed.css('link[rel="stylesheet"], link[rel="icon"]')
+    ]
     assert [one for one in loaded if ELSEWHERE.match(one)] == []
     if path.name != "404.html":
         canonical = parsed.css_first('link[rel="canonical"]')
         assert canonical is not None
-        assert canonical.attributes["href"] == f"https://vrag-agent.github.io/vrag/latest/{path_in_site(path)}"
+        assert (
+            canonical.attributes["href"] == f"https://vrag-agent.github.io/vrag/latest/{path_in_site(path)}"
+        )
         edit = parsed.css_first('a[rel="edit"]')
         assert edit is not None
         source = (edit.attributes["href"] or "").removeprefix("https://github.com/vrag-agent/vrag/edit/main/")
@@ -192,10 +201,77 @@ def test_llms_txt_follows_the_convention_and_names_pages_that_exist() -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_search_gives_the_right_page_first(page: Page, address: str, query: str) -> None:
     page.goto(f"{address}latest/")
-    page.keyboard.press("Control+k")
-    page.get_by_role("textbox").or_(page.get_by_role("combobox")).first.fill(query)
-    first = page.locator(".md-search a[href], [class*='search'] ol a[href]").first
-    expect(first).to_be_visible()
-    shown = [urlsplit(one).path for one in page.locator(".md-search a[href]").evaluate_all("a => a.map(one => one.href)")]
-    print(f"\n{query}: {', '.join(shown[:3])}")
-    assert shown[0] == f"/vrag/latest/{QUERIES[query]}"
+    search(page, query)
+    results = page.get_by_role("option")
+    expect(results.first).to_be_visible()
+    found = [urlsplit(one).path for one in results.evaluate_all("all => all.map(one => one.href)")]
+    say(f"{query}: {', '.join(found[:3])}")
+    assert found[0] == f"/vrag/latest/{QUERIES[query]}"
+    results.first.click()
+    page.wait_for_url(f"**/{QUERIES[query]}**")
+
+
+def search(page: Page, query: str) -> None:
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("combobox", name="Search").fill(query)
+
+
+def test_the_colours_can_be_chosen_and_stay_on_the_next_page(page: Page, address: str) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto(f"{address}latest/")
+    scheme = page.locator("body")
+    expect(scheme).to_have_attribute("data-md-color-scheme", "default")
+    for name in ("Switch to light mode", "Switch to dark mode"):
+        page.get_by_title(name).click()
+    expect(scheme).to_have_attribute("data-md-color-scheme", "slate")
+    page.goto(f"{address}latest/agents/")
+    expect(scheme).to_have_attribute("data-md-color-scheme", "slate")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_is_wider_than_the_window(page: Page, address: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+    for path in PAGES:
+        page.goto(f"{address}latest/{path_in_site(path)}", wait_until="domcontentloaded")
+        wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert wide[0] <= wide[1], path_in_site(path)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["", "agents/", "reference/cli/", "reference/python/", "404.html"])
+def test_axe_finds_nothing_serious(page: Page, address: str, path: str, scheme: Any, width: int) -> None:  # noqa: ANN401
+    page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{address}latest/{path}")
+    check_axe(page, path)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_search(page: Page, address: str, scheme: Any) -> None:  # noqa: ANN401
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{address}latest/")
+    search(page, "embedder")
+    expect(page.get_by_role("option").first).to_be_visible()
+    check_axe(page, "search")
+
+
+def test_code_has_a_button_that_copies_it(page: Page, address: str) -> None:
+    page.goto(f"{address}latest/agents/")
+    blocks = page.locator("pre > code")
+    expect(page.locator("pre [data-md-type='copy'], .md-code__nav button")).to_have_count(blocks.count())
+
+
+def test_the_selector_offers_the_versions_and_opens_the_same_page_in_one(page: Page, address: str) -> None:
+    versions = json.loads((SITE / "versions.json").read_text(encoding="utf-8"))
+    page.goto(f"{address}latest/agents/")
+    page.get_by_role("button", name="Select version").hover()
+    link = page.get_by_role("link", name=versions[-1]["version"], exact=True)
+    expect(link).to_be_visible()
+    link.click()
+    page.wait_for_url(f"{address}{versions[-1]['version']}/agents/")
+
+
+def test_the_root_leads_to_the_latest_version(page: Page, address: str) -> None:
+    page.goto(address)
+    page.wait_for_url(f"{address}latest/")
