@@ -15,7 +15,7 @@ EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl check check-workflows
-.PHONY: ci fuzz bench site site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
+.PHONY: ci fuzz bench site site-check site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -108,6 +108,9 @@ bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 # build/site first.
 site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
 	$(BIN)/python tools/make_site.py $(VERSION)
+
+site-check: system site ## Check links, search, colours and widths of the built site in Chromium (some minutes)
+	SITE=$(CURDIR)/build/site $(BIN)/python -m pytest -q -s tests/live/test_site.py
 
 reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
 	$(BIN)/python tools/make_reference.py
