@@ -14,7 +14,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl check check-workflows
+.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl image image-check check check-workflows
 .PHONY: ci fuzz bench site site-check site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
 
 help: ## Say what can be done
@@ -71,6 +71,22 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
+
+# The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
+# place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.
+ENGINE ?= $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah)
+IMAGE ?= vrag
+OFFICE ?= 0
+# Of the formats that podman and buildah write, only docker's has a health check.
+ENGINE_OPTIONS = $(if $(filter docker,$(notdir $(ENGINE))),$(if $(BASE),--build-context base=docker-image://$(BASE)),\
+	--format docker $(if $(BASE),--from $(BASE)))
+image: ## Build the image (IMAGE=vrag OFFICE=0 BASE= ENGINE=docker, podman or buildah)
+	@test -n "$(ENGINE)" || { echo "Nothing here builds images: install podman or buildah, or start docker." >&2; exit 1; }
+	$(ENGINE) build $(ENGINE_OPTIONS) $(BUILD_OPTIONS) --build-arg OFFICE=$(OFFICE) -t $(IMAGE) .
+
+image-check: image .venv/dev ## Build the image and run it as compose.yaml does (some minutes)
+	@test "$(notdir $(ENGINE))" != buildah || { echo "buildah runs no services: install podman or docker." >&2; exit 1; }
+	VRAG_IMAGE=$(IMAGE) VRAG_ENGINE=$(ENGINE) $(BIN)/python -m pytest -q tests/live/test_image.py
 
 check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaScript), import layers and workflows
 	$(BIN)/ruff format --check .
