@@ -15,6 +15,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import vrag
+
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 LATEST = "latest"
@@ -42,8 +44,7 @@ def main() -> None:
 
 def project_version() -> str:
     """Major and minor version of the package, as in 0.2."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return ".".join(project["version"].split(".")[:2])
+    return ".".join(vrag.__version__.split(".")[:2])
 
 
 def build() -> Path:
@@ -68,8 +69,9 @@ def add_version(site: Path, pages: Path, version: str) -> None:
         shutil.copy(site / LATEST / name, site / name)
     (site / "index.html").write_text(REDIRECT, encoding="utf-8")
     (site / ".nojekyll").touch()  # GitHub Pages publishes the files as they are
-    listed = [{"version": one, "title": one, "aliases": []} for one in versions]
-    listed[0]["aliases"] = [LATEST]
+    listed = [
+        {"version": one, "title": one, "aliases": [LATEST] if one == versions[0] else []} for one in versions
+    ]
     (site / "versions.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
 
 
