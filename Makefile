@@ -14,8 +14,8 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example test test-portable test-wheel test-live test-sft test-verl check check-workflows ci \
-	fuzz bench site site-archive site-versions reference release-notes format lock lock-verl clean
+.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl image image-check check check-workflows
+.PHONY: ci fuzz bench site site-check site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -33,6 +33,21 @@ WORKERS ?= 4
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 40
+
+# What every path through the package needs: reading documents, indexing, searching, asking, opening what 0.1.0 wrote.
+CORE := tests/corpus tests/index tests/search tests/agent tests/reading tests/test_open.py tests/test_settings.py \
+	tests/test_upgrade.py
+
+# uv resolves and pip installs: uv never installs torch, which is no part of this.
+test-lowest: .venv/dev ## The lowest versions that pyproject.toml allows: core tests, and the demo
+	$(BIN)/uv pip compile $(filter-out --universal --generate-hashes,$(LOCK)) --resolution lowest-direct pyproject.toml \
+		-o .venv/lowest.txt
+	$(PYTHON) -m venv --clear .venv/lowest
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check -r .venv/lowest.txt
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	cd .venv/lowest && bin/vrag demo "How many passengers travelled on the line from Orla to Saltby in 2024?"
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv/lowest.txt hypothesis pytest
+	.venv/lowest/bin/python -m pytest -q -m "not slow" -p no:cacheprovider $(CORE)
 
 # What depends least on the system, for macOS and Windows: no browser, no servers, no processes that are killed.
 PORTABLE := agent cases chat corpus embed evaluation grounding index reading render reward search test_geometry.py \
@@ -56,6 +71,22 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
+
+# The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
+# place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.
+ENGINE ?= $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah)
+IMAGE ?= vrag
+OFFICE ?= 0
+# Of the formats that podman and buildah write, only docker's has a health check.
+ENGINE_OPTIONS = $(if $(filter docker,$(notdir $(ENGINE))),$(if $(BASE),--build-context base=docker-image://$(BASE)),\
+	--format docker $(if $(BASE),--from $(BASE)))
+image: ## Build the image (IMAGE=vrag OFFICE=0 BASE= ENGINE=docker, podman or buildah)
+	@test -n "$(ENGINE)" || { echo "Nothing here builds images: install podman or buildah, or start docker." >&2; exit 1; }
+	$(ENGINE) build $(ENGINE_OPTIONS) $(BUILD_OPTIONS) --build-arg OFFICE=$(OFFICE) -t $(IMAGE) .
+
+image-check: image .venv/dev ## Build the image and run it as compose.yaml does (some minutes)
+	@test "$(notdir $(ENGINE))" != buildah || { echo "buildah runs no services: install podman or docker." >&2; exit 1; }
+	VRAG_IMAGE=$(IMAGE) VRAG_ENGINE=$(ENGINE) $(BIN)/python -m pytest -q tests/live/test_image.py
 
 check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaScript), import layers and workflows
 	$(BIN)/ruff format --check .
@@ -94,6 +125,9 @@ bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
 	$(BIN)/python tools/make_site.py $(VERSION)
 
+site-check: system site ## Check links, search, colours and widths of the built site in Chromium (some minutes)
+	SITE=$(CURDIR)/build/site $(BIN)/python -m pytest -q -s tests/live/test_site.py
+
 reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
 	$(BIN)/python tools/make_reference.py
 
@@ -118,6 +152,15 @@ format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+	$(BIN)/python tools/build_dist.py
+
+sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
+	$(BIN)/python tools/build_dist.py --image
+
+licences: .venv/dev ## Write docs/licences.md from the installed packages
+	$(BIN)/python tools/make_licences.py
+
 lock: ## Resolve the dependencies anew
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv
@@ -125,7 +168,7 @@ lock: ## Resolve the dependencies anew
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev $(addprefix --extra ,$(EXTRAS)) \
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
-	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
+	sed -n "s/^requires = //p" pyproject.toml | tr -d "[]\"" | tr "," "\n" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
 
 # One platform: the wheels of CUDA are for Linux on x86_64, and verl runs nowhere else.
 lock-verl: ## Resolve the dependencies of training with verl anew
@@ -187,6 +230,12 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	$@/bin/python -m pip install --quiet --disable-pip-version-check -c $@/constraints.txt -e . verl==0.9.1 \
 		cachetools msgspec pyzmq qwen-vl-utils TransferQueue
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
+	@touch $@
+
+# What writes bills of materials needs many packages, and nothing else needs them.
+.venv/cyclonedx: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
 	@touch $@
 
 # LLaMA-Factory wants other versions, too; of its dependencies only those that its loader needs.

@@ -1,7 +1,8 @@
 """Writes the pages of the reference that follow from the program: `python tools/make_reference.py`.
 
-The commands (docs/reference/cli.md) and the HTTP interface (docs/reference/http.md) are whole pages; the settings are
-the tables in docs/settings.md. A test fails when a page differs from what this program would write.
+The commands (docs/reference/cli.md) and the HTTP interface (docs/reference/http.md) are whole pages; the
+settings are a part of docs/settings.md. A test fails when a page differs from what this program would
+write.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ An error has the fields of [ProblemDetails](#problemdetails). The statuses of er
 
 """
 SETTING_GROUPS = {
-    "collection": "Collection",
-    "embedder": "Embedder",
+    "collection": "Collections",
+    "embedder": "Embedding",
     "ranking": "Search and reading",
     "dpi": "Files",
     "qdrant": "More than one machine",
@@ -200,34 +201,26 @@ def default(option: Any) -> str:  # noqa: ANN401
 
 
 def settings_page(page: str) -> str:
-    """The page of the settings, with the tables as they should be between the two comments."""
+    """The page of the settings, with the settings as they should be between the two comments."""
     before, _, rest = page.partition(GENERATED)
     _, _, after = rest.partition(END)
     if not after:
-        sys.exit(f"{SETTINGS} needs the two comments between which the tables stand:\n{GENERATED}\n{END}")
+        sys.exit(f"{SETTINGS} needs the two comments between which the settings stand:\n{GENERATED}\n{END}")
     return "\n".join([before + GENERATED, "", *describe_settings(), END + after])
 
 
 def describe_settings() -> Iterator[str]:
-    """Yield the lines of the tables, by groups."""
+    """Yield the lines of the settings, by groups."""
     options = options_of_settings()
     schemas = Settings.model_json_schema()["properties"]
     names = list(schemas)
     starts = [*(names.index(name) for name in SETTING_GROUPS), len(names)]
     for title, start, end in zip(SETTING_GROUPS.values(), starts[:-1], starts[1:], strict=True):
         yield from (f"### {title}", "")
-        rows = [
-            (
-                "<br>".join(
-                    [f"`{name}`", f"`VRAG_{name.upper()}`", *(f"`{one}`" for one in options.get(name, ()))]
-                ),
-                prose(schemas[name]["description"]),
-                describe_values(schemas[name]),
-                describe_default(schemas[name]),
-            )
-            for name in names[start:end]
-        ]
-        yield from table(("Setting, variable, option", "Meaning", "Values", "Default"), rows)
+        for name in names[start:end]:
+            facts = [f"`VRAG_{name.upper()}`", *(f"`{one}`" for one in options.get(name, ()))]
+            facts += [describe_values(schemas[name]), describe_default(schemas[name])]
+            yield from (f"#### `{name}`", "", prose(schemas[name]["description"]), "", " · ".join(facts), "")
 
 
 def options_of_settings() -> dict[str, list[str]]:
@@ -267,11 +260,11 @@ def describe_values(schema: dict[str, Any]) -> str:
 def describe_default(schema: dict[str, Any]) -> str:
     """The default of a setting; the collection's depends on the machine."""
     if "default" not in schema:
-        return "in the user's data folder"
+        return "default: in the user's data folder"
     value = schema["default"]
     if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value in ("", None, []) else f"`{value}`"
+        return f"default: {str(value).lower()}"
+    return "no default" if value in ("", None, []) else f"default: `{value}`"
 
 
 # HTTP

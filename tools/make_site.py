@@ -69,8 +69,9 @@ def add_version(site: Path, pages: Path, version: str) -> None:
         shutil.copy(site / LATEST / name, site / name)
     (site / "index.html").write_text(REDIRECT, encoding="utf-8")
     (site / ".nojekyll").touch()  # GitHub Pages publishes the files as they are
-    listed = [{"version": one, "title": one, "aliases": []} for one in versions]
-    listed[0]["aliases"] = [LATEST]
+    listed = [
+        {"version": one, "title": one, "aliases": [LATEST] if one == versions[0] else []} for one in versions
+    ]
     (site / "versions.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
 
 
