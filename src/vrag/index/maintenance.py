@@ -475,8 +475,10 @@ class _Inspection:
     def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
         from PIL import Image
 
+        from vrag.corpus.formats.image import FORMATS
+
         try:
-            with self._collection.stored(row["image"]) as file, Image.open(file) as image:
+            with self._collection.stored(row["image"]) as file, Image.open(file, formats=FORMATS) as image:
                 if image.size != (row["width"], row["height"]):
                     yield f"Its picture is {image.width}×{image.height}, not {row['width']}×{row['height']}."
         except FileNotFoundError:
