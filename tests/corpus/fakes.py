@@ -23,7 +23,7 @@ class ScriptedFile(OpenFile):
 
     `ok` succeeds, `bad` is refused, `odd` raises what nobody expects, `crash` ends the process, `hang`
     sleeps for ever, `spin` computes for ever, `pid` gives the process id as its text, `picture` stores one,
-    `slow` takes a while, `nap` a longer one, `eat` wants 16 GiB.
+    `slow` takes a while, `nap` a longer one, `eat` wants 16 GiB, `input` tells what standard input has.
     The words `crash!` and `hang!` do so on opening.
     """
 
@@ -61,6 +61,8 @@ def _happen(word: str) -> None:
     match word:
         case "bad":
             raise CorpusError("It is bad.")
+        case "input":
+            raise CorpusError(f"Standard input has {os.read(0, 1)!r}.")
         case "odd":
             raise ZeroDivisionError("odd")
         case "crash":
