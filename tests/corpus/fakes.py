@@ -72,12 +72,10 @@ def _happen(word: str) -> None:
         case "spin":
             while True:
                 pass
-        case "nap":
-            time.sleep(2.5)
+        case "slow" | "nap":
+            time.sleep(0.05 if word == "slow" else 2.5)
         case "eat":
             bytearray(16 * 2**30)
-        case "slow":
-            time.sleep(0.05)
         case _:
             pass
 

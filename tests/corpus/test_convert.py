@@ -130,7 +130,7 @@ def test_a_page_that_has_to_wait_for_the_processor_is_not_lost(tmp_path: Path) -
 
 @pytest.mark.usefixtures("impatient")
 def test_libraries_find_nothing_in_the_standard_input_of_a_worker(tmp_path: Path) -> None:
-    """Tasks come by it, and a thread waits for them: on Windows, a library that looks at it would wait too."""
+    """Tasks come by it, and a thread waits for them: on Windows, libraries that look at it wait too."""
     assert failures(run(tmp_path, "input", workers=1)) == {1: "Standard input has b''."}
 
 
