@@ -84,8 +84,8 @@ class Reader:
     folder: Path
     left_out: tuple[str, ...] = ()
     """Sample documents that are removed once they are copied."""
-    _address: str = ""
-    _token: str = ""
+    address: str = ""
+    token: str = ""
     _servers: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def follow(self, name: str, *, is_compared: bool = True) -> None:
@@ -135,8 +135,8 @@ class Reader:
                 (self.folder / arguments[2] / "documents" / name).unlink()
         expected = {0, STATUS_OF_ABSTENTION} if arguments[0] == "ask" else {0}
         assert done.exit_code in expected, f"{arguments}\n{done.output}\n{done.exception!r}"
-        if arguments[:2] == ["tokens", "add"] and not self._token:
-            self._token = re.findall(r"vrag_\S+", done.output)[0]
+        if arguments[:2] == ["tokens", "add"] and not self.token:
+            self.token = re.findall(r"vrag_\S+", done.output)[0]
         return done.output
 
     def _run_python(self, words: list[str], environment: Mapping[str, str]) -> str:
@@ -174,15 +174,15 @@ class Reader:
                 line = server.stdout.readline()
                 assert line, f"the server ended: {printed}"
                 printed += line
-            self._address = found[0]
+            self.address = found[0]
             try:
-                yield printed.replace(self._address, SHOWN_ADDRESS)
+                yield printed.replace(self.address, SHOWN_ADDRESS)
             finally:
                 server.send_signal(signal.SIGINT)
 
     def _request(self, words: list[str], _: Mapping[str, str]) -> str:
         """Send what curl would send."""
-        words = [word.replace("$TOKEN", self._token) for word in words[1:]]
+        words = [word.replace("$TOKEN", self.token) for word in words[1:]]
         headers: dict[str, str] = {}
         method, content = "GET", b""
         while len(words) > 1:
@@ -199,7 +199,7 @@ class Reader:
                 words[-1] += value
             elif option == "-d":
                 method, content = "POST", value.encode()
-        url = words[0].replace(SHOWN_ADDRESS, self._address)
+        url = words[0].replace(SHOWN_ADDRESS, self.address)
         response = httpx.request(method, url, headers=headers, content=content, timeout=60, trust_env=False)
         return response.text
 
