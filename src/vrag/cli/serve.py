@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -316,8 +316,10 @@ async def _serve_until_signal(serving: Coroutine[Any, Any, None]) -> int | None:
             received.set_result(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # on Windows
+        try:
             loop.add_signal_handler(number, stop, number)
+        except NotImplementedError:  # on Windows
+            signal.signal(number, lambda number, _: loop.call_soon_threadsafe(stop, number))
     task = asyncio.ensure_future(serving)
     await asyncio.wait({task, received}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
