@@ -5,11 +5,13 @@ Each provider is called through its OpenAI-compatible endpoint, at the address i
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from vrag.errors import SettingsError
 
@@ -24,6 +26,9 @@ _DASHSCOPE_HOSTS = ".aliyuncs.com"
 _WILDCARD = re.compile(r"((?:[a-z][a-z0-9+.-]*://)?)(0\.0\.0\.0|\[::\])(?=[:/?#]|$)", re.IGNORECASE)
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - replaced, not bound
 _USER_INFO = re.compile(r"(?<=://)\S*@")
+_QUERY = re.compile(r"(?<=://)([^?#]*[?#])\S+")
+_MIN_KEY_CHARS = 4
+"""A shorter key is no secret, and to replace it would tear texts apart."""
 
 Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
 """The settings that are keys."""
@@ -56,9 +61,28 @@ def reachable(address: str) -> str:
     return address if found is None else f"{found[1]}{_LOOPBACK[found[2]]}{address[found.end() :]}"
 
 
-def hide_user_info(address: str) -> str:
-    """Replace user name and password in an address by asterisks."""
-    return _USER_INFO.sub("***@", address)
+def hide_credentials(address: str) -> str:
+    """Replace user name, password and query, which may hold a key, in an address by asterisks.
+
+    >>> hide_credentials("https://ada:secret@example.org/v1?key=secret"), hide_credentials("./a?b")
+    ('https://***@example.org/v1?***', './a?b')
+    """
+    return _QUERY.sub(r"\1***", _USER_INFO.sub("***@", address))
+
+
+def redact_key(text: str, key: str | None) -> str:
+    """Replace a key that a server repeats in its text, as it is or as URLs, JSON and base64 write it.
+
+    >>> redact_key("Unknown key sk-1234.", "sk-1234")
+    'Unknown key ….'
+    """
+    if not key or len(key) < _MIN_KEY_CHARS:
+        return text
+    packed = base64.b64encode(key.encode()).decode()
+    forms = {key, quote(key, safe=""), quote_plus(key), json.dumps(key)[1:-1], packed, packed.rstrip("=")}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "…")
+    return text
 
 
 def is_dashscope(address: str) -> bool:
@@ -206,7 +230,7 @@ def _host(address: str, origin: str) -> str:
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
-        shown = hide_user_info(address)
+        shown = hide_credentials(address)
         raise SettingsError(
             f"The setting 'base_url' ({origin}) cannot be used: {shown!r} is not an address.",
             "Examples: http://localhost:8002/v1, http://[::1]:8002/v1.",
@@ -231,7 +255,7 @@ def find_withheld_keys(settings: object, origins: dict[str, str]) -> dict[Key, t
         if key == "embed_key" and "://" not in address:
             continue  # a model in this process, which is sent no key
         origins[key] = f"{source}, withheld: {file} names the address"
-        shown = hide_user_info(address)
+        shown = hide_credentials(address)
         reasons[key] = (
             f"{key} ({source}) is not sent to {shown}: only {file} of this folder names it.",
             f"Set the address yourself: {how_to_set}.",

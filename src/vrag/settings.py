@@ -35,7 +35,7 @@ from vrag.providers import (
     add_known_variables,
     apply_providers,
     find_withheld_keys,
-    hide_user_info,
+    hide_credentials,
     split_model,
 )
 
@@ -329,8 +329,8 @@ class Settings(BaseSettings):
         when_used="json",
     )
     def _shown(self, address: str) -> str:
-        """Hide user name and password."""
-        return hide_user_info(address)
+        """Hide what may be a password or a key."""
+        return hide_credentials(address)
 
     @field_serializer("collections", when_used="json")
     def _all_shown(self, addresses: tuple[str, ...]) -> tuple[str, ...]:

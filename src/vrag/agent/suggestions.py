@@ -26,9 +26,7 @@ MAX_PAGE_CHARS, MAX_CHARS = 1500, 12_000
 MIN_SHARED = 0.5
 """Share of the words of a question that stand on its page."""
 SECONDS = 60.0
-_WRITTEN = re.compile(
-    r"<question\s+page\s*=\s*[\"']?(\d{1,5})[\"']?\s*>\s*([^<>]+?)\s*</question>", re.IGNORECASE
-)
+_WRITTEN = re.compile(r"<question\s+page\s*=\s*[\"']?(\d{1,5})[\"']?\s*>([^<>]+)</question>", re.IGNORECASE)
 _FOREIGN = re.compile(r"https?:|www\.|[{}\\`|\[\]\x00-\x1f]")
 log = logging.getLogger("vrag.agent")
 
@@ -101,7 +99,7 @@ def read_questions(reply: str, pages: dict[int, str], most: int) -> tuple[str, .
     >>> read_questions('<question page="1">What is the fare?</question>', {1: "The fare is 3.50."}, 4)
     ('What is the fare?',)
     """
-    written = [] if cut_off(reply) else _WRITTEN.findall(reply)
+    written = [] if cut_off(reply) else [(page, text.strip()) for page, text in _WRITTEN.findall(reply)]
     if not written:
         return None
     found = [

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from vrag.chat.messages import json_object
 from vrag.errors import ContextTooLong, ModelError
+from vrag.providers import redact_key
 
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 """Statuses for a wrong key. Their messages are not repeated: they may contain parts of the key."""
@@ -100,8 +101,7 @@ class ErrorResponse:
         if message and isinstance(code, str) and code not in message:
             message = f"{message} [{code}]"
         message = message or body.decode("utf-8", "replace")
-        if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
-            message = message.replace(key, "…")
+        message = redact_key(message, key)
         line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
         return cls(status, line[:500], asked)  # enough to understand it; some servers send whole traces
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from vrag.errors import SettingsError
-from vrag.providers import reachable
+from vrag.providers import hide_credentials, reachable
 
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
 """Characters that no host name has; a library may encode them rather than refuse them."""
@@ -221,19 +221,19 @@ def base_of(url: str) -> str:
     if "@" in url:
         raise SettingsError("The base URL of the model contains a user name.", "Use a key instead.")
     if not usable or parts.query or parts.fragment:
-        message = f"{url!r} is not the base URL of a model server."
+        message = f"{hide_credentials(url)!r} is not the base URL of a model server."
         raise SettingsError(message, "It looks like http://localhost:8002/v1.")
     return text
 
 
-def checked_key(key: str | None, variable: str) -> str | None:
+def checked_key(key: str | None, variable: str, server: str = "model server") -> str | None:
     """Return the key without surrounding white space; None if it is empty.
 
     Raises `SettingsError`, whose message does not repeat it, if it cannot be sent in a header.
     """
     stripped = (key or "").strip()
     if not stripped.isascii() or not all(c.isprintable() and c != " " for c in stripped):
-        message = "The key of the model server contains a character that no key has."
+        message = f"The key of the {server} contains a character that no key has."
         raise SettingsError(message, f"Correct {variable}.")
     return stripped or None
 

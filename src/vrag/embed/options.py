@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from vrag.errors import EmbedError
@@ -45,7 +45,7 @@ class EmbedOptions:
     visual_tokens: int = VISUAL_TOKENS
     """Maximum of the visual tokens of an image, for models of many vectors; 0 for the model's own.
     `max_pixels` outweighs it."""
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     """Bearer token of a remote server."""
     timeout: float = 120.0
     """Seconds that a remote server may take for one request."""

@@ -219,11 +219,13 @@ class Collection:
         """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes."""
         from PIL import Image, UnidentifiedImageError
 
+        from vrag.corpus.formats.image import FORMATS
+
         item = self.item(id)
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
-            with self.stored(item.image) as file, Image.open(file) as image:
+            with self.stored(item.image) as file, Image.open(file, formats=FORMATS) as image:
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(

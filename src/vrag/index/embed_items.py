@@ -116,8 +116,10 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
     if item.image is not None and Modality.IMAGE in modalities:
         from PIL import Image, UnidentifiedImageError
 
+        from vrag.corpus.formats.image import FORMATS
+
         try:
-            with Image.open(items_dir / item.image) as image:
+            with Image.open(items_dir / item.image, formats=FORMATS) as image:
                 return EmbedContent(image=image.convert("RGB"))
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise EmbedError(f"Its picture cannot be opened: {error}.") from error

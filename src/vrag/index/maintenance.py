@@ -288,7 +288,8 @@ def _absolute_paths(path: str | Path) -> Iterator[str]:
 
 
 def _is_below(path: str, document: Document) -> bool:
-    return document.path == path or document.path.startswith(path.rstrip(os.sep) + os.sep)
+    own, path = os.path.normcase(document.path), os.path.normcase(path)  # case counts for nothing on Windows
+    return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
 
 
 def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
@@ -474,8 +475,10 @@ class _Inspection:
     def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
         from PIL import Image
 
+        from vrag.corpus.formats.image import FORMATS
+
         try:
-            with self._collection.stored(row["image"]) as file, Image.open(file) as image:
+            with self._collection.stored(row["image"]) as file, Image.open(file, formats=FORMATS) as image:
                 if image.size != (row["width"], row["height"]):
                     yield f"Its picture is {image.width}×{image.height}, not {row['width']}×{row['height']}."
         except FileNotFoundError:

@@ -21,10 +21,11 @@ from pydantic import BaseModel, ValidationError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from vrag.chat.errors import plain_http_hint
+from vrag.chat.http_clients import checked_key
 from vrag.corpus.media import check_clip, clip_frames, on_disk, rgb
 from vrag.errors import CorpusError, SearchError, ServerError
 from vrag.geometry import Space, draw_part
-from vrag.providers import reachable
+from vrag.providers import hide_credentials, reachable, redact_key
 from vrag.search import schema
 from vrag.search.local_items import ImageRoot, page_of
 from vrag.search.searcher import check_search
@@ -93,6 +94,7 @@ class Connection:
         transport: httpx.BaseTransport | None,
     ) -> None:
         self.url = _base(url)
+        self._token = token = checked_key(token, "VRAG_SEARCH_KEY", "search server")
         self._timeout = timeout
         self._client = httpx.Client(
             base_url=self.url,
@@ -143,7 +145,7 @@ class Connection:
             unreached = ServerError(f"The server at {self.url} cannot be reached: {reason}.", hint or _START)
             raise (unreached if hint else _RetryableError(unreached)) from error
         if answer.status in _BUSY:
-            detail = parse_problem(answer.content).detail
+            detail = self._problem(answer).detail
             busy = ServerError(f"The server at {self.url} is busy ({answer.status}): {detail}", "Try later.")
             raise _RetryableError(busy, float(header) if header.isascii() and header.isdigit() else 0.0)
         return answer
@@ -178,11 +180,15 @@ class Connection:
         """Raise the message of an error response as `ServerError`."""
         if answer.status == HTTPStatus.OK:
             return
-        problem = parse_problem(answer.content)
+        problem = self._problem(answer)
         hint = problem.hint
         if answer.status == HTTPStatus.UNAUTHORIZED:
             hint = "Give the token that the server was started with: VRAG_SEARCH_KEY"
         raise ServerError(f"The server at {self.url} refused ({answer.status}): {problem.detail}", hint)
+
+    def _problem(self, answer: HttpAnswer) -> schema.ProblemDetails:
+        """Parse an error response; a token that the server repeats is left out."""
+        return parse_problem(redact_key(answer.content.decode(errors="replace"), self._token).encode())
 
     def invalid(self, reason: str) -> ServerError:
         """Build the error for an invalid response."""
@@ -200,11 +206,13 @@ def _base(url: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        usable = usable and not parts.query and not parts.fragment
     except ValueError:
         usable = False
     if not usable:
         raise ServerError(
-            f"{url[:200]!r} is not the URL of a server.", "Give a URL like http://localhost:8001"
+            f"{hide_credentials(url)[:200]!r} is not the URL of a server.",
+            "Give a URL like http://localhost:8001",
         )
     return reachable(url).rstrip("/").removesuffix("/search")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from vrag.errors import SettingsError
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 class ServerOptions:
     """Limits and access. The defaults are those of a server for programs on the same machine."""
 
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     """Token that clients send as `Authorization: Bearer …`, with the rights of an administrator."""
     tokens: TokenFile | None = None
     """Further users and their tokens. Without it and `token`, no token is needed."""

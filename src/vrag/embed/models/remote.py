@@ -24,21 +24,23 @@ import numpy as np
 import tenacity
 from PIL import Image
 
+from vrag.chat.http_clients import checked_key
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.model_kind import QWEN3_INSTRUCTION
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedderFailedError, EmbedError
-from vrag.providers import reachable
+from vrag.providers import hide_credentials, reachable, redact_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-_ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@]+)")
+_ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@?#]+)")
 _CONNECT_SECONDS = 5.0
 _ATTEMPTS = 5
 _TOO_MANY_REQUESTS = 429
+_MAX_ERROR_CHARS = 10_000
 _BUSY_STATUSES = {408, 425, _TOO_MANY_REQUESTS}
 _REQUEST_STATUSES = {400, 413, 415, 422}
 """Refusals that blame the request."""
@@ -49,7 +51,7 @@ _PROBES = ("vrag: shore power for ferries", "vrag: 收入 2023, in thousands")
 class Address:
     """The address of a model on a server, `MODEL@URL`.
 
-    The URL may end in `/v1` or leave it out. User names and passwords are not taken in URLs.
+    The URL may end in `/v1` or leave it out. User names, passwords and queries are not taken in URLs.
 
     >>> Address("Qwen/Qwen3-VL-Embedding-2B@http://localhost:8000/v1").pooling
     'http://localhost:8000/pooling'
@@ -61,7 +63,7 @@ class Address:
         found = _ADDRESS.fullmatch(text)
         if found is None:
             raise EmbedError(
-                f"{text!r} does not name a model on a server.",
+                f"{hide_credentials(text)!r} does not name a model on a server.",
                 "Write MODEL@URL: my-model@http://localhost:8000/v1",
             )
         self.model: str = found["model"]
@@ -112,7 +114,8 @@ class RemoteEmbedder:
         self.name = name or f"{scheme}:{address}"
         options.refuse_instructions(self.name)
         self._chat = chat
-        headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
+        self._key = checked_key(options.api_key, "VRAG_EMBED_KEY", "embedding server")
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         limits = httpx.Timeout(options.timeout, connect=_CONNECT_SECONDS)
         self._client = httpx.Client(headers=headers, timeout=limits, follow_redirects=False)
         self._closed = weakref.finalize(self, self._client.close)
@@ -242,7 +245,7 @@ class RemoteEmbedder:
             header = answer.headers.get("Retry-After", "")
             seconds = float(header) if header.replace(".", "", 1).isdigit() else 0.0  # dates are not read
             raise _ServerBusy(
-                _describe(url, answer),
+                self._describe(url, answer),
                 "Try later.",
                 retry_after=min(seconds, 60.0),
                 of_request=False if answer.status_code == _TOO_MANY_REQUESTS else None,
@@ -250,7 +253,7 @@ class RemoteEmbedder:
         if not answer.is_success:
             hint = "Set the API key." if answer.status_code in {401, 403} else ""
             raise _RequestRefused(
-                _describe(url, answer), hint, of_request=answer.status_code in _REQUEST_STATUSES or None
+                self._describe(url, answer), hint, of_request=answer.status_code in _REQUEST_STATUSES or None
             )
         try:
             data = answer.json()
@@ -261,6 +264,12 @@ class RemoteEmbedder:
         if not isinstance(data, dict):
             raise EmbedError(f"{url} did not answer with an object.", "Check that it is an embedding server.")
         return cast("dict[str, Any]", data)
+
+    def _describe(self, url: str, answer: httpx.Response) -> str:
+        """Say what a server answered; a key that it repeats is left out, and it cannot steer a terminal."""
+        text = redact_key(answer.text[:_MAX_ERROR_CHARS], self._key)
+        line = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:300]
+        return f"{url} answered {answer.status_code}" + (f": {line}" if line else ".")
 
     def _fingerprint(self, probes: Sequence[NDArray[np.float32]]) -> str:
         peaks: list[int] = []
@@ -325,8 +334,3 @@ def _to_array(entry: object, single: bool) -> NDArray[np.float32]:
         return np.asarray(entry, dtype=np.float32)
     except (ValueError, TypeError) as error:
         raise EmbedError(f"The server returned numbers that cannot be read: {error}.") from error
-
-
-def _describe(url: str, answer: httpx.Response) -> str:
-    text = " ".join(answer.text[:300].split())
-    return f"{url} answered {answer.status_code}" + (f": {text}" if text else ".")

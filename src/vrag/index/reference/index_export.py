@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.atomic_io import atomic_dir, one_writer
+from vrag.corpus.formats.image import FORMATS
 from vrag.corpus.formats.image import SUFFIXES as PICTURES
 from vrag.embed.embedder import VectorKind
 from vrag.embed.registry import SHORT_NAMES
@@ -307,7 +308,7 @@ def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -
                     with path.open("wb") as file:
                         shutil.copyfileobj(source, file)
                 else:
-                    with Image.open(source) as image:
+                    with Image.open(source, formats=FORMATS) as image:
                         image.convert("RGB").save(path, "JPEG", quality=_JPEG_QUALITY)
     except (FileNotFoundError, UnidentifiedImageError) as error:
         raise CollectionError(

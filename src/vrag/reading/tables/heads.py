@@ -30,7 +30,8 @@ MIN_COUNTED = 3
 """Consecutive numbers in the first row that are heads of columns."""
 MAX_HEAD_WORDS = 8
 _RAISED = re.compile(r"[\d,*†‡§]{1,3}|[a-z]|\([\da-z]\)|\[[\da-z]\]")
-_MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§]+|\*{1,3}|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
+_MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§*]|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
+"""Marks at the end of a number. One at a time: a run can then be read in one way only, in linear time."""
 
 
 def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
