@@ -84,7 +84,7 @@ def echo(request: httpx.Request) -> httpx.Response:
     packed = base64.b64encode(request.headers.get("authorization", "").removeprefix("Bearer ").encode())
     text += f" {quote(request.headers.get('authorization', ''), safe='')} {packed.decode()}"
     detail = {"detail": text, "hint": text, "error": {"message": text, "code": "bad"}}
-    return httpx.Response(400, json=detail)
+    return httpx.Response(400, stream=httpx.ByteStream(json.dumps(detail).encode()))
 
 
 class TestSettings:
