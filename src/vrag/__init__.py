@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "RunResult", "Session", "__version__", "open"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(*paths: str | PathLike[str], **settings: Any) -> Session:  # noqa: A001, ANN401 - as in PIL and gzip

@@ -1,4 +1,4 @@
-"""Sixty-four runs at once over one agent, with faults in model and search: all end, none meets another.
+"""Thirty-two runs at once over one agent, with faults in model and search: all end, none meets another.
 
 The model is behind a real HTTP server. What it answers is a digest of all that it was told, so that a word or
 a pixel of another run would show in the answer.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Hit, Query
 
-RUNS = 64
+RUNS = 32
 SECONDS = 240.0
 """After which a run counts as hanging; all of them take a few seconds on a quiet machine."""
 

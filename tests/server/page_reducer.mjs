@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 const [scripts, recorded] = process.argv.slice(2);
 const { EMPTY, apply, fold, sourceOf } = await import(pathToFileURL(`${scripts}/run/reducer.js`));
 const { RunState, endedState, refusals, stopReason, titleOf } = await import(pathToFileURL(`${scripts}/run/run-state.js`));
-const { moment, money, seconds, span } = await import(pathToFileURL(`${scripts}/run/wording.js`));
+const { moment, money, seconds, span } = await import(pathToFileURL(`${scripts}/format.js`));
 const events = readFileSync(recorded, "utf8").trim().split("\n").map((line) => JSON.parse(line));
 
 let failed = 0;

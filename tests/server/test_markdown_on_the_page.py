@@ -228,7 +228,7 @@ def test_answers_are_read_alike(scripts: Path, text: str) -> None:
 
 @given(st.lists(TEXT.filter(_is_comparable), min_size=200, max_size=200))
 @settings(
-    max_examples=3,
+    max_examples=2,  # the first is the simplest one: empty texts
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # each of its many texts is small

@@ -50,9 +50,12 @@ def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states(
 
 
 def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) -> None:
-    (tmp_path / "wording.mjs").write_text((STATIC / "js" / "run" / "wording.js").read_text("utf-8"), "utf-8")
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    (tmp_path / "js" / "run").mkdir(parents=True)
+    for module in ("js/format.js", "js/run/wording.js"):
+        (tmp_path / module).write_text((STATIC / module).read_text("utf-8"), "utf-8")
     code = (
-        "import { CUT_OFF, ENDINGS, NOT_FOUND } from './wording.mjs';"
+        "import { CUT_OFF, ENDINGS, NOT_FOUND } from './js/run/wording.js';"
         "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
         "console.log(JSON.stringify([names, CUT_OFF.name, NOT_FOUND.name, NOT_FOUND.said]))"
     )

@@ -351,7 +351,7 @@ class TestSessions:
         with httpx.Client(base_url=users.address, headers={"origin": users.address}, timeout=30) as browser:
             assert browser.post("/session", json={"token": token}).status_code == 204
             session = browser.get("/session").json()
-            assert (session["user"], session["admin"], session["several"]) == ("dave", False, True)
+            assert (session["user"], session["admin"], session["has_users"]) == ("dave", False, True)
             assert browser.get(f"/runs/{run}").status_code == 404
             own = users.ended(browser)
             assert (own["owner"], own["via"]) == ("dave", "page")
@@ -380,4 +380,4 @@ def test_without_tokens_everybody_sees_everything(tmp_path: Path) -> None:
         meta = answering.directory / run["id"] / "meta.json"
         meta.write_text('{"owner": "alice"}', encoding="utf-8")
         assert client.get(f"/runs/{run['id']}").json()["owner"] == "alice"
-        assert client.get("/session").json()["several"] is False
+        assert client.get("/session").json()["has_users"] is False

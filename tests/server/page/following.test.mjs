@@ -21,7 +21,7 @@ const { PastRuns } = await import("./js/past-runs.js");
 const { Uploads } = await import("./js/uploads.js");
 
 const LIST = { runs: [], people: 0, programs: 0, owners: [], more: false, next: "", pinned: 0 };
-const SESSION = { user: "", admin: true, several: false, needed: false };
+const SESSION = { user: "", admin: true, has_users: false, needed: false };
 const run = (id, more = {}) => ({ id, session: id, question: "", state: "running", started: 1, via: "api", owner: "", agent: "", collection: null, ...more });
 
 const until = async (holds) => {

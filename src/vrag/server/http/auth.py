@@ -265,7 +265,7 @@ class SessionInfo(BaseModel):
     signed_in: bool = Field(description="Whether this request would be accepted by the other routes.")
     user: str = Field(description="Name of the user; empty without tokens, and if not signed in.")
     admin: bool = Field(description="Whether the user sees everybody's runs and may change the set-up.")
-    several: bool = Field(description="Whether the server has several users.")
+    has_users: bool = Field(description="Whether the server has several users.")
 
 
 class SignIn(BaseModel):
@@ -388,7 +388,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
             signed_in=bool(request.state.known),
             user=user.name,
             admin=user.is_admin,
-            several=options.tokens is not None,
+            has_users=options.tokens is not None,
         )
 
     @router.post(

@@ -13,12 +13,12 @@ const root = document.documentElement;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 
 /** Whether the server has several users. */
-let several = false;
+let hasUsers = false;
 
 async function start() {
   try {
     const session = await get("/session");
-    several = session.several;
+    hasUsers = session.has_users;
     if (session.needed && !session.signed_in) showSignInPage(false);
     else open(await get("/options"), session);
   } catch (error) {
@@ -54,7 +54,7 @@ function showSignInPage(expired) {
   openSidebar(false, false);
   for (const id of ["sidebar", "toolbar"]) document.getElementById(id)?.replaceChildren();
   document.title = "Sign in · vrag";
-  showSignIn(main, { signedIn: () => location.reload(), expired, several });
+  showSignIn(main, { signedIn: () => location.reload(), expired, hasUsers });
 }
 
 /** @param {Problem} problem */

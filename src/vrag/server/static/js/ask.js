@@ -1,15 +1,15 @@
 /** The first page: what this is, the question box, examples, and the documents that it can look at. */
 
 import { get, Problem } from "./api.js";
-import { counted } from "./run-options.js";
-import { h, icon, replace } from "./dom.js";
 import { uploadButtons } from "./documents/upload-list.js";
+import { h, icon, replace } from "./dom.js";
 import { kindOf, placed, plainName } from "./file-names.js";
-import { openDocument } from "./parts.js";
+import { count } from "./format.js";
 import { showNotice } from "./overlays.js";
-import { suggestions } from "./suggestions.js";
+import { openDocument } from "./parts.js";
 import { bytes } from "./pictures.js";
 import { documentsHash } from "./router.js";
+import { suggestions } from "./suggestions.js";
 import { kinds } from "./uploads.js";
 
 const FEW = 6;
@@ -100,7 +100,7 @@ async function tellUnreadable(holds) {
 async function showCollections(holds, offer, chosen) {
   const collection = offer.collections.find((/** @type {any} */ one) => one.name === chosen) ?? offer.collections.find((/** @type {any} */ one) => one.documents > 0);
   const all = chosen === null && offer.collections.length > 1;
-  const title = all ? `${counted(offer.collections.length, "collection")}` : collection.name;
+  const title = all ? `${count(offer.collections.length, "collection")}` : collection.name;
   const documents = all ? offer.collections.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.documents, 0) : collection.documents;
   const writable = [collection, ...offer.collections].find((/** @type {any} */ one) => one.writable);
   const list = h("ul", { class: "holds-list" });
@@ -110,7 +110,7 @@ async function showCollections(holds, offer, chosen) {
     h(
       "header",
       h("h2", { id: "holds-title", class: "small-title", dir: "auto", text: title }),
-      h("span", { class: "faint size-1", text: counted(documents, "document") }),
+      h("span", { class: "faint size-1", text: count(documents, "document") }),
       h("span", { class: "grow" }),
       h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
     ),

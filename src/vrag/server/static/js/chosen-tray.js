@@ -3,7 +3,7 @@
 import { nameOf, SHOWN } from "./chosen.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { plainName } from "./file-names.js";
-import { counted } from "./run-options.js";
+import { count } from "./format.js";
 
 /** Documents of a run that are named. */
 const NAMED = 3;
@@ -30,7 +30,7 @@ export function chosenTray(chosen, changed) {
     const left = chosen.list.length - list.length;
     replace(
       element,
-      h("span", { class: "chosen-label size-1 faint", text: `Only ${counted(chosen.list.length, "document")}:` }),
+      h("span", { class: "chosen-label size-1 faint", text: `Only ${count(chosen.list.length, "document")}:` }),
       h("ul", { class: "chosen-list" }, list.map((one) => h("li", chip(one))), left > 0 && h("li", h("button", { type: "button", class: "chip", text: `${left.toLocaleString("en")} more`, on: { click: () => { isOpen = true; show(); } } }))),
       h("button", { type: "button", class: "link size-1", id: "clear-chosen", text: "Ask all documents", on: { click: () => set([]) } }),
     );
@@ -38,7 +38,7 @@ export function chosenTray(chosen, changed) {
   };
   const set = (/** @type {import("./chosen.js").ChosenDocument[]} */ list) => {
     chosen.set(list);
-    announce(list.length > 0 ? `${counted(list.length, "document")} chosen` : "All documents are searched");
+    announce(list.length > 0 ? `${count(list.length, "document")} chosen` : "All documents are searched");
     if (list.length === 0) /** @type {HTMLElement | null} */ (element.parentElement?.querySelector("textarea"))?.focus();
   };
   const chip = (/** @type {import("./chosen.js").ChosenDocument} */ one) => {
@@ -54,10 +54,10 @@ export function chosenTray(chosen, changed) {
  * @param {string[]} ids
  */
 export function chosenFact(ids) {
-  const fact = h("span", { class: "only-documents", dir: "auto", text: `only ${counted(ids.length, "document")}` });
+  const fact = h("span", { class: "only-documents", dir: "auto", text: `only ${count(ids.length, "document")}` });
   Promise.all(ids.slice(0, NAMED).map(nameOf)).then((names) => {
     const left = ids.length - NAMED;
-    fact.textContent = `only ${names.filter(Boolean).map((name) => plainName({ name })).join(", ") || counted(ids.length, "document")}${left > 0 ? ` and ${left} more` : ""}`;
+    fact.textContent = `only ${names.filter(Boolean).map((name) => plainName({ name })).join(", ") || count(ids.length, "document")}${left > 0 ? ` and ${left} more` : ""}`;
   });
   return fact;
 }

@@ -1,11 +1,11 @@
 /** What can be done with a conversation in the list: rename, pin, share, copy its link, export, delete. */
 
 import { dialog, h, toast } from "./dom.js";
+import { count } from "./format.js";
 import { openMenu } from "./menu.js";
 import { attempt } from "./overlays.js";
 import { report } from "./report.js";
 import { here, navigate } from "./router.js";
-import { counted } from "./run-options.js";
 import { copyLink, setShared } from "./share.js";
 
 /** @typedef {import("./history.js").Conversation} Conversation */
@@ -23,7 +23,7 @@ export function openActions(talk, button, runs, drawAgain) {
   openMenu(button, `“${talk.title.slice(0, 100)}”`, [
     { label: "Rename", sign: "edit", run: () => rename(talk, runs, drawAgain) },
     { label: pinned ? "Unpin" : "Pin", sign: "pin", run: () => attempt(() => runs.change(last.id, { pinned: !pinned })) },
-    ...(runs.session.several ? [{ label: shared ? "Stop sharing" : "Share", sign: "share", run: () => setShared(last, runs, !shared) }] : []),
+    ...(runs.session.has_users ? [{ label: shared ? "Stop sharing" : "Share", sign: "share", run: () => setShared(last, runs, !shared) }] : []),
     { label: "Copy link", sign: "link", run: () => copyLink(last, runs) },
     { label: "Export", sign: "report", run: () => exportAll(last, runs) },
     { label: "Delete", sign: "trash", danger: true, run: () => remove(last, talk.title, runs) },
@@ -70,7 +70,7 @@ async function remove(run, title, runs) {
   await runs.loadSession(run.session);
   const turns = runs.turns(run.session);
   const running = turns.some((turn) => turn.state === "running");
-  const what = turns.length === 1 ? "The question, its answer and its pictures are" : `Its ${counted(turns.length, "question")}, their answers and pictures are`;
+  const what = turns.length === 1 ? "The question, its answer and its pictures are" : `Its ${count(turns.length, "question")}, their answers and pictures are`;
   const body = h("div", { class: "report-form" }, h("p", { class: "quoted", dir: "auto", text: title.slice(0, 300) }), h("p", { text: `${running ? "It is still running and is stopped. " : ""}${what} deleted from the server. This cannot be undone.` }));
   const sure = await dialog({ title: "Delete this conversation?", body, actions: [{ label: "Cancel" }, { label: "Delete", kind: "danger", value: true }] });
   if (!sure || !(await attempt(() => runs.remove(run)))) return;

@@ -1,5 +1,7 @@
 /** The names of files in words and signs. */
 
+import { count } from "./format.js";
+
 /** Stands for the slashes in the name of a file that was uploaded with its folder. */
 const FOLDER_SIGN = "／";
 
@@ -31,8 +33,7 @@ export function kindOf(name) {
  * @returns {string}
  */
 export function extentOf({ kind, items, seconds }) {
-  const counted = `${items.toLocaleString("en")} ${kind}${items === 1 ? "" : "s"}`;
-  return kind === "clip" && seconds ? `${counted}, ${lengthOf(seconds)}` : counted;
+  return kind === "clip" && seconds ? `${count(items, kind)}, ${lengthOf(seconds)}` : count(items, kind);
 }
 
 /** @param {number} seconds @returns {string} */

@@ -1,7 +1,7 @@
 /** Past runs: grouped by conversation and day, newest first, with the outcome of each. */
 
-import { counted } from "./run-options.js";
 import { h, icon, iconButton, redraw } from "./dom.js";
+import { clock, count } from "./format.js";
 import { runHash } from "./router.js";
 import { OFFLINE, NOT_FOUND } from "./run/wording.js";
 
@@ -136,7 +136,7 @@ export function outcome(run) {
 export function runFacts(run, { agents, collections }, user) {
   const agent = agents.find((one) => one.name === run.agent)?.title.split(":")[0] ?? run.agent;
   const facts = [
-    new Date(run.started * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false }),
+    clock(run.started),
     run.owner && run.owner !== user && run.owner,
     run.shared && "shared",
     agent,
@@ -218,7 +218,7 @@ function entry(run, title, { current, offer, user }, turns) {
       h("span", { class: "clip", dir: "auto", text: title.replace(/\s+/g, " ") }),
       turns >= 0 && h("span", { class: "entry-facts clip", text: facts.join(" · ") }),
     ),
-    turns > 0 && h("span", { class: "turn-count", title: counted(turns, "question"), "aria-label": counted(turns, "question"), text: turns }),
+    turns > 0 && h("span", { class: "turn-count", title: count(turns, "question"), "aria-label": count(turns, "question"), text: turns }),
     kind && h("span", { class: `run-state ${kind}` }, kind === "failed" ? icon("warn") : kind === "stopped" ? icon("stop") : null, h("span", { class: "hidden-text", text: words })),
   );
 }

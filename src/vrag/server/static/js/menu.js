@@ -1,11 +1,11 @@
-/** A menu of actions that a button opens: by arrow keys, Home, End and Escape as well. */
+/** Menus of actions and of links. */
 
 import { h, icon } from "./elements.js";
 
 /** @typedef {{label: string, sign: string, danger?: boolean, run: () => void}} MenuItem */
 
 /**
- * Opens a menu at its button. An item that was chosen closes it first.
+ * Opens a menu of actions at its button, which can be used by arrow keys, Home, End and Escape. An item that was chosen closes it first.
  * @param {HTMLElement} button Has an id: while the menu is open it may be drawn again.
  * @param {string} name
  * @param {MenuItem[]} items
@@ -53,4 +53,26 @@ function place(menu, at) {
   const top = at.bottom + height + 8 <= innerHeight ? at.bottom + 2 : Math.max(8, at.top - height - 2);
   menu.style.setProperty("left", `${left}px`);
   menu.style.setProperty("top", `${top}px`);
+}
+
+/**
+ * A button that folds out a list of links. It folds in where a link is chosen, the focus leaves it, or Escape is pressed.
+ * @param {import("./elements.js").Props} props
+ * @param {HTMLElement} button A `summary`.
+ * @param {HTMLElement} list
+ * @returns {HTMLElement}
+ */
+export function linkMenu({ class: more = "", ...props }, button, list) {
+  list.classList.add("menu-list", "card");
+  const menu = h("details", { class: `menu ${more}`, ...props }, button, list);
+  const close = () => menu.removeAttribute("open");
+  menu.addEventListener("click", (event) => /** @type {Element} */ (event.target).closest("a") && close());
+  menu.addEventListener("focusout", (event) => !menu.contains(/** @type {Node | null} */ (event.relatedTarget)) && setTimeout(() => !menu.contains(document.activeElement) && close(), 150));
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.hasAttribute("open")) return;
+    event.stopPropagation(); // Escape closes the menu and nothing else
+    close();
+    button.focus();
+  });
+  return menu;
 }

@@ -111,7 +111,7 @@ export async function attempt(act) {
  * @param {{title: string, hint?: string, icon?: string, actions?: Node[], id?: string, level?: "h1" | "h2"}} content
  *   `level`: of its heading; h1 where it is all that the page shows.
  */
-export function notice({ title, hint = "", icon: name = "warn", actions = [], id, level = "h2" }) {
+function notice({ title, hint = "", icon: name = "warn", actions = [], id, level = "h2" }) {
   return h(
     "section",
     { class: "notice", role: "group", id },

@@ -2,18 +2,18 @@
 
 import { get, Problem } from "./api.js";
 import { showAsk } from "./ask.js";
-import { showToolbar } from "./toolbar.js";
 import { ChosenDocuments } from "./chosen.js";
 import { composer } from "./composer.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
+import { count } from "./format.js";
 import { showNotice } from "./overlays.js";
 import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadButton } from "./parts.js";
 import { PastRuns } from "./past-runs.js";
+import { here, navigate, onRoute, runHash } from "./router.js";
 import { copyLink } from "./share.js";
 import { buildSidebar } from "./sidebar.js";
-import { here, navigate, onRoute, runHash } from "./router.js";
-import { counted } from "./run-options.js";
+import { showToolbar } from "./toolbar.js";
 import { Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
@@ -49,7 +49,7 @@ export class Page {
     const { signal } = this.#closed;
     this.offer = offer;
     this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away), signal });
-    this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload), skipped: (count) => toast(`${counted(count, "file")} skipped: the file type is not supported.`) });
+    this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload), skipped: (files) => toast(`${count(files, "file")} skipped: the file type is not supported.`) });
     this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection), signal });
     element("skip").addEventListener("click", () => this.#main.focus());
@@ -177,7 +177,7 @@ export class Page {
     showToolbar(this.#toolbar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
     const title = absent ? "Question not found" : problem.detail;
-    const hint = absent ? `It may have been deleted, ${this.runs.session.several ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
+    const hint = absent ? `It may have been deleted, ${this.runs.session.has_users ? "is another user's and not shared, " : ""}or the link belongs to another server.` : problem.hint;
     showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [problem instanceof PartMissing ? reloadButton() : h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 

@@ -1,6 +1,7 @@
 /** Options of a question: agent, model, collection, and those of its agent. Stored for the next visit. */
 
 import { h } from "./dom.js";
+import { count } from "./format.js";
 import { OFFLINE } from "./run/wording.js";
 
 const KEPT = "vrag.options";
@@ -116,20 +117,11 @@ export function describeOptions(offer, choices) {
     (offered.find((one) => one.name === name)?.title ?? name).split(": ")[0]; // what follows explains it, in the list
   const words = [titled(offer.agents, choices.agent), titled(offer.models, choices.model)];
   if (offer.collections.length > 1) words.push(choices.collection ?? "All collections");
-  if (choices.max_steps) words.push(counted(choices.max_steps, "step"));
-  if (choices.top_k) words.push(counted(choices.top_k, "hit"));
+  if (choices.max_steps) words.push(count(choices.max_steps, "step"));
+  if (choices.top_k) words.push(count(choices.top_k, "hit"));
   if (choices.thinking !== "auto") words.push(`Thinking ${choices.thinking}`);
   if (choices.verify && choices.verify !== offer.defaults.verify) words.push(`Claims in doubt: ${titled(VERIFY, choices.verify)}`);
   return words;
-}
-
-/**
- * @param {number} count
- * @param {string} noun
- * @returns {string}
- */
-export function counted(count, noun) {
-  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /**

@@ -15,7 +15,7 @@ import { runHash } from "./router.js";
  */
 export async function copyLink(run, runs, url = new URL(runHash(run.id), location.href).href) {
   const { session } = runs;
-  const mayShare = session.several && runs.mayChange(run);
+  const mayShare = session.has_users && runs.mayChange(run);
   if (mayShare && !run.shared) {
     const body = "Only you and administrators can open this link. Share the conversation, so that every user of this server who has the link can read it? You can stop sharing at any time.";
     const actions = [{ label: "Copy only", value: "copy" }, { label: "Share and copy", kind: /** @type {const} */ ("primary"), value: "share" }];
@@ -23,8 +23,8 @@ export async function copyLink(run, runs, url = new URL(runHash(run.id), locatio
     if (chosen === null || (chosen === "share" && !(await setShared(run, runs, true, false)))) return;
     run = runs.find(run.id) ?? run;
   }
-  const readers = session.several ? "Every user of this server can open it." : session.needed ? "Whoever can sign in to this server can open it." : "Anyone who can reach this server can open it.";
-  const hint = session.several && !run.shared ? "Only you and administrators can open it." : readers;
+  const readers = session.has_users ? "Every user of this server can open it." : session.needed ? "Whoever can sign in to this server can open it." : "Anyone who can reach this server can open it.";
+  const hint = session.has_users && !run.shared ? "Only you and administrators can open it." : readers;
   try {
     await navigator.clipboard.writeText(url);
     const action = mayShare && run.shared ? { label: "Stop sharing", run: () => setShared(run, runs, false) } : undefined;

@@ -2,9 +2,10 @@
 
 import { h, icon, iconButton, redraw } from "./dom.js";
 import { outcome } from "./history.js";
+import { linkMenu } from "./menu.js";
 import { report } from "./report.js";
-import { openSidebar } from "./sidebar.js";
 import { runHash } from "./router.js";
+import { openSidebar } from "./sidebar.js";
 
 /**
  * @param {HTMLElement} toolbar
@@ -27,22 +28,11 @@ export function showToolbar(toolbar, { title = "", turns = [], current, share } 
 
 /** The questions of the conversation, to jump to. @param {import("./history.js").Run[]} turns @param {string | undefined} current @param {boolean} open */
 function jumpMenu(turns, current, open) {
-  const menu = h(
-    "details",
-    { class: "menu turns-nav", id: "turns", open },
+  return linkMenu(
+    { class: "turns-nav", id: "turns", open },
     h("summary", { class: "button quiet", "aria-label": `${turns.length} questions of this conversation` }, icon("menu"), `${turns.length} questions`),
-    h("ol", { class: "menu-list card" }, turns.map((run, at) => h("li", turn(run, at, run.id === current)))),
+    h("ol", turns.map((run, at) => h("li", turn(run, at, run.id === current)))),
   );
-  const close = () => menu.removeAttribute("open");
-  menu.addEventListener("click", (event) => /** @type {Element} */ (event.target).closest("a") && close());
-  menu.addEventListener("focusout", (event) => !menu.contains(/** @type {Node | null} */ (event.relatedTarget)) && setTimeout(() => !menu.contains(document.activeElement) && close(), 150));
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !menu.hasAttribute("open")) return;
-    event.stopPropagation();
-    close();
-    menu.querySelector("summary")?.focus();
-  });
-  return menu;
 }
 
 /** @param {import("./history.js").Run} run @param {number} at @param {boolean} here */

@@ -3,9 +3,9 @@
 import { del, post, Problem } from "../api.js";
 import { announce, dialog, h } from "../dom.js";
 import { placed } from "../file-names.js";
+import { count } from "../format.js";
 import { attempt } from "../overlays.js";
 import { documentsHash, navigate } from "../router.js";
-import { counted } from "../run-options.js";
 
 /** @typedef {import("./listing.js").DocumentInfo} DocumentInfo */
 
@@ -18,9 +18,9 @@ import { counted } from "../run-options.js";
 export async function removeDocuments(collection, documents) {
   const [first] = documents;
   const files = documents.filter((one) => one.uploaded).length;
-  const what = documents.length === 1 ? placed(first) : counted(documents.length, "document");
-  const kept = files === 0 ? "The files themselves are not deleted." : files === documents.length ? "Uploaded files are deleted too." : `${counted(files, "uploaded file")} will be deleted too; the other files stay where they are.`;
-  const title = documents.length === 1 ? "Remove this document?" : `Remove ${counted(documents.length, "document")}?`;
+  const what = documents.length === 1 ? placed(first) : count(documents.length, "document");
+  const kept = files === 0 ? "The files themselves are not deleted." : files === documents.length ? "Uploaded files are deleted too." : `${count(files, "uploaded file")} will be deleted too; the other files stay where they are.`;
+  const title = documents.length === 1 ? "Remove this document?" : `Remove ${count(documents.length, "document")}?`;
   if (!(await confirmed(title, `${what} can no longer be asked. ${kept}`, "Remove"))) return false;
   await attempt(async () => {
     for (const one of documents) {
@@ -56,7 +56,7 @@ export async function createCollection(reload) {
 
 /** @param {any} collection @param {() => Promise<void>} reload Deletes a collection, after a question. */
 export async function dropCollection(collection, reload) {
-  const body = `“${collection.name}” with its ${counted(collection.documents, "document")} is deleted from this server. Past answers keep their pictures.`;
+  const body = `“${collection.name}” with its ${count(collection.documents, "document")} is deleted from this server. Past answers keep their pictures.`;
   if (!(await confirmed("Remove this collection?", body, "Remove collection"))) return;
   await attempt(async () => {
     await del(`/collections/${encodeURIComponent(collection.name)}`);

@@ -1,7 +1,7 @@
 /** The list of the documents of a collection: folders, filters, order, choice. Rows are added as one scrolls. */
 
 import { announce, h, icon, iconButton, replace, showList } from "../dom.js";
-import { counted } from "../run-options.js";
+import { count } from "../format.js";
 import { isFiltered, keyOf, shownOf, typesOf } from "./listing.js";
 import { documentRow, folderRow } from "./rows.js";
 
@@ -111,7 +111,7 @@ export class DocumentList {
     this.#drawPath();
     const shown = this.#rows.length;
     const all = this.#documents.length;
-    this.count.textContent = isFiltered(state) || state.folder ? `${shown.toLocaleString("en")} of ${counted(all, "file")}` : counted(all, "file");
+    this.count.textContent = isFiltered(state) || state.folder ? `${shown.toLocaleString("en")} of ${count(all, "file")}` : count(all, "file");
     this.none.hidden = shown + this.#folders.length > 0;
     replace(this.none, isFiltered(state) ? ["No document matches. ", h("button", { type: "button", class: "link", text: "Show all", on: { click: () => this.#set({ words: (this.words.value = ""), type: "", status: "" }) } })] : "This folder is empty.");
     this.#drawRows();
@@ -124,7 +124,7 @@ export class DocumentList {
     showList(this.list, rows, markOf, (one) => ("documents" in one ? folderRow(one, () => this.#set({ folder: one.path })) : this.#row(one, flat)));
     const left = this.#rows.length - this.#room;
     this.more.hidden = left <= 0;
-    this.more.textContent = `Show ${Math.min(left, CHUNK)} more of ${counted(this.#rows.length, "file")}`;
+    this.more.textContent = `Show ${Math.min(left, CHUNK)} more of ${count(this.#rows.length, "file")}`;
     this.#drawChoice();
   }
 
@@ -165,10 +165,10 @@ export class DocumentList {
       if (had) this.all.focus();
       return;
     }
-    const label = asked.length === 1 ? "Ask this document" : `Ask ${counted(asked.length, "document")}`;
+    const label = asked.length === 1 ? "Ask this document" : `Ask ${count(asked.length, "document")}`;
     replace(
       this.bar,
-      h("span", { class: "grow", text: `${counted(chosen.length, "document")} chosen` }),
+      h("span", { class: "grow", text: `${count(chosen.length, "document")} chosen` }),
       h("button", { type: "button", class: "quiet", text: "Clear", on: { click: () => this.clear() } }),
       this.collection.writable && h("button", { type: "button", class: "quiet", id: "remove-chosen", on: { click: () => this.act.remove(chosen) } }, icon("trash"), "Remove"),
       asked.length > 0 && h("button", { type: "button", class: "primary", id: "ask-chosen", text: label, on: { click: () => this.act.ask(asked) } }),
@@ -194,7 +194,7 @@ export class DocumentList {
       else this.#chosen.delete(keyOf(one));
     }
     this.#drawChoice();
-    announce(`${counted(this.#chosen.size, "document")} chosen`);
+    announce(`${count(this.#chosen.size, "document")} chosen`);
   }
 
   /** @param {boolean} on */

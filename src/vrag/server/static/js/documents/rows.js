@@ -2,9 +2,9 @@
 
 import { h, icon, iconButton } from "../dom.js";
 import { extentOf, kindOf, placed, plainName, typeOf } from "../file-names.js";
-import { bytes } from "../pictures.js";
-import { counted } from "../run-options.js";
+import { count } from "../format.js";
 import { openDocument } from "../parts.js";
+import { bytes } from "../pictures.js";
 
 const THUMBNAIL_PIXELS = 40_000;
 const RETRY_PAUSE = 1_500;
@@ -52,7 +52,7 @@ export function folderRow({ name, path, documents }, open) {
     h("label", { class: "held-tick" }, h("input", { type: "checkbox", "aria-label": `Choose the folder ${name}` })),
     h("button", { type: "button", class: "quiet held-open", title: `Open the folder ${name}`, on: { click: open } }, h("span", { class: "held-thumb" }, icon("folder")), h("span", { class: "held-name" }, h("span", { dir: "auto", text: name }))),
     h("span"),
-    h("p", { class: "held-facts faint" }, h("span", { text: "" }), h("span", { text: counted(documents.length, "file") })),
+    h("p", { class: "held-facts faint" }, h("span", { text: "" }), h("span", { text: count(documents.length, "file") })),
     h("div", { class: "held-actions" }),
   );
 }
@@ -81,7 +81,7 @@ function statusChip(status) {
 export function problemList(problems) {
   const lines = problems.map((problem) => h("li", { dir: "auto", text: problem }));
   if (lines.length === 1) return h("ul", { class: "held-problems" }, lines);
-  return h("details", { class: "held-problems" }, h("summary", { text: counted(problems.length, "problem") }), h("ul", lines));
+  return h("details", { class: "held-problems" }, h("summary", { text: count(problems.length, "problem") }), h("ul", lines));
 }
 
 /** @param {number} seconds Since 1970. @returns {string} */

@@ -2,8 +2,8 @@
 
 import { announce, h, icon, iconButton, replace, showList } from "../dom.js";
 import { pickedFiles } from "../dropped-files.js";
+import { count } from "../format.js";
 import { attempt } from "../overlays.js";
-import { counted } from "../run-options.js";
 import { hasEnded, overall, statusText } from "../uploads.js";
 import { problemList } from "./rows.js";
 
@@ -34,7 +34,7 @@ export function uploadList(uploads, collection, cancelled) {
     const shown = own();
     const { ended, share } = overall(shown);
     element.hidden = shown.length === 0;
-    summary.textContent = ended < shown.length ? `${ended} of ${counted(shown.length, "file")} done` : counted(shown.length, "file");
+    summary.textContent = ended < shown.length ? `${ended} of ${count(shown.length, "file")} done` : count(shown.length, "file");
     /** @type {HTMLProgressElement} */ (bar).value = share;
     bar.hidden = shown.length < 2 || ended === shown.length;
     cancelAll.hidden = shown.length - ended < 2;

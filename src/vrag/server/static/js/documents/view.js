@@ -3,10 +3,10 @@
 import { get, Problem } from "../api.js";
 import { h, icon, iconButton, redraw, replace } from "../dom.js";
 import { extentOf } from "../file-names.js";
+import { count } from "../format.js";
 import { attempt, showNotice } from "../overlays.js";
 import { bytes } from "../pictures.js";
 import { documentsHash, navigate } from "../router.js";
-import { counted } from "../run-options.js";
 import { kinds } from "../uploads.js";
 import { createCollection, dropCollection, removeDocuments } from "./actions.js";
 import { DocumentList } from "./list.js";
@@ -165,7 +165,7 @@ function extentsOf(documents) {
  */
 function about(collection, { limits, extent, sameContent, remove }) {
   if (!collection.readable) return []; // what stands in the place of its documents says so
-  const facts = [counted(collection.documents, "document"), extent, sameContent && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  const facts = [count(collection.documents, "document"), extent, sameContent && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files or folders anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),

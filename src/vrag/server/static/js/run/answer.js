@@ -1,9 +1,9 @@
 /** The answer of a turn: as it is written, as it stands with its citations, or the reason there is none and what can be done. */
 
 import { announce, h, icon, replace, toast } from "../dom.js";
-import { counted } from "../run-options.js";
-import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
+import { count } from "../format.js";
 import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
+import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, marksIn } from "./cited-text.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
@@ -130,7 +130,7 @@ export class AnswerView {
     if (state.answer?.text) return null;
     const message = state.failure?.message ?? (refusals(state) ? lastRefusal(state) : "");
     const documents = state.started?.settings.environment?.documents;
-    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: `${ending.hint}${ending === NOT_FOUND && this.#places.length > 0 ? " The closest places are shown as evidence." : ""}` }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${counted(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
+    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: `${ending.hint}${ending === NOT_FOUND && this.#places.length > 0 ? " The closest places are shown as evidence." : ""}` }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
   }
 
   /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */

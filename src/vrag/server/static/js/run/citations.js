@@ -1,13 +1,13 @@
 /** The evidence of an answer, numbered; and the other pages that were looked at. Pure. */
 
+import { where } from "../format.js";
 import { isWhole } from "./figures.js";
-import { where } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {{number: number, evidence: any, nodes: string[]}} Cited A place, and the nodes that remember it. */
 
 /** The answer, or what is written of it; null without either. @param {State} state @returns {any} */
-export const answerOf = (state) => state.answer ?? state.draft;
+const answerOf = (state) => state.answer ?? state.draft;
 
 /** The text that citations and claims refer to: the answer, what is written of it, or the one that was withdrawn. @param {State} state @returns {string} */
 export const checkedText = (state) => answerOf(state)?.text ?? state.answer?.withdrawn ?? "";

@@ -15,7 +15,7 @@ const BLOCK_ENDS = ["```", "$$"];
  * @param {readonly Citation[]} citations
  * @returns {{at: number, gap: string, numbers: number[]}[]} `at` counts UTF-16 units; `gap` separates words and markers.
  */
-export function markersOf(text, citations) {
+function markersOf(text, citations) {
   const unit = unitsOf(text);
   const markers = [];
   let at = 0;

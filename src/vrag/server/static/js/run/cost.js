@@ -1,7 +1,7 @@
 /** The cost of a run so far: steps, time, tokens, money. The time goes on by itself while the run does. */
 
 import { h } from "../dom.js";
-import { amount, money, seconds } from "./wording.js";
+import { amount, money, seconds } from "../format.js";
 
 /** @typedef {import("./reducer.js").State} State */
 

@@ -1,10 +1,10 @@
 /** The entries of a step, as elements: hits, pictures, crops beside their page, refusals, memory. */
 
 import { h, icon } from "../dom.js";
+import { amount, count, moment, seconds, where } from "../format.js";
 import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
 import { prose } from "./prose.js";
 import { claimText, notableClaims } from "./verdicts.js";
-import { amount, count, moment, seconds, where } from "./wording.js";
 
 /** @typedef {import("./reducer.js").Entry} Entry */
 /** @typedef {import("./reducer.js").State} State */

@@ -1,12 +1,12 @@
 /** The evidence of an answer, a card for each place; while there is none yet, what the agent looks at. */
 
 import { h, icon, replace, showList } from "../dom.js";
+import { amount, count, where } from "../format.js";
 import { openCitation } from "./answer.js";
 import { checkedText, cited, marksOf, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
 import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
 import { EMPTY, sourceOf } from "./reducer.js";
-import { amount, count, where } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Shown} Shown */

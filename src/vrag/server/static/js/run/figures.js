@@ -1,7 +1,7 @@
 /** Pictures with rectangles over them, as in print: figures, thumbnails, and where they come from. */
 
 import { h, icon } from "../dom.js";
-import { where } from "./wording.js";
+import { where } from "../format.js";
 
 /** @typedef {import("./reducer.js").Sides} Sides */
 /** @typedef {import("./reducer.js").Shown} Shown */

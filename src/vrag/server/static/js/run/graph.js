@@ -1,11 +1,11 @@
 /** The memory graph as it grows: nodes that can be opened, edges, and what the answer rests on. Places come from the server. */
 
 import { h, icon, iconButton, replace, s } from "../dom.js";
+import { count } from "../format.js";
 import { Canvas, MARGIN } from "./canvas.js";
 import { seenAt } from "./entries.js";
 import { fileUrl, itemUrl } from "./figures.js";
 import { column, isColumn } from "./graph-column.js";
-import { count } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {{id: string, kind: string, title: string, query: string[], summary: string[], thumbs?: number, x: number, y: number, width: number, height: number, leads: boolean, pending: boolean}} DrawnNode */

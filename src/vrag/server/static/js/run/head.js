@@ -2,9 +2,10 @@
 
 import { chosenFact } from "../chosen-tray.js";
 import { h, replace } from "../dom.js";
+import { count, when } from "../format.js";
 import { fileUrl } from "./figures.js";
 import { prose } from "./prose.js";
-import { count, METHODS, OFFLINE, when } from "./wording.js";
+import { METHODS, OFFLINE } from "./wording.js";
 
 /** Characters. */
 const [LONG, VERY_LONG] = [140, 500];

@@ -1,10 +1,10 @@
 /** The panel of a node of the graph: its question, its results and what is remembered of them, at the moment shown. */
 
 import { h, iconButton, replace } from "../dom.js";
+import { amount, moment } from "../format.js";
 import { lookAt, seenAt } from "./entries.js";
-import { nodeOf } from "./reducer.js";
 import { described, fileUrl, itemUrl, thumb } from "./figures.js";
-import { amount, moment } from "./wording.js";
+import { nodeOf } from "./reducer.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */

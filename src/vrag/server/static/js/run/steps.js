@@ -4,13 +4,14 @@
  */
 
 import { h, icon, replace } from "../dom.js";
+import { count } from "../format.js";
+import { linkMenu } from "../menu.js";
 import { endingOf } from "./answer.js";
 import { Meter } from "./cost.js";
 import { GraphView } from "./graph.js";
 import { NodePanel } from "./node.js";
 import { Player } from "./player.js";
 import { Timeline } from "./timeline.js";
-import { count } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /**
@@ -252,15 +253,5 @@ function quoted(now) {
 /** @param {string} run */
 function exportMenu(run) {
   const links = FORMATS.map(([format, name]) => h("li", h("a", { href: `/runs/${encodeURIComponent(run)}/export?format=${format}`, download: "", dataset: { format } }, name)));
-  const menu = h("details", { class: "menu" }, h("summary", { class: "button quiet" }, icon("download"), "Export"), h("ul", { class: "menu-list card" }, links));
-  const close = () => menu.removeAttribute("open");
-  menu.addEventListener("click", (event) => /** @type {Element} */ (event.target).closest("a") && close());
-  menu.addEventListener("focusout", (event) => !menu.contains(/** @type {Node | null} */ (event.relatedTarget)) && setTimeout(() => !menu.contains(document.activeElement) && close(), 150));
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !menu.hasAttribute("open")) return;
-    event.stopPropagation();
-    close();
-    menu.querySelector("summary")?.focus();
-  });
-  return menu;
+  return linkMenu({}, h("summary", { class: "button quiet" }, icon("download"), "Export"), h("ul", links));
 }

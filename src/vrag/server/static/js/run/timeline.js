@@ -1,10 +1,10 @@
 /** The steps of a run, one below the other: what was thought, done and shown. Redraws what changed and nothing else. */
 
 import { h, icon, replace } from "../dom.js";
+import { amount, money, seconds } from "../format.js";
 import { entryElement, folded, markShown } from "./entries.js";
 import { plainText } from "./prose.js";
 import { titleOf } from "./run-state.js";
-import { amount, money, seconds } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Step} Step */

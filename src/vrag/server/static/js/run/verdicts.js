@@ -1,12 +1,12 @@
 /** The verdicts on the claims of an answer, in words: the same as in vrag.render.verdicts. Pure. */
 
+import { count } from "../format.js";
 import { wordsOf } from "./cited-text.js";
-import { count } from "./wording.js";
 
 /** @typedef {import("./cited-text.js").Claim} Claim */
 
 /** The verdicts in words, in the order in which they are counted. @type {Record<string, string>} */
-export const VERDICTS = { supported: "supported", contradicted: "contradicted", not_found: "not found", only_visible: "only visible" };
+const VERDICTS = { supported: "supported", contradicted: "contradicted", not_found: "not found", only_visible: "only visible" };
 
 /** Punctuation at the end of words that are quoted. */
 const ENDS = /[\s.,:;!?。！？；：]+$/;

@@ -1,8 +1,8 @@
 /** What the server does now: runs in progress, files that are read, and the collections. */
 
 import { h, icon, redraw } from "../dom.js";
+import { clock, count } from "../format.js";
 import { runHash } from "../router.js";
-import { counted } from "../run-options.js";
 import { METHODS } from "../run/wording.js";
 
 /**
@@ -21,7 +21,7 @@ export function showActivity(root, { runs, uploads, collections }) {
 
 /** @param {any} one */
 function run(one) {
-  const facts = [one.owner, METHODS[one.agent] ?? one.agent, modelName(one.model), `since ${clock(one.started)}`, counted(one.steps, "step")];
+  const facts = [one.owner, METHODS[one.agent] ?? one.agent, modelName(one.model), `since ${clock(one.started)}`, count(one.steps, "step")];
   return h("li", h("span", { class: "run-state running" }), h("a", { href: runHash(one.id), class: "grow clip", dir: "auto", text: one.question }), h("span", { class: "now-facts faint size-1", dir: "auto", text: facts.filter(Boolean).join(" · ") }));
 }
 
@@ -34,11 +34,9 @@ function upload(one) {
 /** @param {any} one */
 function collection(one) {
   const searched = one.embedder ? `searched by words and by ${one.embedder}` : "searched by words";
-  return h("li", icon("folder"), h("span", { class: "grow clip", dir: "auto", text: one.name }), h("span", { class: "now-facts faint size-1", dir: "auto", text: `${counted(one.documents, "document")} · ${searched}` }));
+  return h("li", icon("folder"), h("span", { class: "grow clip", dir: "auto", text: one.name }), h("span", { class: "now-facts faint size-1", dir: "auto", text: `${count(one.documents, "document")} · ${searched}` }));
 }
 
 /** @param {string} policy */
 const modelName = (policy) => (policy === "extractive" ? "offline reader" : policy.replace(/^(chat|local):/, ""));
 
-/** @param {number} seconds Since 1970. */
-const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false });

@@ -2,7 +2,7 @@
 
 import { post, Problem, putJson } from "../api.js";
 import { announce, h, icon, replace } from "../dom.js";
-import { counted } from "../run-options.js";
+import { count } from "../format.js";
 import { LOOPBACK, nearby } from "./found.js";
 import { ModelTest } from "./model-test.js";
 
@@ -100,7 +100,7 @@ export function modelForm({ state, saved }) {
     if (seen?.sees === false) {
       modelHint.textContent = "This model reads text only: it cannot see pages. Choose a vision model, such as qwen3-vl.";
       modelHint.classList.add("warns");
-    } else if (listed.length > 0) tellModels(name && !seen ? "The server does not list this model." : `${counted(listed.length, "model")} to choose from.`);
+    } else if (listed.length > 0) tellModels(name && !seen ? "The server does not list this model." : `${count(listed.length, "model")} to choose from.`);
     else tellModels("");
   };
 

@@ -2,7 +2,7 @@
 
 import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace } from "../dom.js";
-import { amount, count } from "../run/wording.js";
+import { amount, count } from "../format.js";
 
 /** @typedef {{id: string, page: number, matches: number, before: string, match: string, after: string}} FoundPage */
 /** @typedef {{start: number, end: number, boxes: import("../run/reducer.js").Sides[]}} Match */

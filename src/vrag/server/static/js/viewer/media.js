@@ -1,8 +1,8 @@
 /** Clips and passages in the viewer: a film from a second on, and a text with what was quoted or found marked. */
 
 import { h, icon, replace } from "../dom.js";
+import { moment } from "../format.js";
 import { itemUrl } from "../run/figures.js";
-import { moment } from "../run/wording.js";
 
 const PICTURE_PIXELS = 1_600_000;
 /** Part of a text from which a quote is as good as the whole, and is not marked. */

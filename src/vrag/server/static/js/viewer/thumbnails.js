@@ -1,8 +1,8 @@
 /** Small pictures of all pages of a document beside the one that is open. */
 
 import { h, icon } from "../dom.js";
+import { moment } from "../format.js";
 import { thumb } from "../run/figures.js";
-import { moment } from "../run/wording.js";
 import { Column } from "./column.js";
 
 /** Width of a picture, its least and most height, and what stands below it, in pixels; as in viewer.css. */

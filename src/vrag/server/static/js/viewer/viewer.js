@@ -5,8 +5,8 @@
 
 import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace, toast } from "../dom.js";
+import { moment } from "../format.js";
 import { attempt } from "../overlays.js";
-import { moment } from "../run/wording.js";
 import { CitedPlaces, marksOn, numbersByItem } from "./cited-places.js";
 import { FindBar } from "./find.js";
 import { clipElement, markPassage, passageElement } from "./media.js";
