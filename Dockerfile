@@ -48,8 +48,8 @@ WORKDIR /data
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
-HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/healthz', timeout=8)"]
 ENTRYPOINT ["vrag"]
 # Without VRAG_API_KEY it refuses to start, and says so.
 CMD ["serve", "--host", "0.0.0.0", "--logs", "json", "--files", "names"]
