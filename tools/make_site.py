@@ -15,7 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from vrag import __version__
+import vrag
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
@@ -44,7 +44,7 @@ def main() -> None:
 
 def project_version() -> str:
     """Major and minor version of the package, as in 0.2."""
-    return ".".join(__version__.split(".")[:2])
+    return ".".join(vrag.__version__.split(".")[:2])
 
 
 def build() -> Path:

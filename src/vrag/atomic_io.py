@@ -14,6 +14,8 @@ import json
 import os
 import secrets
 import shutil
+import sys
+import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
     from vrag.errors import VragError
 
+BUSY_SECONDS = 2.0
+"""Time for which a file that is open elsewhere is waited for, on Windows."""
+_RETRY_SECONDS = 0.02
 _NAME_LENGTH = 60
 """Characters of a name that begin the name of its unfinished copy: at most 240 bytes, of 255 allowed."""
 _BLOCK = 1 << 16
@@ -144,7 +149,7 @@ def atomic_file(path: Path, *, durable: bool = True, mode: int = 0o666) -> Gener
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        unfinished.replace(path)
+        replace_file(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
     if durable:
@@ -181,13 +186,32 @@ def write_file(path: Path, data: bytes) -> None:
 
 def sync(path: Path) -> None:
     """Put a file or the names in a directory on the disk, where the system can."""
-    if os.name == "nt" and path.is_dir():
+    windows = sys.platform == "win32"
+    if windows and path.is_dir():
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)  # Windows wants the right to write
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Rename a file, replacing what has the name, or a folder to a name that is free.
+
+    Windows refuses that while any process has one of them open, as readers and virus scanners do for a
+    moment: there it is tried again for `BUSY_SECONDS`.
+    """
+    end = time.monotonic() + (BUSY_SECONDS if sys.platform == "win32" else 0.0)
+    while True:
+        try:
+            source.replace(target)
+        except PermissionError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def replace_directory(written: Path, target: Path) -> None:
@@ -199,12 +223,12 @@ def replace_directory(written: Path, target: Path) -> None:
     former = target.with_name(f".{target.name}.former")
     shutil.rmtree(former, ignore_errors=True)
     if target.is_dir():
-        target.rename(former)
+        replace_file(target, former)
     try:
-        written.rename(target)
+        replace_file(written, target)
     except OSError:
         if former.is_dir():
-            former.rename(target)
+            replace_file(former, target)
         raise
     sync(target.parent)
     shutil.rmtree(former, ignore_errors=True)

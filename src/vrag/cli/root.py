@@ -105,9 +105,10 @@ def root(
 
 def run() -> None:
     """Run the command line and end the process with its exit status."""
+    encoding = "utf-8" if sys.platform == "win32" else None  # not a code page: files and programs get UTF-8
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
     completing = "_VRAG_COMPLETE" in os.environ
     name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")  # no option has a value
     try:

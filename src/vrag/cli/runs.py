@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vrag.agent.events import SCHEMA_VERSION
 from vrag.agent.runs.replay import differences
 from vrag.agent.runs.replay import replay as replay_run
 from vrag.agent.runs.run_meta import clean_title
@@ -185,6 +186,8 @@ def replay(
             echo((f"All {len(stored.events)} events are equal.", "green"))
             return
         echo((f"{len(found)} of {len(stored.events)} events differ.", "yellow"))
+        if stored.started.schema_version != SCHEMA_VERSION:
+            echo("An earlier version of vrag recorded this run; prompts and events have changed since.")
         for difference in found[:5]:
             echo("  ", plain(str(difference), 300))
 

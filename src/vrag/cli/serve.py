@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -40,6 +41,8 @@ from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
 from vrag.telemetry import observer_from_environment
 from vrag.types import Query
+
+log = logging.getLogger("vrag.server")
 
 PORT, SEARCH_PORT = 8000, 8001
 MCP_CLOSE_SECONDS = 2.0
@@ -173,7 +176,8 @@ class WebServer:
     ) -> None:
         """Serve until Ctrl-C; `on_ready` is called with the URL when the server answers.
 
-        The least `level` of the log is `info` for every request.
+        With `logs` as JSON the URL is logged, and nothing else is printed. The least `level` of the log is
+        `info` for every request.
         """
         for name in self.settings.models:
             if len(name.split()) > 1:
@@ -188,14 +192,20 @@ class WebServer:
             url = f"http://{name}:{socket.getsockname()[1]}"
 
             def ready() -> None:
-                self._print_ready(url)
+                if logs is LogFormat.JSON:
+                    log.info("listening on %s", url)
+                else:
+                    self._print_ready(url)
                 if on_ready is not None:
                     on_ready(url)
 
             run_server(app, socket, self.options, ready)
         if telemetry:
             telemetry.close()
-        echo("Stopped.")
+        if logs is LogFormat.JSON:
+            log.info("stopped")
+        else:
+            echo("Stopped.")
 
     def _create_app(self, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
         registry = CollectionRegistry.open(self.settings)
@@ -306,8 +316,10 @@ async def _serve_until_signal(serving: Coroutine[Any, Any, None]) -> int | None:
             received.set_result(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # on Windows
+        try:
             loop.add_signal_handler(number, stop, number)
+        except NotImplementedError:  # on Windows
+            signal.signal(number, lambda number, _: loop.call_soon_threadsafe(stop, number))
     task = asyncio.ensure_future(serving)
     await asyncio.wait({task, received}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():

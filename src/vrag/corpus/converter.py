@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
@@ -56,9 +57,14 @@ class CorpusOptions:
     @property
     def processes(self) -> int:
         """The number of worker processes, at least 1."""
-        if hasattr(os, "sched_getaffinity"):  # fewer than the machine's cores under taskset or a container
-            return self.workers or len(os.sched_getaffinity(0))
-        return self.workers or os.cpu_count() or 1
+        return self.workers or usable_cores()
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, at least 1."""
+    if sys.platform == "linux":  # fewer than the machine's under taskset or in a container
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,8 @@ import threading
 import time
 from contextlib import suppress
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # not on Windows
-    resource = None
 
 WALL_FACTOR = 10.0
 """Wall-clock time that a program may take, as a multiple of its limit of processor time."""
@@ -59,8 +57,7 @@ def main(arguments: list[str]) -> int:
         status = process.wait(float(seconds) * (WALL_FACTOR if limited else 1.0))
     except subprocess.TimeoutExpired:
         status = LATE
-    over_limit = resource is not None and status in {-signal.SIGXCPU, 128 + signal.SIGXCPU}
-    if over_limit or (status and _processor_seconds() >= _NEAR_LIMIT * float(seconds)):
+    if is_over_limit(status) or (status and _processor_seconds() >= _NEAR_LIMIT * float(seconds)):
         status = LATE
     _end(process)
     return status if 0 <= status <= LATE else CRASHED
@@ -68,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 def set_processor_limit(seconds: float) -> bool:
     """Limit the processor time of this process, and of each that it starts; False where the system cannot."""
-    if resource is None:
+    if sys.platform == "win32":
         return False
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     with suppress(ValueError, OSError):
@@ -77,9 +74,14 @@ def set_processor_limit(seconds: float) -> bool:
     return True
 
 
+def is_over_limit(status: int) -> bool:
+    """Return whether an exit status is that of a process which the limit of processor time has ended."""
+    return sys.platform != "win32" and status in {-signal.SIGXCPU, 128 + signal.SIGXCPU}
+
+
 def _processor_seconds() -> float:
     """Return the processor time of all that was started and has ended."""
-    if resource is None:
+    if sys.platform == "win32":
         return 0.0
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -99,11 +101,13 @@ def _watch(process: subprocess.Popen[bytes], folder: str) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process with all that it has started."""
+    if sys.platform == "win32":
+        null, tree = subprocess.DEVNULL, ["taskkill", "/F", "/T", "/PID", str(process.pid)]
+        subprocess.run(tree, stdin=null, stdout=null, stderr=null, check=False)  # noqa: S603
+        return
     with suppress(ProcessLookupError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:  # Windows
-            process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

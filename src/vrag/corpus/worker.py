@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
-from vrag.corpus.timeout_exec import resource, set_processor_limit
+from vrag.corpus.timeout_exec import set_processor_limit
 from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
@@ -175,25 +175,37 @@ def explain(error: BaseException) -> str:
 def main() -> None:
     """Serve tasks until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if resource is not None:  # so that a hostile file fails rather than fill the machine's memory
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
-        with suppress(ValueError, OSError):  # macOS knows the limit and may refuse to set it
-            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    replies = os.fdopen(os.dup(1), "wb")
+    _limit_memory()
+    # Libraries look at standard input when they are loaded. Windows has them wait for whoever reads it.
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task | DrawTask | Exception] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, tasks), daemon=True).start()
+    threading.Thread(target=_listen, args=(requests, tasks), daemon=True).start()
     with suppress(BrokenPipeError):
         _serve(tasks, replies)
 
 
-def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | DrawTask | Exception]) -> None:
+def _limit_memory() -> None:
+    """Limit the memory of this process, where the system can: a hostile file fails rather than fill it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
+    with suppress(ValueError, OSError):  # macOS knows the limit and may refuse to set it
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def _listen(requests: BinaryIO, tasks: queue.SimpleQueue[Task | DrawTask | Exception]) -> None:
     """Queue the tasks that arrive; end the process with its parent, even in the midst of a task."""
     scratch: Path | None = None
     while True:
         try:
-            task: Task | DrawTask = pickle.load(stdin)  # noqa: S301 - from the parent process
+            task: Task | DrawTask = pickle.load(requests)  # noqa: S301 - from the parent process
             scratch = task.context.scratch if isinstance(task, Task) else None
             tasks.put(task)
         except EOFError:

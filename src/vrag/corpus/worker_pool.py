@@ -17,7 +17,6 @@ import math
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -28,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from vrag.corpus.drawing import DrawTask
-from vrag.corpus.timeout_exec import WALL_FACTOR
+from vrag.corpus.timeout_exec import WALL_FACTOR, is_over_limit
 from vrag.corpus.worker import FileOpened, TaskDone, TaskRejected, WorkerReady
 from vrag.errors import VragError
 from vrag.types import Item
@@ -41,6 +40,8 @@ START_CODE = (
 )
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
+POLL_SECONDS = 1.0
+"""Time between two looks at the clock at most. On Windows, Ctrl-C has an effect only between two."""
 _LIMITS_PROCESSOR = sys.platform != "win32"
 """True if workers limit their own processor time; otherwise (Windows) the parent applies the limit to
 wall-clock time."""
@@ -88,7 +89,7 @@ class Worker:
         self.ordinals = deque(task.ordinals or ())
         if self.started:
             self._reset_deadline()
-        with suppress(BrokenPipeError):  # its death is on the way as an event
+        with suppress(OSError):  # its death is on the way as an event; Windows has EINVAL for a broken pipe
             pickle.dump(task, self._process.stdin)
             self._process.stdin.flush()
 
@@ -118,7 +119,7 @@ class Worker:
         self._process.wait()
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(BrokenPipeError):
+            with suppress(OSError):
                 if pipe is not None:
                     pipe.close()
 
@@ -153,7 +154,7 @@ class Worker:
             self._process.kill()
             status = self._process.wait()
         reason = "It crashed the library that reads it."
-        if _LIMITS_PROCESSOR and status == -signal.SIGXCPU:
+        if is_over_limit(status):
             reason = f"It took longer than the time limit of {self.seconds:g} seconds of processor time."
         elif self.late:
             reason = f"It took longer than the time limit of {self._wall_seconds:g} seconds."
@@ -217,7 +218,7 @@ class WorkerPool:
             try:
                 # Even when a limit has passed, messages sent before must have time to come in: the caller
                 # may not have asked for events for long.
-                return self._events.get(timeout=min(max(seconds, GRACE_SECONDS), most or 3600.0))
+                return self._events.get(timeout=min(max(seconds, GRACE_SECONDS), most or POLL_SECONDS))
             except queue.Empty:
                 for worker in self._workers:
                     if worker.deadline <= time.monotonic():

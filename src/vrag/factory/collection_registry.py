@@ -18,13 +18,14 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vrag.atomic_io import write_file
+from vrag.atomic_io import replace_file, write_file
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
@@ -313,7 +314,12 @@ def _hide(collection: Collection) -> Path:
     gone = _hidden(place)
     try:
         with collection.lock():
-            place.rename(gone)
+            if sys.platform != "win32":
+                place.rename(gone)
+        if (
+            sys.platform == "win32"
+        ):  # it renames no folder with an open file, as is the lock of whoever writes
+            replace_file(place, gone)
     except OSError as error:
         reason = error.strerror or error
         raise CollectionError(f"The collection {place} cannot be deleted: {reason}.") from error

@@ -21,6 +21,7 @@ import mmap
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 import zlib
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.atomic_io import write_file
+from vrag.atomic_io import replace_file, write_file
 from vrag.errors import CollectionError
 from vrag.index.schema import arrow
 
@@ -94,6 +95,8 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
     failures: list[OSError] = []
     for home in (directory.parent, Path(tempfile.gettempdir()), Path("/dev/shm")):  # noqa: S108
         try:
+            if home != directory.parent:
+                sweep(home, f"{directory.name}{_SCRATCH}", keep="")
             return make(home, directory, build)
         except OSError as error:
             failures.append(error)
@@ -120,7 +123,7 @@ def drop(array: NDArray[Any]) -> None:
     base: Any = array
     while base is not None and not isinstance(base, mmap.mmap):
         base = getattr(base, "base", None)
-    if base is not None and hasattr(mmap, "MADV_DONTNEED"):
+    if base is not None and sys.platform != "win32":
         base.madvise(mmap.MADV_DONTNEED)
 
 
@@ -138,8 +141,9 @@ def sweep(home: Path, kind: str, keep: str) -> None:
                 if not path.name.startswith(keep) and _age(path) > _STALE_SECONDS:
                     shutil.rmtree(path, ignore_errors=True)
             elif lock.exists() or _age(path) > _STALE_SECONDS:
-                # No process is writing it if its lock is free.
-                with suppress(Timeout, OSError), FileLock(lock, timeout=0):
+                with suppress(Timeout, OSError):
+                    with FileLock(lock, timeout=0):
+                        pass  # no process is writing it; the lock itself could not be deleted here on Windows
                     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -167,21 +171,24 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
                 arrays[name] = {"number": kind, "shape": sides, "sum": _checksum(path)}
             index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
             write_file(scratch / _INDEX, json.dumps(index).encode())
-        stored = find(scratch)
-        if stored is None:
+        if find(scratch) is None:  # nothing stays mapped: Windows would not rename the folder
             raise OSError(f"{scratch} was changed while it was written")
-        if home != directory.parent:
-            return stored  # mapped files stay readable when their names are gone: this leaves nothing
-        (scratch / _LOCK).unlink(missing_ok=True)
-        scratch.chmod(home.stat().st_mode)
-        other = find(directory)
-        if other is None:
-            shutil.rmtree(directory, ignore_errors=True)
-            with suppress(OSError):  # another process may rename its own at this moment
-                scratch.replace(directory)
-        return other or stored
+        if home == directory.parent:
+            _keep(scratch, directory)
+        # Mapped files stay readable when their names are gone; what Windows keeps is left to `sweep`.
+        return (find(directory) if home == directory.parent else None) or find(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _keep(scratch: Path, directory: Path) -> None:
+    """Give a cache its name, unless another process has just made a valid one."""
+    (scratch / _LOCK).unlink(missing_ok=True)
+    scratch.chmod(directory.parent.stat().st_mode)
+    if find(directory) is None:
+        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):  # another process may rename its own at this moment
+            replace_file(scratch, directory)
 
 
 def _map(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:

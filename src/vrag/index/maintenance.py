@@ -288,7 +288,8 @@ def _absolute_paths(path: str | Path) -> Iterator[str]:
 
 
 def _is_below(path: str, document: Document) -> bool:
-    return document.path == path or document.path.startswith(path.rstrip(os.sep) + os.sep)
+    own, path = os.path.normcase(document.path), os.path.normcase(path)  # case counts for nothing on Windows
+    return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
 
 
 def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import defaultdict
@@ -11,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import SearchError
@@ -154,7 +154,7 @@ class Engine(ForwardedItems):
         vectors: VectorOptions | None = None,
     ) -> None:
         self.collection = collection
-        self.name = PurePosixPath(collection.address).name
+        self.name = "".join(address_parts(collection.address)[-1:])
         """The name of the collection in `Query.corpora`: the last part of its directory or URL."""
         self._items = collection
         self._options = vectors or VectorOptions()
@@ -291,6 +291,15 @@ class Engine(ForwardedItems):
             lexical.save(path)
             sweep(path.parent, _CACHE_PREFIX, path.name)
         return lexical
+
+
+def address_parts(address: str) -> list[str]:
+    """Split the path of a directory on this machine, or a URL, at its separators.
+
+    >>> address_parts("s3://bucket/notes/")
+    ['s3:', 'bucket', 'notes']
+    """
+    return [part for part in address.replace(os.sep, "/").split("/") if part]
 
 
 def depth_of(top_k: int, rankings: int = 2) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.errors import FingerprintMismatch, SearchError
-from vrag.search.engine import Ranking, depth_of, fused
+from vrag.search.engine import Ranking, address_parts, depth_of, fused
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def unique_names(addresses: Iterable[str]) -> dict[str, str]:
     >>> unique_names(["/a/images", "/b/images", "s3://bucket/notes/"])
     {'a/images': '/a/images', 'b/images': '/b/images', 'notes': 's3://bucket/notes/'}
     """
-    parts = {address: [part for part in address.split("/") if part] for address in addresses}
+    parts = {address: address_parts(address) for address in addresses}
     names: dict[str, str] = {}
     for address, ends in parts.items():
         others = [other for place, other in parts.items() if place != address]

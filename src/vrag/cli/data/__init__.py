@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +14,7 @@ from vrag.agent.prompts import worded
 from vrag.cases import ParquetOptions, Statistics, count_cases, find_overlaps, write_cases, write_parquet
 from vrag.cli import options as opt
 from vrag.cli.data.training_runs import demonstrate, export_sft, sample, select
-from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, warn
+from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, quote_argument, warn
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line
 from vrag.datasets.registry import open_cases, with_distinct_ids
 from vrag.errors import CaseError, SettingsError
@@ -93,7 +92,7 @@ def synthesize(
         print_table(columns, (map(str, row) for row in rows))
         train_file = plain(str(folder / "train.json"))
         echo(f"Questions: {train_file}; those of other documents are in held_out.json.")
-        echo(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
+        echo(("Next", "bold"), f": vrag index add {quote_argument(str(folder / 'documents'))}")
 
     print_result(facts, render, as_json=as_json)
 
@@ -156,7 +155,7 @@ def convert(
 def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
     """Refuse a target that is probably a mistake: the last one of several inputs, for example."""
     if not files:
-        raise SettingsError("OUT is missing.", f"vrag data convert {shlex.quote(str(target))} OUT")
+        raise SettingsError("OUT is missing.", f"vrag data convert {quote_argument(str(target))} OUT")
     if target.suffix.lower() not in {".json", ".parquet"}:
         raise SettingsError(f"{target} must end in .json or .parquet.")
     if len({file.resolve() for file in files}) < len(files):

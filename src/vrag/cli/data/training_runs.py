@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shlex
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from vrag.agent.methods import METHODS
 from vrag.cli import options as opt
 from vrag.cli.session import index_documents
 from vrag.cli.terminal import console
-from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, warn
+from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, quote_argument, warn
 from vrag.cli.terminal.files import read_questions, warn_missing_documents
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line, warn_of_early_end
@@ -216,7 +215,7 @@ def sample(
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in done.outcomes.items())
         finished = f"{done.over} of {done.cases} cases are finished, {done.before} of them from before"
         echo(f"{finished}: {outcomes}.")
-        echo(("Next", "bold"), f": vrag data select {shlex.quote(str(out))}")
+        echo(("Next", "bold"), f": vrag data select {quote_argument(str(out))}")
 
     print_result(facts, render, as_json=as_json)
 

@@ -111,9 +111,14 @@ def _write(
 
 
 def _link_to_runs(out: Path, folder: Path) -> str:
-    """Return the relative path from a page to the runs of an evaluation; empty if they are gone."""
-    runs = (folder / evaluation_report.RUNS).resolve()
-    return Path(os.path.relpath(runs, out.resolve())).as_posix() if runs.is_dir() else ""
+    """Return the relative path from a page to the runs of an evaluation.
+
+    Empty if they are gone, or on another drive of Windows.
+    """
+    runs, page = (folder / evaluation_report.RUNS).resolve(), out.resolve()
+    if not runs.is_dir() or runs.drive != page.drive:
+        return ""
+    return Path(os.path.relpath(runs, page)).as_posix()
 
 
 def _print_comparison(comparison: Comparison) -> None:

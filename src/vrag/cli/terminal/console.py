@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -156,6 +157,11 @@ def relative_path(path: Path) -> str:
         return str(path)
 
 
+def quote_argument(word: str) -> str:
+    """Quote an argument of a command that is shown, for the shells of this system."""
+    return subprocess.list2cmdline([word]) if sys.platform == "win32" else shlex.quote(word)
+
+
 def add_location(text: str, settings: Settings | None = None) -> str:
     """Add the flags to the commands in a message that lead to the collection it is about.
 
@@ -174,8 +180,8 @@ def add_location(text: str, settings: Settings | None = None) -> str:
             collection, server = "", server if server != default[1] else ""
         elif (collection, server) == default:
             collection = ""
-    collection_flag = f" --collection {shlex.quote(collection)}" if collection else ""
-    run_flag = f" --search-url {shlex.quote(server)}" if server else collection_flag
+    collection_flag = f" --collection {quote_argument(collection)}" if collection else ""
+    run_flag = f" --search-url {quote_argument(server)}" if server else collection_flag
     return COMMAND.sub(lambda match: match[0] + (run_flag if match[1] else collection_flag), text)
 
 

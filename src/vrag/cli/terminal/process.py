@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -28,7 +29,7 @@ def handle_sigterm() -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask"):
+    if sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -66,12 +67,21 @@ def handle_closed_output() -> Generator[None]:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):
+    except OSError as error:
+        if _is_closed_output(error):
             _discard_output()
         raise
+    except SystemExit as end:
+        if _is_closed_output(end.__context__):
+            _discard_output()
+        raise
+
+
+def _is_closed_output(error: BaseException | None) -> bool:
+    """Return whether an error is that of writing to a pipe that nobody reads; Windows has EINVAL for it."""
+    if sys.platform == "win32":
+        return isinstance(error, OSError) and error.errno == errno.EINVAL and error.filename is None
+    return isinstance(error, BrokenPipeError)
 
 
 def _discard_output() -> None:

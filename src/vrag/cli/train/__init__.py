@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +9,16 @@ import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal import files
-from vrag.cli.terminal.console import duration, echo, plain, print_json, print_result, print_table, warn
+from vrag.cli.terminal.console import (
+    duration,
+    echo,
+    plain,
+    print_json,
+    print_result,
+    print_table,
+    quote_argument,
+    warn,
+)
 from vrag.cli.terminal.files import STDOUT, read_questions
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line, warn_of_early_end
@@ -58,7 +66,7 @@ def make_tiny(
 
     def render() -> None:
         echo(("Made", "bold"), f" {plain(str(folder))}, a random {family} of {size / 1e6:.1f} MB.")
-        echo("Next, teach it: vrag train local sft RUNS --model", f" {plain(shlex.quote(str(folder)))} …")
+        echo("Next, teach it: vrag train local sft RUNS --model", f" {plain(quote_argument(str(folder)))} …")
 
     print_result({"folder": str(folder), "profile": profile.name, "bytes": size}, render, as_json=as_json)
 

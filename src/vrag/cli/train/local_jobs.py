@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.cli.terminal.console import duration, echo, err, plain, warn
+from vrag.cli.terminal.console import duration, echo, err, plain, quote_argument, warn
 from vrag.cli.terminal.progress import note_on_interrupt
 from vrag.errors import SettingsError, TrainingError
 from vrag.settings import load_settings
@@ -282,8 +281,8 @@ def _hash(*texts: str) -> str:
 def _publish(checkpoints: Checkpoints, network: TrainableModel) -> None:
     model = checkpoints.publish(network)
     echo(("Trained", "bold"), f" {plain(str(model))}")
-    echo(f"Plot the curves: vrag train plot {plain(shlex.quote(str(checkpoints.run)))}")
-    echo(f"Ask it: vrag ask --model local:{plain(shlex.quote(str(model)))} …")
+    echo(f"Plot the curves: vrag train plot {plain(quote_argument(str(checkpoints.run)))}")
+    echo(f"Ask it: vrag ask --model local:{plain(quote_argument(str(model)))} …")
 
 
 def _note_on_interrupt(out: Path) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ a field such as today's date has the value of the day, and fonts that are not in
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import subprocess
@@ -54,7 +55,7 @@ PLACES = (
 """Paths of LibreOffice, by its installers."""
 INSTALL = (
     "Debian and Ubuntu: apt install libreoffice; macOS: brew install --cask libreoffice; "
-    "others: libreoffice.org"
+    "Windows: winget install TheDocumentFoundation.LibreOffice; others: libreoffice.org"
 )
 
 SECURITY = "/org.openoffice.Office.Common/Security/Scripting"
@@ -193,10 +194,9 @@ def find_soffice() -> str:
         if path := shutil.which(name):
             return path
     for place in PLACES:
-        anchor = Path(place).anchor or "/"
-        for path in sorted(Path(anchor).glob(place.removeprefix(anchor)), reverse=True):
+        for path in sorted(glob.glob(place), reverse=True):  # noqa: PTH207 - pathlib takes no absolute pattern
             if os.access(path, os.X_OK):
-                return str(path)
+                return path
     raise UnsupportedFormatError(
         "LibreOffice is needed to read this kind of file and was not found.",
         f"Install it ({INSTALL}). Then try the file again.",
@@ -221,7 +221,7 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
         registry = work_dir / "profile" / "user" / "registrymodifications.xcu"
         registry.parent.mkdir(parents=True)
         entries = "".join(REGISTRY_ITEM.format(*entry) for entry in REGISTRY)
-        registry.write_text(f"{REGISTRY_HEAD}{entries}</oor:items>\n")
+        registry.write_text(f"{REGISTRY_HEAD}{entries}</oor:items>\n", encoding="utf-8")
         (work_dir / "tmp").mkdir()
         options = "--headless --norestore --nolockcheck --nodefault --nofirststartwizard --convert-to pdf"
         command = [
@@ -247,7 +247,8 @@ def _run(command: list[str], work_dir: Path, seconds: float) -> int:
     line = [sys.executable, "-I", "-S", timeout_exec.__file__, str(seconds), str(work_dir), *command]
     names = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "SYSTEMROOT")
     environment = {name: os.environ[name] for name in names if name in os.environ}
-    environment |= {"HOME": str(work_dir), "TMPDIR": str(work_dir / "tmp"), "SAL_USE_VCLPLUGIN": "svp"}
+    environment |= {"HOME": str(work_dir), "SAL_USE_VCLPLUGIN": "svp"}
+    environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(work_dir / "tmp"))  # the last two on Windows
     with subprocess.Popen(  # noqa: S603 - our own command, the document is an argument of ours
         line,
         stdin=subprocess.PIPE,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from vrag.corpus.converter import usable_cores
 from vrag.errors import MissingExtra, SettingsError, first_line
 from vrag.index.array_cache import drop
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
@@ -145,7 +147,7 @@ def _count_threads() -> int:
     setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if setting.isdigit() and int(setting):
         return int(setting)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()
 
 
 @cache
@@ -154,7 +156,7 @@ def executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_count_threads(), thread_name_prefix="vrag-scores")
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=executor.cache_clear)
 
 

@@ -138,7 +138,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
         tokenizer_object=bpe, eos_token=_END, pad_token=_PAD, additional_special_tokens=list(_VISION)
     )
     made.padding_side = "left"
-    made.chat_template = (files(__name__) / "chat_template.jinja").read_text()
+    made.chat_template = (files(__name__) / "chat_template.jinja").read_text(encoding="utf-8")
     return made
 
 

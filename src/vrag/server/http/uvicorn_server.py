@@ -28,6 +28,7 @@ import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import HANDLED_SIGNALS
 
 from vrag.errors import SettingsError
 from vrag.server.http.limits import network_of
@@ -363,8 +364,7 @@ def run_server(
     def ignore(_: int, __: object) -> None:
         """Take the signal that stopped the server, which uvicorn raises again at the end."""
 
-    stops = (signal.SIGINT, signal.SIGTERM)
-    handlers: dict[signal.Signals, Any] = {stop: signal.signal(stop, ignore) for stop in stops}
+    handlers: dict[int, Any] = {stop: signal.signal(stop, ignore) for stop in HANDLED_SIGNALS}
     switch_seconds = sys.getswitchinterval()
     with listening, contextlib.suppress(KeyboardInterrupt):
         try:
@@ -378,15 +378,18 @@ def run_server(
 
 def raise_file_limit(wanted: int) -> None:
     """Raise the system's limit of open files, each connection being one, as far as the system permits."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
+    if sys.platform == "win32":  # it has no such limit
         return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     allowed = wanted if hard == unlimited else min(wanted, hard)
     if soft != unlimited and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        except (OSError, ValueError):  # macOS names no limit and has one
+            allowed = soft
     if allowed < wanted:
         log.warning(
             "The system allows %d open files, the server needs %d. Raise ulimit -n to accept more clients.",
