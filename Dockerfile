@@ -18,7 +18,7 @@ RUN python -m venv --without-pip /opt/vrag \
     && find /opt/vrag \( -path '*/pyarrow/libarrow*flight*' -o -path '*/pyarrow/_flight*' \) -delete
 
 FROM packages AS program
-COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY pyproject.toml README.md CHANGELOG.md LICENSE NOTICE ./
 COPY src src
 RUN pip wheel --no-deps --no-build-isolation --no-index --wheel-dir wheels . \
     && pip --python /opt/vrag/bin/python install --no-deps --no-index --root /program wheels/*.whl

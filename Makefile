@@ -151,7 +151,7 @@ site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
 	$(BIN)/python tools/make_site.py $(VERSION)
 
 site-check: system site ## Check links, search, colours and widths of the built site in Chromium (some minutes)
-	SITE=$(CURDIR)/build/site $(BIN)/python -m pytest -q -s tests/live/test_site.py
+	SITE=$(CURDIR)/build/site VERSION=$(VERSION) $(BIN)/python -m pytest -q -s tests/live/test_site.py
 
 reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
 	$(BIN)/python tools/make_reference.py
@@ -177,10 +177,10 @@ format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+dist: .venv/dev .venv/cyclonedx ## Build sdist and wheel into dist/, twice, ask the installed wheel, write its bill of materials
 	$(BIN)/python tools/build_dist.py
 
-sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
+sbom-image: .venv/dev .venv/cyclonedx ## Write the bill of materials of the image's Python packages
 	$(BIN)/python tools/build_dist.py --image
 
 licences: .venv/dev ## Write docs/licences.md from the installed packages

@@ -102,6 +102,8 @@ def test_every_file_that_is_copied_is_let_through_and_nothing_else() -> None:
                 assert (ROOT / source).exists(), source
                 assert any(fnmatch.fnmatch(source, pattern) for pattern in let_through), source
     assert not any(fnmatch.fnmatch(".env", pattern) for pattern in let_through)
+    licences = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license-files"]
+    assert set(licences) <= {source for copied in values("COPY") for source in copied.split()}
 
 
 @pytest.mark.parametrize("name", ["image.lock", "build.lock"])

@@ -1,4 +1,4 @@
-"""Builds what is released, in dist/: sdist and wheel, their bill of materials, and the sums of all.
+"""Builds what is released: sdist and wheel in dist/, their bill of materials in build/release/.
 
 Sdist and wheel are built twice, the wheel once from the sdist and once from the checkout, and must be equal
 byte for byte: every file has the time of the last commit. The wheel is installed with the locked dependencies
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DIST = ROOT / "dist"
+DIST, BILLS = ROOT / "dist", ROOT / "build" / "release"
 CYCLONEDX = Path(os.environ.get("CYCLONEDX", ROOT / ".venv" / "cyclonedx" / "bin" / "cyclonedx-py"))
 QUESTION, ANSWER = "How many passengers travelled on the line from Orla to Saltby in 2024?", "84,210"
 
@@ -86,6 +86,7 @@ def ask(bin_folder: Path) -> None:
 
 def write_bill(bin_folder: Path, out: Path) -> None:
     """Write the bill of materials of an environment: packages, versions, licences, who needs whom."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     command = [CYCLONEDX, "environment", "--output-reproducible", "--pyproject", "pyproject.toml"]
     run(*command, "--of", "JSON", "-o", out, bin_folder / "python")
     print(f"Written: {out.relative_to(ROOT)}")
@@ -103,10 +104,7 @@ def main() -> None:
         bin_folder = install(ROOT / lock, Path(folder) / "environment")
         if not image:
             ask(bin_folder)
-        write_bill(bin_folder, DIST / f"{bill}.cdx.json")
-    files = sorted(path for path in DIST.iterdir() if path.name != "SHA256SUMS")
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (DIST / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+        write_bill(bin_folder, BILLS / f"{bill}.cdx.json")
 
 
 if __name__ == "__main__":

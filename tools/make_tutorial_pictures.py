@@ -1,7 +1,7 @@
 """Takes the pictures of docs/tutorials: `python tools/make_tutorial_pictures.py`.
 
-The tutorials are followed as their test does, and the pictures are of what they make: the exported answer, the page
-of the server, the report of the evaluation. Needs Playwright and Chromium.
+The tutorials are followed as their test does, and the pictures are of what they make: the exported answer,
+the page of the server, the report of the evaluation. Needs Playwright and Chromium.
 """
 
 from __future__ import annotations
