@@ -141,7 +141,7 @@ class Reader:
 
     def _run_python(self, words: list[str], environment: Mapping[str, str]) -> str:
         assert not environment
-        (_, script) = words
+        script = words[1]
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             runpy.run_path(str(self.folder / script), run_name="__main__")
         return printed.getvalue()
