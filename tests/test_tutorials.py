@@ -12,6 +12,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,13 +120,20 @@ class Reader:
             "python": self._run_python,
             "pip": self._install,
             "curl": self._request,
-            "mkdir": self._run_program,
-            "cp": self._run_program,
+            "mkdir": self._make_folder,
+            "cp": self._copy,
         }[program]
         return run(words, environment)
 
-    def _run_program(self, words: list[str], _: Mapping[str, str]) -> str:
-        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    def _make_folder(self, words: list[str], _: Mapping[str, str]) -> str:
+        (self.folder / words[1]).mkdir()
+        return ""
+
+    def _copy(self, words: list[str], _: Mapping[str, str]) -> str:
+        *files, target = words[1:]
+        for file in files:
+            shutil.copy(self.folder / file, self.folder / target)
+        return ""
 
     def _run_vrag(self, words: list[str], environment: Mapping[str, str]) -> str:
         arguments = words[1:]
@@ -192,7 +200,7 @@ class Reader:
                 continue
             value = words.pop(0)
             if option == "-H":
-                name, _, text = value.partition(": ")
+                name, text = value.split(": ", 1)
                 headers[name] = text
             elif option == "-T":
                 method, content = "PUT", (self.folder / value).read_bytes()

@@ -72,7 +72,7 @@ def _opened_browser() -> Generator[Browser]:
 
 def take_answer(reader: Reader, browser: Browser) -> None:
     """Take a picture of the exported answer, down to its evidence."""
-    _take_file(reader.folder / "answer.html", browser, "answer", 2 * HEIGHT)
+    _take_file(reader.folder / "answer.html", browser, "answer", HEIGHT + 200)
 
 
 def take_service(reader: Reader, browser: Browser) -> None:
