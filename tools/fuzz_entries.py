@@ -204,8 +204,11 @@ ENTRIES: dict[str, Callable[[bytes], None]] = {
 """The entry points by name."""
 
 WORDS = (
-    "<think>", "</think>", "<answer>", "<search>", "<bbox>", "<tool_call>", '{"name": "', '"arguments": {', "[1]",
-    "【3†source】", "<table>", "<img src=", "data:image/png;base64,", "bytes=", "gzip;q=0", "http://", "@", "```", "| --- |",
-    "how many", "the ship that", "84,210 (a)", "\\u0000", "null", "NaN", "1e999",
+    "<think>", "</think>", "<answer>", "<search>", "<bbox>", "<tool_call>",
+    '{"name": "', '"arguments": {', "[1]",
+    "【3†source】", "<table>", "<img src=", "data:image/png;base64,", "bytes=",
+    "gzip;q=0", "http://", "@", "```", "| --- |", "how many",
+    "the ship that", "84,210 (a)",
+    "\\u0000", "null", "NaN", "1e999",
 )  # fmt: skip
 """Pieces of the languages that are read, from which inputs are put together."""

@@ -116,3 +116,12 @@ def test_no_more_are_taken_than_were_asked_for_and_none_twice() -> None:
 @given(st.text())
 def test_no_reply_makes_it_raise(reply: str) -> None:
     assert read_questions(reply, PAGES, 4) in (None, ())
+
+
+def test_a_reply_with_a_long_gap_is_read_in_linear_time() -> None:
+    """With three parts of a pattern that take spaces, 100,000 of them take hours."""
+    gap = " " * 100_000
+    assert read_questions(f'<question page="1">{gap}', PAGES, 4) is None
+    assert read_questions(FARE.replace(">What", f">{gap}What"), PAGES, 4) == (
+        "What is the single fare for a kayak?",
+    )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ import pytest
 from PIL import Image
 
 from corpus.office_files import (
+    archive,
     compound,
     encrypted_odt,
     odp,
@@ -190,6 +193,35 @@ def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[
     sheet = f'<table:table table:name="S"><table:table-row>{cell}</table:table-row></table:table>'
     items_of(write(tmp_path / "a.ods", open_document("spreadsheet", sheet)))
     assert asked == []
+
+
+@office
+@pytest.mark.parametrize("entity", ["file", "network", "many"])
+def test_entities_of_xml_read_no_file_and_no_address_and_do_not_multiply(
+    tmp_path: Path, server: tuple[str, list[str]], entity: str
+) -> None:
+    address, asked = server
+    (tmp_path / "secret.txt").write_text("TOPSECRET")
+    laughs = '<!ENTITY e0 "ha">' + "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 11))
+    declared = {
+        "file": f'<!ENTITY e SYSTEM "{(tmp_path / "secret.txt").as_uri()}">',
+        "network": f'<!ENTITY e SYSTEM "{address}/e.txt">',
+        "many": f'{laughs}<!ENTITY e "&e10;">',
+    }[entity]
+    with zipfile.ZipFile(io.BytesIO(odt("Own words &amp; more"))) as whole:
+        parts = {name: whole.read(name).decode() for name in whole.namelist()}
+    content = parts["content.xml"].replace("&amp;", "&e;")
+    content = content.replace(
+        "<office:document-content", f"<!DOCTYPE d [{declared}]><office:document-content", 1
+    )
+    path = write(tmp_path / "a.odt", archive(parts | {"content.xml": content}))
+    try:
+        text = "".join(item.text for item in items_of(path))
+    except CorpusError:
+        text = ""
+    assert asked == []
+    assert "TOPSECRET" not in text
+    assert len(text) < 10_000
 
 
 @office

@@ -397,3 +397,19 @@ def test_large_frames_can_be_had_smaller_with_their_proportions(tmp_path: Path) 
     assert {frame.image.size for frame in full} == {(640, 320)}
     assert {frame.image.size for frame in small} == {(200, 100)}
     assert [number_of(frame.image) for frame in small] == [number_of(frame.image) for frame in full]
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "a.mkv", "a.avi"])
+@pytest.mark.parametrize(
+    "text",
+    ["#EXTM3U\n#EXTINF:1,\n{}\n", "ffconcat version 1.0\nfile '{}'\n", "v=0\nm=video 5004 RTP/AVP 96\n#{}"],
+)
+def test_a_list_of_other_files_is_no_video(tmp_path: Path, name: str, text: str) -> None:
+    """FFmpeg follows such lists to other files and addresses, whatever the name says."""
+    (tmp_path / "other.mp4").write_bytes(film_bytes(Film()))
+    path = tmp_path / name
+    path.write_text(text.format(tmp_path / "other.mp4"))
+    with pytest.raises(CorpusError, match="not a video"):
+        VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions()))
+    with pytest.raises(CorpusError):
+        scan(path)

@@ -145,7 +145,7 @@ def _tables_of(item: Item, folder: Path) -> Iterator[PageTable]:
     if item.image is None:
         return
     path = folder / item.image
-    with Image.open(path) as picture:
+    with Image.open(path, formats=("PNG", "JPEG")) as picture:
         for number, table in enumerate(find_tables(item, picture), 1):
             yield PageTable(item.ordinal, number, table)
     path.unlink(missing_ok=True)

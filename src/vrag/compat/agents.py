@@ -204,7 +204,7 @@ class _Pictures:
 
         from PIL import Image
 
-        with Image.open(io.BytesIO(self._files[f"{event.sha256}.jpg"])) as image:
+        with Image.open(io.BytesIO(self._files[f"{event.sha256}.jpg"]), formats=("JPEG",)) as image:
             image.load()
             return image
 

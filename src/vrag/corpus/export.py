@@ -157,7 +157,7 @@ class _Export:
             return ExportProblem(source.path, item.ordinal, ALREADY_EXISTS.format(path.name))
         if suffix == ".jpg" and file.suffix != ".jpg":
             jpeg = file.with_suffix(".jpg")
-            with Image.open(file) as image:
+            with Image.open(file, formats=("PNG", "JPEG")) as image:
                 image.convert("RGB").save(jpeg, quality=JPEG_QUALITY, subsampling=0)
             file = jpeg
         file.replace(path)

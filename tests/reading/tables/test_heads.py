@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.reading.tables.drawn_pages import DrawnPage
 from vrag.reading.tables.finder import find_tables
+from vrag.reading.tables.heads import without_marks
 
 ROWS = [("PrOntoQA", "47.40", "67.80", "61.00", "51.80"), ("FOLIO", "45.09", "57.35", "62.74", "54.60")]
 EDGES = (100, 300, 420, 540, 660, 780)
@@ -68,3 +71,12 @@ def test_figures_above_are_no_heads() -> None:
         page.write(EDGES[column + 1] - 10, 276, "12.50", end=True)
     ruled_body(page)
     assert all(table.header_rows == 0 for table in find_tables(page.item(), page.picture))
+
+
+@pytest.mark.parametrize("mark", ["*", "†", "**", "(a)", "[b]", "¹"])
+def test_any_number_of_marks_is_taken_off_and_a_long_row_of_them_is_read_in_linear_time(mark: str) -> None:
+    """With a pattern that reads a row in two ways, 40 marks before a letter take hours."""
+    assert without_marks("84,210" + mark * 3) == "84,210"
+    assert without_marks("84,210" + mark * 2000) == "84,210"
+    text = f"84,210{mark * 2000}x"
+    assert without_marks(text) == text

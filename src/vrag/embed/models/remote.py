@@ -40,7 +40,6 @@ _ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@?#]+)")
 _CONNECT_SECONDS = 5.0
 _ATTEMPTS = 5
 _TOO_MANY_REQUESTS = 429
-_MAX_ERROR_CHARS = 10_000
 _BUSY_STATUSES = {408, 425, _TOO_MANY_REQUESTS}
 _REQUEST_STATUSES = {400, 413, 415, 422}
 """Refusals that blame the request."""
@@ -267,7 +266,7 @@ class RemoteEmbedder:
 
     def _describe(self, url: str, answer: httpx.Response) -> str:
         """Say what a server answered; a key that it repeats is left out, and it cannot steer a terminal."""
-        text = redact_key(answer.text[:_MAX_ERROR_CHARS], self._key)
+        text = redact_key(answer.text, self._key)
         line = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:300]
         return f"{url} answered {answer.status_code}" + (f": {line}" if line else ".")
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vrag.errors import CollectionError, first_line
+from vrag.providers import hide_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -84,9 +85,10 @@ class Objects:
         scheme, rest = match.groups() if match else ("", "")
         root = rest.rstrip("/")
         parts = root.split("/")
-        if scheme not in SCHEMES or not all(parts) or {".", ".."} & set(parts) or "?" in rest:
+        if scheme not in SCHEMES or not all(parts) or {".", ".."} & set(parts) or {"?", "@"} & set(rest):
             raise CollectionError(
-                f"{url!r} is not an address in object storage.", "Give one like s3://bucket/reports."
+                f"{hide_credentials(url)!r} is not an address in object storage.",
+                "Give one like s3://bucket/reports.",
             )
         self.url = f"{scheme}://{root}"
         """Without a slash at its end."""

@@ -29,7 +29,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError, first_line
 from vrag.index.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
-from vrag.providers import reachable
+from vrag.providers import hide_credentials, reachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Client: TypeAlias = Any
 """A `qdrant_client.QdrantClient`."""
 
-_ADDRESS = re.compile(r"(qdrants?)://([^/?#]+)/([A-Za-z0-9._-]+)/?")
+_ADDRESS = re.compile(r"(qdrants?)://([^/?#@]+)/([A-Za-z0-9._-]+)/?")
 _SPACE = uuid.UUID("b4ca8e63-ccab-5d1f-9c1e-6b1f0d7a5e21")
 """The namespace of the ids of our points among all UUIDs."""
 _MARK = str(uuid.uuid5(_SPACE, "mark"))
@@ -124,7 +124,7 @@ class QdrantStore:
         match = _ADDRESS.fullmatch(address)
         if match is None:
             raise CollectionError(
-                f"{address!r} is not a collection in Qdrant.",
+                f"{hide_credentials(address)!r} is not a collection in Qdrant.",
                 "Give one like qdrant://localhost:6333/reports.",
             )
         scheme, host, name = match.groups()
