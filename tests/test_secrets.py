@@ -178,8 +178,12 @@ class TestErrors:
                     call()
                 assert_hidden(said_by(raised.value), key)
         real = httpx.Client
+
+        def client(**options: Any) -> httpx.Client:  # noqa: ANN401
+            return real(**options, transport=httpx.MockTransport(echo))
+
         with (
-            mock.patch.object(httpx, "Client", lambda **o: real(**o, transport=httpx.MockTransport(echo))),
+            mock.patch.object(httpx, "Client", client),
             pytest.raises(VragError) as raised,
         ):
             RemoteEmbedder("m@http://host", EmbedOptions(api_key=key))
