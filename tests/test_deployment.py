@@ -1,6 +1,7 @@
 """What stands in the files for containers and hosts agrees with itself and with the program.
 
-No container engine is asked: what is tested is what can be read.
+What is tested here is what can be read. tests/live/test_image.py runs the image, and
+tests/live/test_proxies.py the proxies.
 """
 
 from __future__ import annotations
@@ -67,8 +68,13 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
     assert values("USER")[-1] == "10001:10001"
     last = [instruction for instruction, _ in instructions()]
     assert "RUN" not in last[last.index("USER") :]
-    assert len({image.split(" AS ")[0] for image in values("FROM")}) == 1
-    assert not any(":latest" in image for image in values("FROM"))
+    base, *later = [value.split(" AS ")[0] for value in values("FROM")]
+    assert set(later) == {"base", "packages"}  # stages of this file: the base is named once
+    assert re.search(r":\d[\w.-]+(@sha256:[0-9a-f]{64})?$", base)
+
+
+def test_the_service_may_be_any_user_of_group_0() -> None:
+    assert "install -d -o 10001 -g 0 -m 775 /data" in values("RUN")[-1]
 
 
 def test_what_the_image_starts_is_a_command_that_refuses_without_a_token() -> None:
@@ -96,6 +102,8 @@ def test_every_file_that_is_copied_is_let_through_and_nothing_else() -> None:
                 assert (ROOT / source).exists(), source
                 assert any(fnmatch.fnmatch(source, pattern) for pattern in let_through), source
     assert not any(fnmatch.fnmatch(".env", pattern) for pattern in let_through)
+    licences = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license-files"]
+    assert set(licences) <= {source for copied in values("COPY") for source in copied.split()}
 
 
 @pytest.mark.parametrize("name", ["image.lock", "build.lock"])
@@ -210,6 +218,20 @@ def test_the_unit_starts_a_command_that_exists() -> None:
     program, command, *arguments = shlex.split(line)
     assert (Path(program).name, command) == ("vrag", "serve")
     assert {argument for argument in arguments if argument.startswith("-")} <= serve_flags()
+
+
+def test_systemd_has_no_objection_to_the_unit(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    text = (ROOT / "deploy" / "vrag.service").read_text()
+    unit = tmp_path / "vrag.service"
+    unit.write_text(text.replace("/opt/vrag/bin/vrag", "/bin/true"))
+    done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "vrag.service" in line]) == (0, [])
+    line = [analyze, "security", "--offline=true", "--threshold=20", "--no-pager", unit]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(("name", "words"), [

@@ -91,8 +91,9 @@ def run(desk: Path, command: str) -> Result:
         return CliRunner().invoke(app, arguments, env=environment)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "tutorials"], ids=page_name)
 def test_every_command_shown_works(desk: Path, page: Path) -> None:
+    """Those of the tutorials are run by test_tutorials.py."""
     for command in commands(page):
         done = run(desk, command)
         assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"

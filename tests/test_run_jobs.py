@@ -40,14 +40,16 @@ jobs:
 """
 
 
+IDENTITY = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a commit and the workflow above, which `run_jobs` takes for its own."""
     root = tmp_path / "repository"
     (root / "workflows").mkdir(parents=True)
     (root / "workflows" / "some.yml").write_text(WORKFLOW, encoding="utf-8")
-    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
-    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "First"]):
+    for command in (["init", "-q"], ["add", "."], [*IDENTITY, "commit", "-qm", "First"]):
         subprocess.run(["git", *command], cwd=root, check=True)
     monkeypatch.setattr(run_jobs, "ROOT", root)
     monkeypatch.setattr(run_jobs, "WORKFLOWS", root / "workflows")
@@ -94,6 +96,21 @@ class TestRunJobs:
         assert found["some/second: Go on"] == ("skipped", "an earlier step failed")
         assert found["some/third: all steps"] == ("skipped", "second failed")
 
+    def test_a_folder_that_is_kept_has_the_current_commit_and_the_environment_alone(
+        self, repository: Path, tmp_path: Path
+    ) -> None:
+        self.run(repository, tmp_path / "jobs", "first:one")
+        clone = tmp_path / "jobs" / "python-any"
+        (clone / ".venv").mkdir()
+        (repository / "workflows" / "some.yml").write_text(
+            WORKFLOW.replace("hello", "bonjour"), encoding="utf-8"
+        )
+        subprocess.run(["git", *IDENTITY, "commit", "-qam", "Second"], cwd=repository, check=True)
+        self.run(repository, tmp_path / "jobs", "first:two")
+
+        assert sorted(path.name for path in clone.iterdir()) == [".git", ".venv", "out", "workflows"]
+        assert (clone / "out" / "two").read_text() == "bonjour two true\n"
+
     def test_an_unknown_job_is_an_error(self, repository: Path) -> None:
         jobs = run_jobs.read_jobs(repository / "workflows" / "some.yml")
 
@@ -109,6 +126,7 @@ class TestRunJobs:
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
         assert run_jobs.find_python("3.99") is None
+        run_jobs.find_python.cache_clear()
         liar.write_text("#!/bin/sh\necho 3.99\n", encoding="utf-8")
         assert run_jobs.find_python("3.99") == str(liar)
 
@@ -118,4 +136,4 @@ class TestRunJobs:
         ]
 
         assert {"ci/check", "ci/test:3.11", "release/pypi"} <= {str(job) for job in jobs}
-        assert all(run_jobs.describe(job) for job in jobs)
+        assert all(job.steps and job.runner.partition("-")[0] in run_jobs.SYSTEMS for job in jobs)

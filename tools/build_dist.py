@@ -1,9 +1,9 @@
-"""Builds what is released, in dist/: sdist and wheel, their bill of materials, and the sums of all.
+"""Builds what is released: sdist and wheel in dist/, their bill of materials in build/release/.
 
-Sdist and wheel are built twice, the wheel once from the sdist and once from the checkout, and must be equal byte
-for byte: every file has the time of the last commit. The wheel is installed with the locked dependencies into an
-empty environment, outside the checkout, where it answers a question about its sample documents. The bill of
-materials, in CycloneDX, is that of this environment.
+Sdist and wheel are built twice, the wheel once from the sdist and once from the checkout, and must be equal
+byte for byte: every file has the time of the last commit. The wheel is installed with the locked dependencies
+into an empty environment, outside the checkout, where it answers a question about its sample documents. The
+bill of materials, in CycloneDX, is that of this environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DIST = ROOT / "dist"
+DIST, BILLS = ROOT / "dist", ROOT / "build" / "release"
 CYCLONEDX = Path(os.environ.get("CYCLONEDX", ROOT / ".venv" / "cyclonedx" / "bin" / "cyclonedx-py"))
 QUESTION, ANSWER = "How many passengers travelled on the line from Orla to Saltby in 2024?", "84,210"
 
@@ -65,7 +65,7 @@ def build_twice() -> None:
 
 
 def install(lock: Path, environment: Path) -> Path:
-    """Make an environment of the locked packages and the wheel in dist/ alone; return its folder of programs."""
+    """Make an environment of the locked packages and the wheel in dist/; return its folder of programs."""
     run(sys.executable, "-m", "venv", "--clear", "--without-pip", environment)
     bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
     pip = [sys.executable, "-m", "pip", "--quiet", "--python", bin_folder / "python", "install", "--no-deps"]
@@ -75,7 +75,7 @@ def install(lock: Path, environment: Path) -> Path:
 
 
 def ask(bin_folder: Path) -> None:
-    """Ask the sample documents a question, in a folder of its own; end the program if the answer is not found."""
+    """Ask the sample documents a question, elsewhere; end the program if the answer is not found."""
     with tempfile.TemporaryDirectory() as folder:
         home = dict.fromkeys(("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), folder)
         output = run(bin_folder / "vrag", "demo", QUESTION, folder=Path(folder), **home, PYTHONPATH="")
@@ -85,7 +85,8 @@ def ask(bin_folder: Path) -> None:
 
 
 def write_bill(bin_folder: Path, out: Path) -> None:
-    """Write the CycloneDX bill of materials of an environment: packages, versions, licences, who needs whom."""
+    """Write the bill of materials of an environment: packages, versions, licences, who needs whom."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     command = [CYCLONEDX, "environment", "--output-reproducible", "--pyproject", "pyproject.toml"]
     run(*command, "--of", "JSON", "-o", out, bin_folder / "python")
     print(f"Written: {out.relative_to(ROOT)}")
@@ -103,10 +104,7 @@ def main() -> None:
         bin_folder = install(ROOT / lock, Path(folder) / "environment")
         if not image:
             ask(bin_folder)
-        write_bill(bin_folder, DIST / f"{bill}.cdx.json")
-    files = sorted(path for path in DIST.iterdir() if path.name != "SHA256SUMS")
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (DIST / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+        write_bill(bin_folder, BILLS / f"{bill}.cdx.json")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -103,10 +104,18 @@ class Machine:
     clones: dict[str | None, Path] = field(default_factory=dict[str | None, Path])
 
     def open_clone(self, python: str | None) -> Path:
-        """The clone for a version of Python, made when it is first asked for."""
+        """The clone for a version of Python, with the current commit.
+
+        Of an earlier run in the same folder, the virtual environment alone is kept.
+        """
         if python not in self.clones:
             clone = self.folder / f"python-{python or 'any'}"
-            subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
+            if clone.exists():
+                run_git(clone, "fetch", "--quiet", str(ROOT), "HEAD")
+                run_git(clone, "reset", "--quiet", "--hard", "FETCH_HEAD")
+                run_git(clone, "clean", "-ffdxq", "--exclude=.venv")
+            else:
+                run_git(ROOT, "clone", "--quiet", "--no-hardlinks", ".", str(clone))
             self.clones[python] = clone
         return self.clones[python]
 
@@ -125,8 +134,14 @@ class Machine:
         source, target = (path, kept) if step.action == UPLOAD else (kept, path)
         if not source.exists():
             return ""
-        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
         return f"{sum(file.is_file() for file in source.rglob('*'))} files copied"
+
+
+def run_git(folder: Path, *arguments: str) -> None:
+    """Run git in a folder; its messages go to those of this process."""
+    subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
 def main() -> None:
@@ -135,6 +150,9 @@ def main() -> None:
     parser.add_argument("jobs", nargs="*", help="Such as check, ci/test:3.12 or wheel:ubuntu-24.04.")
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="Overrides workflows."
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="Keeps clones, with their environments, for the next run."
     )
     arguments = parser.parse_args()
     jobs = [job for path in sorted(WORKFLOWS.glob("*.yml")) for job in read_jobs(path)]
@@ -149,7 +167,7 @@ def main() -> None:
     if subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False).returncode:
         print("Changes that are not committed are not in the clone.", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="vrag-jobs-") as folder:
-        outcomes = run_jobs(chosen, Machine(Path(folder), overrides))
+        outcomes = run_jobs(chosen, Machine((arguments.folder or Path(folder)).absolute(), overrides))
     print("\n", *outcomes, sep="\n")
     states = [outcome.state for outcome in outcomes]
     print(
@@ -246,6 +264,7 @@ def find_step_obstacle(step: Step, job: Job) -> str | None:
     return None
 
 
+@cache
 def find_python(version: str) -> str | None:
     """The program of a version of Python, such as 3.12, that is on the PATH and starts."""
     for name in (f"python{version}", "python3"):

@@ -235,7 +235,7 @@ def test_documents_that_could_not_be_read_are_told_and_kept(tmp_path: Path) -> N
     told = "1 question is about documents that could not be read or are not searched: cut.pdf"
     assert told in " ".join(done.output.split())
     assert done.output.count("No model is set: the offline policy answers") == 1
-    assert "the offline policy, whatever the agent" in (tmp_path / "runs" / "report.md").read_text()
+    assert "none: the offline policy" in (tmp_path / "runs" / "report.md").read_text()
     kept = json.loads((tmp_path / "runs" / "conditions.json").read_text())
     assert kept["searched"] == {"documents": 1, "absent": ["cut.pdf"], "questions": 1}
     assert (kept["asked"], kept["measures"]) == (2, 1)

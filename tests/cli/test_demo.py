@@ -15,6 +15,7 @@ from vrag.cli.demo import FIRST_TIME, samples_collection
 from vrag.corpus.converter import CorpusOptions
 from vrag.index.collection import Collection
 from vrag.index.location import FILE_NAME
+from vrag.samples import corpus_dir
 
 
 @pytest.fixture
@@ -89,3 +90,17 @@ def test_where_nothing_can_be_written_it_says_how_to_choose_another_place(tmp_pa
     assert "--collection" in done.stderr
     assert "VRAG_COLLECTION" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_samples_are_copied_to_a_new_folder_and_never_over_another(tmp_path: Path) -> None:
+    done = demo(tmp_path, "--copy-to", "samples")
+    assert done.returncode == 0, done
+    documents = {path.name: path.read_bytes() for path in (tmp_path / "samples" / "documents").iterdir()}
+    assert documents == {path.name: path.read_bytes() for path in corpus_dir().iterdir()}
+    questions = json.loads((tmp_path / "samples" / "questions.json").read_text(encoding="utf-8"))
+    assert {case["meta_info"]["file_name"] for case in questions["examples"]} <= set(documents)
+    again = demo(tmp_path, "--copy-to", "samples")
+    assert again.returncode == 2
+    assert "samples exists" in again.stderr
+    assert demo(tmp_path, "hello", "--copy-to", "other").returncode == 2
+    assert not (tmp_path / "other").exists()

@@ -22,7 +22,7 @@ from vrag.search.client import SearchClient
 from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 SLIDES = corpus_dir() / "guillemot-slides.pdf"
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -62,19 +62,40 @@ def running(
     assert rest.endswith("Stopped.\n")
 
 
-def refused(collection: Path, *arguments: str) -> Done:
-    """Run the command in this process; it is to end before it serves, and to leave no logging behind."""
+@contextlib.contextmanager
+def kept_logging() -> Generator[None]:
+    """The logging of this process, put back in the end."""
     loggers = [logging.getLogger(name) for name in ("", "vrag", "uvicorn.error")]
     before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.delattr("vrag.cli.serve.run_server")
-            return run_vrag("serve", "-c", str(collection), *arguments, cwd=collection.parent)
+        yield
     finally:
         logging.captureWarnings(capture=False)
         for logger, level, handlers in before:
             logger.setLevel(level)
             logger.handlers[:] = handlers
+
+
+def refused(collection: Path, *arguments: str) -> Done:
+    """Run the command in this process; it is to end before it serves, and to leave no logging behind."""
+    with kept_logging(), pytest.MonkeyPatch.context() as patch:
+        patch.delattr("vrag.cli.serve.run_server")
+        return run_vrag("serve", "-c", str(collection), *arguments, cwd=collection.parent)
+
+
+def test_with_json_logs_it_prints_json_alone(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(app: object, socket: object, options: object, ready: Callable[[], None]) -> None:
+        ready()
+
+    monkeypatch.setattr("vrag.cli.serve.run_server", serve)
+    with kept_logging():
+        done = run_vrag(
+            "serve", "-c", str(collection), "--port", "0", "--logs", "json", cwd=collection.parent
+        )
+    messages = [json.loads(line)["message"] for line in done.err.splitlines()]
+    assert (done.status, done.out) == (0, "")
+    assert re.fullmatch(r"listening on http://127\.0\.0\.1:\d+", messages[0])
+    assert messages[1:] == ["stopped"]
 
 
 @pytest.mark.slow

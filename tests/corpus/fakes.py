@@ -23,7 +23,7 @@ class ScriptedFile(OpenFile):
 
     `ok` succeeds, `bad` is refused, `odd` raises what nobody expects, `crash` ends the process, `hang`
     sleeps for ever, `spin` computes for ever, `pid` gives the process id as its text, `picture` stores one,
-    `slow` takes a while, `nap` a longer one, `eat` wants 16 GiB.
+    `slow` takes a while, `nap` a longer one, `eat` wants 16 GiB, `input` tells what standard input has.
     The words `crash!` and `hang!` do so on opening.
     """
 
@@ -61,6 +61,8 @@ def _happen(word: str) -> None:
     match word:
         case "bad":
             raise CorpusError("It is bad.")
+        case "input":
+            raise CorpusError(f"Standard input has {os.read(0, 1)!r}.")
         case "odd":
             raise ZeroDivisionError("odd")
         case "crash":
@@ -70,12 +72,10 @@ def _happen(word: str) -> None:
         case "spin":
             while True:
                 pass
-        case "nap":
-            time.sleep(2.5)
+        case "slow" | "nap":
+            time.sleep(0.05 if word == "slow" else 2.5)
         case "eat":
             bytearray(16 * 2**30)
-        case "slow":
-            time.sleep(0.05)
         case _:
             pass
 

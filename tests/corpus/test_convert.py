@@ -129,6 +129,11 @@ def test_a_page_that_has_to_wait_for_the_processor_is_not_lost(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("impatient")
+def test_libraries_find_nothing_in_the_standard_input_of_a_worker(tmp_path: Path) -> None:
+    """Tasks come by it, and a thread waits for them: on Windows, libraries that look at it wait too."""
+    assert failures(run(tmp_path, "input", workers=1)) == {1: "Standard input has b''."}
+
+
 def test_a_file_that_crashes_or_hangs_on_opening_fails_as_a_whole(tmp_path: Path) -> None:
     conversions = run(tmp_path, "ok crash!", "ok hang!", "ok", seconds=1.0)
     whole = {c.source.name: c.reason for c in conversions if isinstance(c, Failed) and c.ordinal is None}

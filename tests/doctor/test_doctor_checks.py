@@ -202,6 +202,16 @@ def test_an_old_python_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (check.status, check.hint) == (CheckStatus.FAILED, "Install Python 99.1 or newer.")
 
 
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_other_systems_than_linux_are_told_where_their_limits_stand(
+    platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env.sys, "platform", platform)
+    check = env.check_python()
+    assert check.status is CheckStatus.OK
+    assert ("docs/platforms.md" in check.message) is (platform != "linux")
+
+
 def test_without_libreoffice_a_warning_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("vrag.corpus.formats.office.PLACES", ())

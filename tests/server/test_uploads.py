@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -18,7 +19,9 @@ from PIL import Image
 from server_harness import dial
 
 from vrag.errors import EmbedderFailedError
+from vrag.server.collections import uploads
 from vrag.server.collections.files import MAX_NAME_BYTES, SUFFIXES, safe_name
+from vrag.server.http.errors import Refusal
 
 HOSTILE = {
     "../../x.md": "．.／..／x.md",
@@ -250,3 +253,22 @@ class Panic(BaseException):
 def date_alike(opened: int) -> None:
     """What a clock does to files that are written within one of its ticks."""
     os.utime(opened, ns=(10**18, 10**18))
+
+
+def test_a_file_that_is_in_use_keeps_all_files_of_a_removal_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows renames no file that is open."""
+    files = {tmp_path / "a.md", tmp_path / "b.md"}
+    for path in files:
+        path.write_text("whales")
+
+    def refuse(source: Path, target: Path) -> None:
+        if source.name == "b.md":
+            raise PermissionError(errno.EACCES, "The file is being used by another process")
+        source.replace(target)
+
+    monkeypatch.setattr(uploads, "replace_file", refuse)
+    with pytest.raises(Refusal, match="is being used"):
+        uploads.hide_files(files)
+    assert set(tmp_path.iterdir()) == files

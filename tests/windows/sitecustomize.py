@@ -13,7 +13,7 @@ all code:
 - to write a file to the disk through a descriptor that cannot write.
 
 What it does not have: names without case, modes of files that are no modes, drives, code pages, consoles, and
-native code's own view of all this. `tests/test_windows.py` checks the rules themselves.
+native code's own view of all this. `tests/test_platforms.py` checks the rules themselves.
 """
 
 from __future__ import annotations

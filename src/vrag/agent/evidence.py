@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict
 
 from vrag.agent.environment import Environment
@@ -60,6 +61,12 @@ class Evidence(BaseModel):
     """The node of the memory graph that holds it; None without a graph."""
     located: bool = False
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
+
+    def _repr_html_(self) -> Markup:
+        """Return document, page and quote as HTML for a notebook; nothing of the document is markup."""
+        quote = Markup("<br><small><bdi>{}</bdi></small>").format(self.quote) if self.quote else ""
+        place = Markup("<bdi>{}</bdi>, {} {}").format(self.document, self.kind.value, self.page)
+        return Markup('<div class="tex2jax_ignore mathjax_ignore">{}{}</div>').format(place, quote)
 
 
 def place_of(evidence: Evidence) -> tuple[str, BoxSides | None, tuple[float, float] | None]:

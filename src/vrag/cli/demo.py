@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import webbrowser
 from itertools import count
 from pathlib import Path
@@ -14,7 +15,7 @@ from vrag.cli.ask import answer_question
 from vrag.cli.terminal.console import echo, err, print_add_report, warn
 from vrag.cli.terminal.progress import index_progress
 from vrag.index.location import CollectionHeader
-from vrag.samples import corpus_dir
+from vrag.samples import corpus_dir, questions_path
 from vrag.settings import SettingsReport, load_settings
 
 EXAMPLES = (
@@ -43,21 +44,32 @@ def demo(
     only: opt.OnlyOption = None,
     port: opt.PortOption = None,
     browser: bool = typer.Option(True, help="Open the page in a browser."),
+    copy_to: Path | None = typer.Option(
+        None, "--copy-to", help="Copy the sample documents and questions to this new folder instead."
+    ),
     as_json: opt.JsonOption = False,
 ) -> None:
     """Try vrag on sample documents: a report, slides, a scan, a picture, a guide in Chinese.
 
-    Serves a web page to ask questions on, until Ctrl-C. With a question, prints the answer instead.
+    Serves a web page to ask questions on, until Ctrl-C. With a question, prints the answer instead; with
+    --copy-to, copies the documents to FOLDER/documents and questions about them to FOLDER/questions.json.
     Without a model everything runs on this machine: no key, no network.
 
     Examples:
 
       vrag demo
 
+      vrag demo --copy-to samples
+
       vrag demo "How many passengers travelled on the line from Orla to Saltby in 2024?"
     """
     if question is not None and only is not None:
         raise typer.BadParameter("With a question nothing is served. Leave out the question or --only.")
+    if copy_to is not None:
+        if question is not None or only is not None:
+            raise typer.BadParameter("With --copy-to nothing is asked or served.")
+        copy_samples(copy_to)
+        return
     place = collection or str(samples_collection())
     report = load_settings(agent=agent, model=model, base_url=base_url, collection=place)
     if "://" not in place and CollectionHeader.read(Path(place)) is None:
@@ -80,6 +92,16 @@ def demo(
     )
     open_page = webbrowser.open if browser and only is None else None
     server.run("127.0.0.1", port, level="warning", on_ready=open_page)
+
+
+def copy_samples(folder: Path) -> None:
+    """Copy the sample documents and questions to a new folder. An existing one is refused."""
+    if folder.exists():
+        raise typer.BadParameter(f"{folder} exists. Name a new folder.")
+    shutil.copytree(corpus_dir(), folder / "documents")
+    shutil.copy(questions_path(), folder)
+    echo(f"Copied {len(list(corpus_dir().iterdir()))} documents to {folder / 'documents'}")
+    echo(f"Copied questions with known answers to {folder / questions_path().name}")
 
 
 def _ask(report: SettingsReport, question: str, *, as_json: bool) -> None:

@@ -19,6 +19,12 @@ from vrag.settings import Settings, SettingsReport, unknown_variables
 from vrag.types import ItemKind, Query
 
 DISTRIBUTION = "vrag-agent"
+UNTESTED = {
+    "darwin": " It is developed on Linux; what differs on macOS: docs/platforms.md.",
+    "win32": " It is developed on Linux; on Windows, time limits count all time, and the token file is "
+    "protected by its folder alone. What else differs: docs/platforms.md.",
+}
+"""Limits on other systems than Linux, by `sys.platform`."""
 MIN_PYTHON = (3, 11)
 MIN_DISK_BYTES, LOW_DISK_BYTES = 2e8, 2e9
 """Free space below which the check fails, and below which it warns."""
@@ -74,7 +80,8 @@ def check_python() -> Check:
     if sys.version_info < MIN_PYTHON:
         least = ".".join(map(str, MIN_PYTHON))
         return failed(f"{system}.", f"Install Python {least} or newer.", details)
-    return ok(f"{system}; vrag {details['vrag']}.", details=details)
+    limits = UNTESTED.get(sys.platform, "")
+    return ok(f"{system}; vrag {details['vrag']}.{limits}", details=details)
 
 
 def check_packages() -> Check:

@@ -177,6 +177,15 @@ class Session:
         part = self.searcher.part(evidence.item, view) if scale > 1 else None
         return draw_view(page, view) if part is None else part
 
+    def page(self, evidence: Evidence) -> Image:
+        """Return the page of a piece of evidence, with its rectangle and the words of the answer marked.
+
+        Raises as `image`.
+        """
+        from vrag.render.annotations.pictures import draw_evidence
+
+        return draw_evidence(self.searcher.image(evidence.item), evidence)
+
     def stream(self, question: str | Question) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded.
 

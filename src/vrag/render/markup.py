@@ -44,6 +44,19 @@ _BETWEEN_TAGS = re.compile(r"(?<=[>}])\n\s*|\n\s*(?=[<{])")
 """Line breaks and indentation of templates."""
 
 
+class SvgDrawing(str):
+    """An SVG file as text, which notebooks show."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> Markup:
+        """Return the drawing as an image, so that its styles concern nothing else; its title is the text."""
+        title = re.search("<title>(.*?)</title>", self, re.DOTALL)
+        data = base64.b64encode(self.encode()).decode()
+        image = Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">')
+        return image.format(Markup(title[1]).unescape() if title else "", data)  # noqa: S704 - is escaped again
+
+
 def stylesheet(css: str) -> Markup:
     """Return a trusted style sheet, unescaped.
 

@@ -7,6 +7,7 @@ would grow by 300 kB. The web page also shows one part of a run at a time; this 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,11 +25,12 @@ from vrag.agent.events import (
     SearchRequested,
     UsageReported,
 )
+from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.policy import FinishReason
 from vrag.agent.runs.run_store import StoredRun
 from vrag.render.figures import Figures, ImageStore, PageFigure, image_reader
-from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, kind_name
-from vrag.render.markup import package_text, render_page
+from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, drawing_of, kind_name
+from vrag.render.markup import SvgDrawing, package_text, render_page
 from vrag.render.place_links import NO_LINKS, PlaceLinks
 from vrag.render.run_view import RunView, StepView, cost_figures
 from vrag.render.text_format import amount, count, moment, money, seconds
@@ -82,12 +84,11 @@ def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunP
     return _page(RunView.of(events), read)
 
 
-def graph_svg(run: RunView) -> str:
-    """Draw the memory graph of a run, without images, as SVG that runs no script and fetches nothing."""
-    graph = GraphFigure.of(run, ImageStore({}, {}))
-    return render_page(
-        "graph.svg.jinja", style=package_text("vrag.render", "page.css"), **_graph_values(run, graph)
-    )
+def graph_svg(graph: Graph) -> SvgDrawing:
+    """Draw a memory graph, without images, as SVG that runs no script and fetches nothing."""
+    style = package_text("vrag.render", "page.css")
+    values = _graph_values(graph, GraphFigure(drawing_of(graph, {}), defaultdict(tuple)))
+    return SvgDrawing(render_page("graph.svg.jinja", style=style, **values))
 
 
 def _page(run: RunView, read: Callable[[str], bytes | None], links: PlaceLinks = NO_LINKS) -> RunPage:
@@ -105,7 +106,7 @@ def _page(run: RunView, read: Callable[[str], bytes | None], links: PlaceLinks =
         links=links,
         totals=cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
         style="",
-        **_graph_values(run, GraphFigure.of(run, store)),
+        **_graph_values(run.result.graph or Graph(), GraphFigure.of(run, store)),
         step_of={request.node: request.step for request in reversed(requests)},
         memories=run.all(MemoryUpdated),
         costs=CostTable.of(run),
@@ -118,10 +119,9 @@ def _page(run: RunView, read: Callable[[str], bytes | None], links: PlaceLinks =
     return RunPage(html, len(store.stored_images), missing, len(store.missing))
 
 
-def _graph_values(run: RunView, graph: GraphFigure) -> dict[str, object]:
-    nodes = run.result.graph.nodes if run.result.graph else ()
-    known = {node.id: node for node in nodes}
-    return {"graph": graph, "nodes": known, "kind_name": kind_name, "padding": PADDING, "thumb": THUMB}
+def _graph_values(graph: Graph, figure: GraphFigure) -> dict[str, object]:
+    nodes = {node.id: node for node in graph.nodes}
+    return {"graph": figure, "nodes": nodes, "kind_name": kind_name, "padding": PADDING, "thumb": THUMB}
 
 
 class ImageGroup(NamedTuple):

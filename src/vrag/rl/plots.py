@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from vrag.embed.device import library
 from vrag.errors import MissingExtra
 from vrag.render.axes import short
+from vrag.render.markup import SvgDrawing
 from vrag.render.text_format import printable
 from vrag.rl.metrics import TrainingMetrics, names, series
 
@@ -151,7 +152,7 @@ evaluation the second; all others end the last."""
 _KNOWN = {measure.name: measure for group in GROUPS.values() for measure in group}
 
 
-def curves_svg(trainings: Sequence[PlottedTraining], title: str = "") -> str:
+def curves_svg(trainings: Sequence[PlottedTraining], title: str = "") -> SvgDrawing:
     """Draw trainings as an SVG file that stands alone; equal trainings give equal files.
 
     Values are drawn thin and their running mean strong; evaluations, of which there are few, as dots. The
@@ -283,7 +284,7 @@ def _describe(training: PlottedTraining) -> str:
     return f"{training.name}: {'; '.join(courses) or 'nothing measured yet'}."
 
 
-def draw_svg(chart: Chart) -> str:
+def draw_svg(chart: Chart) -> SvgDrawing:
     """Draw a chart as an SVG file. Equal charts give equal files; panels without a value are left out.
 
     Raises `MissingExtra` without matplotlib.
@@ -318,7 +319,7 @@ def draw_svg(chart: Chart) -> str:
         figure.savefig(written, format="svg", metadata=metadata)
     _, start, svg = written.getvalue().partition("<svg ")
     description = f"</title><desc>{html.escape(printable(chart.description))}</desc>{DARK_STYLE}"
-    return f'{start}role="img" {svg}'.replace("</title>", description, 1)
+    return SvgDrawing(f'{start}role="img" {svg}'.replace("</title>", description, 1))
 
 
 def _draw_groups(figure: Any, groups: Mapping[str, Sequence[Panel]], height: float, top: float) -> None:  # noqa: ANN401

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from markupsafe import Markup
+
 from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText, with_markers
 from vrag.agent.events import (
     ActionRequested,
@@ -195,6 +197,30 @@ class RunResult:
         """Ids of the items shown whole, in order, each once."""
         shown = (image for step in self.steps for image in step.shown if not image.crop)
         return tuple(dict.fromkeys(image.item for image in shown))
+
+    def _repr_html_(self) -> Markup:
+        """Return question, answer, evidence and cost as HTML for a notebook; no text of theirs is markup."""
+        entry = Markup('<li value="{}">{}</li>')
+        evidence = Markup().join(
+            entry.format(number, piece._repr_html_()) for number, piece in enumerate(self.rests, 1)
+        )
+        cost = f"{len(self.steps)} steps, {self.usage.visual_tokens:,} visual tokens"
+        return Markup(
+            '<div class="tex2jax_ignore mathjax_ignore"><p><bdi>{}</bdi></p>'
+            '<p style="white-space: pre-line"><strong><bdi>{}</bdi></strong></p>'
+            "<ol>{}</ol><small>{}</small></div>"
+        ).format(self.question, self._outcome, evidence, cost)
+
+    @property
+    def _outcome(self) -> str:
+        """The answer with its markers, or why there is none, as one text."""
+        if self.answer is not None:
+            return self.marked_answer.text
+        if self.withdrawn is not None:
+            return f"Withdrawn, since the evidence does not support it: {self.marked_answer.text}"
+        if self.failure is not None:
+            return f"The run failed: {self.failure}"
+        return "No answer yet." if self.stop_reason is None else "The documents shown do not answer this."
 
     def plus(self, event: Event) -> RunResult:
         """Add one event."""

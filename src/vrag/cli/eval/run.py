@@ -31,10 +31,7 @@ from vrag.render.text_format import count
 from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
 
-OFFLINE = (
-    "No model is set: the offline policy answers, the same for every agent."
-    " --agent, --seed and --temperature have no effect."
-)
+OFFLINE = "No model is set: the offline policy answers. --seed and --temperature have no effect."
 STRICT_RULES = (
     "Judged by rules, which reject whole sentences; a reader would accept many of these answers."
     " Set a model as the judge: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."

@@ -87,7 +87,8 @@ class Objects:
         parts = root.split("/")
         if scheme not in SCHEMES or not all(parts) or {".", ".."} & set(parts) or {"?", "@"} & set(rest):
             raise CollectionError(
-                f"{hide_credentials(url)!r} is not an address in object storage.", "Give one like s3://bucket/reports."
+                f"{hide_credentials(url)!r} is not an address in object storage.",
+                "Give one like s3://bucket/reports.",
             )
         self.url = f"{scheme}://{root}"
         """Without a slash at its end."""

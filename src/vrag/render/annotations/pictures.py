@@ -6,6 +6,8 @@ import io
 
 from PIL import Image, ImageChops, ImageDraw, ImageFont
 
+from vrag.agent.evidence import Evidence
+from vrag.agent.runs.run_result import is_whole
 from vrag.geometry import Box, Space
 from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.annotations.cited_place import CitedPlace
@@ -17,23 +19,27 @@ FRAME_SHARE = 1 / 400
 MIN_FRAME = 2
 
 
-def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
-    """Draw the rectangle, the words of the answer and the number on a copy of the picture of a page."""
-    drawn = page.copy()
-    _mark_words(drawn, place, Box.unit(0, 0, 1, 1))
-    line = max(MIN_FRAME, round(min(page.size) * FRAME_SHARE))
-    corner = (line, line)
-    if place.box is not None:
-        left, top, right, bottom = _pixels(place.box, drawn.size)
-        outer = (left - line, top - line, right + line - 1, bottom + line - 1)
+def draw_evidence(page: Image.Image, evidence: Evidence, color: Color = FRAME_COLOR) -> Image.Image:
+    """Draw the rectangle of a piece of evidence and the words of the answer on a copy of its page."""
+    drawn = page.convert("RGB")
+    _mark_words(drawn, evidence, Box.unit(0, 0, 1, 1))
+    if (outer := _frame(evidence, drawn.size)) is not None:
+        line = _line_width(drawn.size)
         pen, halo = ImageDraw.Draw(drawn), max(1, line // 3)
         edge = (outer[0] - halo, outer[1] - halo, outer[2] + halo, outer[3] + halo)
         pen.rectangle(edge, outline="white", width=line + 2 * halo)  # sets it off from dark pages
-        pen.rectangle(outer, outline=_rgb(_color(place)), width=line)
-        corner = (outer[0], outer[1])
+        pen.rectangle(outer, outline=_rgb(color), width=line)
+    return drawn
+
+
+def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
+    """Draw the rectangle, the words of the answer and the number on a copy of the picture of a page."""
+    drawn = draw_evidence(page, place.evidence, _color(place))
+    line = _line_width(drawn.size)
     badge = draw_badge(place, 6 * line + 8)
-    x, y = corner
-    if place.box is not None:  # left of the corner, above it, or inside, as room is
+    x, y = line, line
+    if (outer := _frame(place.evidence, drawn.size)) is not None:  # beside the corner, above, or inside
+        x, y = outer[:2]
         x, y = (
             (x - badge.width, y)
             if x >= badge.width
@@ -48,7 +54,7 @@ def draw_page(page: Image.Image, place: CitedPlace) -> Image.Image:
 def draw_part(part: PagePart, place: CitedPlace) -> Image.Image:
     """Mark the words of the answer on a copy of a part of a page, and put the number above it."""
     drawn = part.image.copy()
-    _mark_words(drawn, place, part.area)
+    _mark_words(drawn, place.evidence, part.area)
     return draw_numbered(drawn, place)
 
 
@@ -78,11 +84,11 @@ def encode_png(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
+def _mark_words(picture: Image.Image, evidence: Evidence, area: Box) -> None:
     """Multiply a picture, which shows `area` of the page, with the colours of the marked words."""
     highlights = Image.new("RGB", picture.size, "white")  # marks that overlap do not darken each other
     pen = ImageDraw.Draw(highlights)
-    for mark in place.evidence.marks:
+    for mark in evidence.marks:
         x1, y1, x2, y2 = mark.box
         inside = Box.unit(
             (x1 - area.x1) / area.width,
@@ -94,6 +100,19 @@ def _mark_words(picture: Image.Image, place: CitedPlace, area: Box) -> None:
             left, top, right, bottom = _pixels(inside, picture.size)
             pen.rectangle((left, top, right - 1, bottom - 1), fill=_rgb(MARK_COLORS[mark.role]))
     picture.paste(ImageChops.multiply(picture, highlights))
+
+
+def _line_width(size: tuple[int, int]) -> int:
+    return max(MIN_FRAME, round(min(size) * FRAME_SHARE))
+
+
+def _frame(evidence: Evidence, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    """Return the frame around the rectangle of evidence, in pixels; None without one, or for a whole page."""
+    if evidence.box is None or is_whole(evidence.box):
+        return None
+    left, top, right, bottom = _pixels(Box.unit(*evidence.box), size)
+    line = _line_width(size)
+    return left - line, top - line, right + line - 1, bottom + line - 1
 
 
 def _pixels(box: Box, size: tuple[int, int]) -> tuple[int, int, int, int]:

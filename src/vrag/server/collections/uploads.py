@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from vrag.atomic_io import sync
+from vrag.atomic_io import replace_file, sync
 from vrag.index.manifest import is_unchanged
 from vrag.index.source_file import KEPT_COPIES
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
@@ -142,13 +142,21 @@ def clear_replaced(folder: Path, done: set[str]) -> None:
 
 
 def hide_files(paths: set[Path]) -> dict[Path, Path]:
-    """Rename files to hidden names; return these by path. Files that are gone already are left out."""
+    """Rename files to hidden names; return these by path. Files that are gone already are left out.
+
+    Raises `Refusal` if one cannot be renamed, such as a file that is in use on Windows; all keep their names.
+    """
     hidden: dict[Path, Path] = {}
-    for path in sorted(paths):
-        place = path.with_name(f".{path.name}{REMOVED_SUFFIX}")
-        with suppress(FileNotFoundError):
-            path.replace(place)
-            hidden[path] = place
+    try:
+        for path in sorted(paths):
+            place = path.with_name(f".{path.name}{REMOVED_SUFFIX}")
+            with suppress(FileNotFoundError):
+                replace_file(path, place)
+                hidden[path] = place
+    except OSError as error:
+        restore_files(hidden)
+        message = f"A file of the document cannot be removed: {error.strerror}."
+        raise Refusal(503, message, "Try again when nobody has it open.") from error
     return hidden
 
 
@@ -284,7 +292,7 @@ class IncomingUpload:
                         os.utime(self._path, ns=(before + step, before + step))
             with suppress(OSError):
                 replaced_file(self.target).hardlink_to(self.target)
-            self._path.replace(self.target)
+            replace_file(self._path, self.target)
             self._over = True
             with suppress(OSError):  # where the system cannot write the names of a folder to the disk
                 sync(self._folder)
