@@ -61,7 +61,8 @@ test-wheel: ## Install the wheel of dist into an empty environment and ask the s
 	rm -rf build/wheel
 	$(PYTHON) -m venv build/wheel
 	build/wheel/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd build/wheel && $(SCRIPTS)/vrag demo "$(QUESTION)" | tee answer.txt
+	cd build/wheel && XDG_CONFIG_HOME=$$PWD XDG_DATA_HOME=$$PWD XDG_CACHE_HOME=$$PWD \
+		$(SCRIPTS)/vrag demo "$(QUESTION)" | tee answer.txt
 	grep -q 84,210 build/wheel/answer.txt
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
