@@ -159,7 +159,7 @@ reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, fro
 
 site-archive: ## Pack the version of the documentation that `make site` has built into build/release
 	mkdir -p build/release
-	cd build/site && for version in [0-9]*; do tar -czf ../release/site-$$version.tar.gz $$version || exit; done
+	cd build/site && for folder in [0-9]*/; do tar -czf ../release/site-$${folder%/}.tar.gz $$folder || exit; done
 
 # The newest of each version comes last. Needs GitHub's command line.
 site-versions: ## Get the documentation of earlier releases into build/site
