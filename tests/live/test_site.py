@@ -1,8 +1,8 @@
 """The documentation site as it was built: links, search, colours, widths, what it requests.
 
 Set `SITE` to the folder that `make site` filled, and `VERSION` to the version in it if that is not to be the
-latest; `make site-check` does. It is served below /vrag/, as GitHub Pages does. With `-s`, links are counted, and
-those to other hosts are listed.
+latest; `make site-check` does. It is served below /vrag/, as GitHub Pages does. With `-s`, links are counted,
+and those to other hosts are listed.
 """
 
 from __future__ import annotations
