@@ -20,14 +20,15 @@ from typing import Any
 from typer.main import get_command
 
 from vrag.cli.root import create_app as create_command_line
-from vrag.cli.serve import DoctorInspector
+from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
 from vrag.factory.server import Agents, choice_file, model_servers
 from vrag.server.api_reference import DescribedField, DescribedRoute, Reference, SchemaType
-from vrag.server.app import ModelSetup, Service
+from vrag.server.app import Service
 from vrag.server.app import create_app as create_server
 from vrag.server.options import ServerOptions
+from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings, load_settings
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -1,8 +1,8 @@
 """The documentation site as it was built: links, search, colours, widths, what it requests.
 
 Set `SITE` to the folder that `make site` filled, and `VERSION` to the version in it if that is not to be the
-latest; `make site-check` does. It is served below /vrag/, as GitHub Pages does. With `-s`, the numbers of
-links are printed, and links to other hosts are listed.
+latest; `make site-check` does. It is served below /vrag/, as GitHub Pages does. With `-s`, links are counted,
+and those to other hosts are listed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import axe_playwright_python
 import pytest
 from chromium import CHROMIUM
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Request, Response, expect, sync_playwright
 from selectolax.lexbor import LexborHTMLParser
 
 SITE = Path(os.environ.get("SITE", "nowhere"))
@@ -82,8 +82,17 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     page = browser.new_page(reduced_motion="reduce")
     page.set_default_timeout(20_000)
     wrong: list[str] = []
-    page.on("request", lambda one: one.url.startswith((address, "data:", "blob:")) or wrong.append(one.url))
-    page.on("response", lambda one: one.status < 400 or wrong.append(f"{one.status} {one.url}"))
+
+    def look_at(response: Response) -> None:
+        if response.status >= 400:
+            wrong.append(f"{response.status} {response.url}")
+
+    def note(request: Request) -> None:
+        if not request.url.startswith((address, "data:", "blob:")):
+            wrong.append(request.url)
+
+    page.on("request", note)
+    page.on("response", look_at)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     yield page
     page.close()
@@ -208,7 +217,8 @@ def test_the_search_gives_the_right_page_first(page: Page, address: str, query: 
     search(page, query)
     results = page.get_by_role("option")
     expect(results.first).to_be_visible()
-    found = [urlsplit(one).path for one in results.evaluate_all("all => all.map(one => one.href)")]
+    addresses: list[str] = results.evaluate_all("all => all.map(one => one.href)")
+    found = [urlsplit(one).path for one in addresses]
     say(f"{query}: {', '.join(found[:3])}")
     assert found[0] == f"/vrag/{FOLDER}/{QUERIES[query]}"
     results.first.click()
