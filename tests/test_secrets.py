@@ -179,11 +179,11 @@ class TestErrors:
                 assert_hidden(said_by(raised.value), key)
         real = httpx.Client
 
-        def client(**options: Any) -> httpx.Client:  # noqa: ANN401
+        def echoing_client(**options: Any) -> httpx.Client:  # noqa: ANN401
             return real(**options, transport=httpx.MockTransport(echo))
 
         with (
-            mock.patch.object(httpx, "Client", client),
+            mock.patch.object(httpx, "Client", echoing_client),
             pytest.raises(VragError) as raised,
         ):
             RemoteEmbedder("m@http://host", EmbedOptions(api_key=key))
