@@ -28,7 +28,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -230,7 +229,7 @@ def install() -> None:
     for name, function in functions.items():
         setattr(os, name, function)
     io.open = builtins.open = open_file
-    vars(shutil)["_use_fd_functions"] = False  # it deletes by paths on Windows
+    setattr(shutil, "_use_fd_functions", False)  # noqa: B010 - no stub has it; it deletes by paths on Windows
     for loop in (asyncio.SelectorEventLoop, asyncio.BaseEventLoop, asyncio.AbstractEventLoop):
         loop.add_signal_handler = loop.remove_signal_handler = _no_signal_handlers  # type: ignore[method-assign]
     builtins.__import__ = import_as_on_windows
