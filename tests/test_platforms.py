@@ -193,8 +193,11 @@ class BusyFile:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which passes only by sleeping."""
     now = [0.0]
-    monkeypatch.setattr(atomic_io.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(atomic_io.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(atomic_io, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     return now
 
 
@@ -279,7 +282,10 @@ def test_a_limit_of_open_files_that_the_system_refuses_is_reported(
     def refuse(*_: object) -> None:
         raise ValueError("current limit exceeds maximum limit")
 
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    def unlimited(_: int) -> tuple[int, int]:
+        return 256, resource.RLIM_INFINITY
+
+    monkeypatch.setattr(resource, "getrlimit", unlimited)
     monkeypatch.setattr(resource, "setrlimit", refuse)
     with caplog.at_level(logging.WARNING):
         raise_file_limit(2560)

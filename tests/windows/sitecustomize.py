@@ -22,12 +22,12 @@ import asyncio
 import builtins
 import errno
 import fcntl
+import inspect
 import io
 import os
 import re
 import shutil
 import stat
-import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -95,7 +95,8 @@ def import_as_on_windows(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> types.ModuleType:
     """Import a module; for code of the package as it is on Windows."""
-    if not str((globals or {}).get("__name__", "")).startswith("vrag") or level:
+    importer: dict[str, Any] = globals or {}
+    if not str(importer.get("__name__", "")).startswith("vrag") or level:
         return _import(name, globals, locals, fromlist, level)
     if name.partition(".")[0] in ABSENT_MODULES:
         raise ModuleNotFoundError(f"No module named {name!r} on Windows", name=name)
@@ -188,7 +189,10 @@ def unlink(path: Any, **named: Any) -> None:
     status = os.lstat(path)
     if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IWUSR):
         raise PermissionError(errno.EACCES, "Access is denied", os.fsdecode(path))
-    if sys._getframe(1).f_globals.get("__name__") != "tempfile":  # whose files delete themselves on Windows
+    caller = inspect.currentframe()
+    if (
+        caller and caller.f_back and caller.f_back.f_globals.get("__name__") != "tempfile"
+    ):  # whose files delete themselves on Windows
         _check_not_open(path, folder=False)
     _system.unlink(path, **named)
 
@@ -225,7 +229,7 @@ def install() -> None:
     for name, function in functions.items():
         setattr(os, name, function)
     io.open = builtins.open = open_file
-    shutil._use_fd_functions = False  # it deletes by paths on Windows
+    setattr(shutil, "_use_fd_functions", False)  # noqa: B010 - no stub has it; it deletes by paths on Windows
     for loop in (asyncio.SelectorEventLoop, asyncio.BaseEventLoop, asyncio.AbstractEventLoop):
         loop.add_signal_handler = loop.remove_signal_handler = _no_signal_handlers  # type: ignore[method-assign]
     builtins.__import__ = import_as_on_windows
