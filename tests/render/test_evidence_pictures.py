@@ -14,7 +14,13 @@ from vrag.agent.evidence import BoxSides
 from vrag.geometry import Box
 from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.annotations.evidence_sources import PagePart
-from vrag.render.annotations.pictures import draw_numbered, draw_page, draw_part, encode_png
+from vrag.render.annotations.pictures import (
+    draw_evidence,
+    draw_numbered,
+    draw_page,
+    draw_part,
+    encode_png,
+)
 
 WHITE = Image.new("RGB", (800, 1000), "white")
 TEAL, RED, YELLOW = (15, 118, 110), (185, 28, 28), (255, 224, 89)
@@ -36,6 +42,14 @@ def test_the_frame_lies_around_the_rectangle_and_the_words_are_highlighted() -> 
     assert rows.min() >= 298
     assert rows.max() < 330
     assert same(WHITE, (255, 255, 255)).all(), "the picture itself is not drawn on"
+
+
+def test_evidence_alone_is_drawn_without_a_number() -> None:
+    drawn = draw_evidence(WHITE, evidence_on())
+    frame = rectangle((1000, 800), (0.2, 0.3, 0.7, 0.5), 2) & ~rectangle((1000, 800), (0.2, 0.3, 0.7, 0.5))
+    assert (same(drawn, TEAL) == frame).all()
+    whole = draw_evidence(WHITE, evidence_on(box=(0, 0, 1, 1), marks=()))
+    assert whole == WHITE
 
 
 def test_words_that_are_marked_twice_are_not_darker() -> None:

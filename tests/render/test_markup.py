@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from IPython.core.formatters import HTMLFormatter
 
 from vrag.render.figures import placed
-from vrag.render.markup import environment, number, stylesheet
+from vrag.render.markup import SvgDrawing, environment, number, stylesheet
 from vrag.render.text_format import text_width, wrapped
 
 
@@ -96,3 +98,19 @@ def test_lines_hold_the_whole_text_or_say_that_they_do_not(text: str) -> None:
 
 def test_chinese_is_broken_where_a_line_is_full() -> None:
     assert wrapped("渡轮每年运送乘客四万八千人次", 6, 2) == ["渡轮每年运", "送乘客四…"]
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])))
+def test_a_drawing_is_shown_in_a_notebook_as_an_image_with_its_title(title: str) -> None:
+    template = environment("vrag.render").from_string("<svg><title>{{ title }}</title><g></g></svg>")
+    drawing = SvgDrawing(template.render(title=title))
+    read = Read()
+    read.feed(HTMLFormatter()(drawing) or "")
+    read.close()
+    assert read.tags == ["img"]
+    attributes = dict(read.attributes)
+    assert attributes.keys() == {"alt", "src"}
+    assert attributes["alt"] == title
+    kind, _, data = (attributes["src"] or "").partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(data).decode() == drawing

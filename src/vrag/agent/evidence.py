@@ -62,11 +62,13 @@ class Evidence(BaseModel):
     located: bool = False
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
 
-    def _repr_html_(self) -> Markup:
-        """Return document, page and quote as HTML for a notebook; nothing of the document is markup."""
+    def __html__(self) -> Markup:
+        """Return document, page and quote as HTML, for notebooks; nothing of the document is markup."""
         quote = Markup("<br><small><bdi>{}</bdi></small>").format(self.quote) if self.quote else ""
         place = Markup("<bdi>{}</bdi>, {} {}").format(self.document, self.kind.value, self.page)
         return Markup('<div class="tex2jax_ignore mathjax_ignore">{}{}</div>').format(place, quote)
+
+    _repr_html_ = __html__
 
 
 def place_of(evidence: Evidence) -> tuple[str, BoxSides | None, tuple[float, float] | None]:

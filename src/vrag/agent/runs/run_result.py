@@ -201,9 +201,7 @@ class RunResult:
     def _repr_html_(self) -> Markup:
         """Return question, answer, evidence and cost as HTML for a notebook; no text of theirs is markup."""
         entry = Markup('<li value="{}">{}</li>')
-        evidence = Markup().join(
-            entry.format(number, piece._repr_html_()) for number, piece in enumerate(self.rests, 1)
-        )
+        evidence = Markup().join(entry.format(number, piece) for number, piece in enumerate(self.rests, 1))
         cost = f"{len(self.steps)} steps, {self.usage.visual_tokens:,} visual tokens"
         return Markup(
             '<div class="tex2jax_ignore mathjax_ignore"><p><bdi>{}</bdi></p>'
