@@ -224,7 +224,11 @@ def test_a_licence_that_is_not_allowed_needs_a_reason(monkeypatch: pytest.Monkey
     assert make_licences.is_allowed("MIT OR GPL-3.0")
     assert make_licences.is_allowed("(Apache-2.0 AND MIT)")
     assert not make_licences.is_allowed("MIT AND GPL-3.0")
-    monkeypatch.setattr(make_licences, "find_licences", lambda *_: {"some-package": "AGPL-3.0"})
+
+    def find_licences(*_: object) -> dict[str, str]:
+        return {"some-package": "AGPL-3.0"}
+
+    monkeypatch.setattr(make_licences, "find_licences", find_licences)
 
     with pytest.raises(LookupError, match=r"some-package is under AGPL-3\.0"):
         make_licences.render_page()

@@ -89,7 +89,7 @@ def test_a_run_of_0_1_is_shown_and_exported(folder: Path, name: str, answer: str
 def test_a_run_of_0_1_is_replayed_and_what_has_changed_since_is_said(folder: Path, name: str) -> None:
     replayed = run("runs", "replay", name, "--json")
     facts = json.loads(replayed.stdout)
-    differing = {(entry["recorded"] or {}).get("type") for entry in facts["differences"]}
+    differing = {entry["recorded"]["type"] for entry in facts["differences"]}
 
     assert differing <= {"model_called", "search_requested", "search_returned", "answer"}
     assert all(entry["recorded"]["type"] == entry["replayed"]["type"] for entry in facts["differences"])

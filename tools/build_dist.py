@@ -101,7 +101,7 @@ def write_bill(bin_folder: Path, out: Path) -> None:
 
 def main() -> None:
     """Build, install, ask and write, as the options say."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Build what is released.")
     parser.add_argument("--image", action="store_true", help="only the bill of materials of the image")
     image = parser.parse_args().image
     if not image or not list(DIST.glob("*.whl")):

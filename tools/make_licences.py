@@ -80,12 +80,12 @@ def name_licence(package: str) -> str | None:
         PackageNotFoundError: If it is not installed.
     """
     found = metadata(package)
-    if expression := found.get("License-Expression"):
-        return expression
-    classifiers = [
-        line.rpartition(" :: ")[2] for line in found.get_all("Classifier") or [] if "License ::" in line
-    ]
-    texts = [(found.get("License") or "").strip().partition("\n")[0], *classifiers]
+    if "License-Expression" in found:
+        return found["License-Expression"]
+    names: list[str] = found.get_all("Classifier") or []
+    classifiers = [name.rpartition(" :: ")[2] for name in names if "License ::" in name]
+    fields: list[str] = found.get_all("License") or []
+    texts = [*(field.strip().partition("\n")[0] for field in fields), *classifiers]
     if len(classifiers) > 1 and "OSI Approved" not in classifiers:
         return " OR ".join(dict.fromkeys(filter(None, map(_identify, classifiers)))) or None
     return next(filter(None, map(_identify, texts)), None)
