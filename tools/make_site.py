@@ -54,6 +54,11 @@ def build() -> Path:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         sys.exit("The site was not built: see the messages above.")
+    for page in pages.rglob(
+        "*.html"
+    ):  # files from the root of the repository link to docs/, which is the root here
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace('href="../docs/', 'href="../'), encoding="utf-8")
     return pages
 
 
