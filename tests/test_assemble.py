@@ -222,8 +222,11 @@ def test_documents_are_those_under_the_path_that_are_there_and_could_be_read(tmp
 def test_a_folder_without_permission_is_told_apart_from_one_without_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def exists(_: object, mode: int) -> bool:
+        return mode == os.F_OK
+
     assert "Supported: " in unreadable_error([tmp_path]).hint
-    monkeypatch.setattr(os, "access", lambda _, mode: mode == os.F_OK)
+    monkeypatch.setattr(os, "access", exists)
     error = unreadable_error([tmp_path])
     assert error.message == f"There is no permission to read {tmp_path}."
     assert "--user" in error.hint

@@ -84,24 +84,31 @@ def is_installed(package: str) -> bool:
     return True
 
 
-def built_files(folder: Path) -> tuple[zipfile.ZipFile, tarfile.TarFile]:
+def build(folder: Path) -> tuple[Path, Path]:
     """Build wheel and sdist of the checkout, as `make dist` does, in a process of its own."""
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"SOURCE_DATE_EPOCH": "1795753680"},
-        check=True,
-        capture_output=True,
-    )
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "1795753680"}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     [wheel], [sdist] = folder.glob("*.whl"), folder.glob("*.tar.gz")
-    return zipfile.ZipFile(wheel), tarfile.open(sdist)
+    return wheel, sdist
+
+
+def read_wheel(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as wheel:
+        return {name: wheel.read(name) for name in wheel.namelist()}
+
+
+def read_sdist(path: Path) -> dict[str, bytes]:
+    """The files of an sdist, by their paths in its folder."""
+    with tarfile.open(path) as sdist:
+        files = {member.name: sdist.extractfile(member) for member in sdist if member.isfile()}
+        return {name.partition("/")[2]: file.read() for name, file in files.items() if file}
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[zipfile.ZipFile, tarfile.TarFile]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     pytest.importorskip("hatchling")
-    return built_files(tmp_path_factory.mktemp("built"))
+    return build(tmp_path_factory.mktemp("built"))
 
 
 def source_files(folder: str) -> set[str]:
@@ -112,9 +119,9 @@ def source_files(folder: str) -> set[str]:
 
 
 def test_the_wheel_has_the_package_with_its_data_and_nothing_else(
-    built: tuple[zipfile.ZipFile, tarfile.TarFile],
+    built: tuple[Path, Path],
 ) -> None:
-    names = set(built[0].namelist())
+    names = set(read_wheel(built[0]))
     info = f"vrag_agent-{vrag.__version__}.dist-info"
     about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"}
 
@@ -133,38 +140,30 @@ def test_the_wheel_has_the_package_with_its_data_and_nothing_else(
 
 
 def test_the_sdist_has_what_the_wheel_is_built_from_and_nothing_else(
-    built: tuple[zipfile.ZipFile, tarfile.TarFile],
+    built: tuple[Path, Path],
 ) -> None:
-    top = f"vrag_agent-{vrag.__version__}/"
-    names = {member.name.removeprefix(top) for member in built[1].getmembers() if member.isfile()}
+    names = set(read_sdist(built[1]))
     about = {".gitignore", "CHANGELOG.md", "LICENSE", "NOTICE", "PKG-INFO", "README.md", "pyproject.toml"}
 
     assert names == source_files("src") | about
 
 
-def test_built_files_name_no_path_of_the_machine(built: tuple[zipfile.ZipFile, tarfile.TarFile]) -> None:
+def test_built_files_name_no_path_of_the_machine(built: tuple[Path, Path]) -> None:
     paths = [str(ROOT).encode(), str(Path.home()).encode() + b"/."]
     wheel, sdist = built
-    members = [(name, wheel.read(name)) for name in wheel.namelist()]
-    members += [(each.name, sdist.extractfile(each).read()) for each in sdist.getmembers() if each.isfile()]  # type: ignore[union-attr]
+    files = read_wheel(wheel) | read_sdist(sdist)
 
-    assert [name for name, content in members if any(path in content for path in paths)] == []
-
-
-def test_two_builds_are_equal_byte_for_byte(
-    built: tuple[zipfile.ZipFile, tarfile.TarFile], tmp_path: Path
-) -> None:
-    again = built_files(tmp_path)
-
-    for first, second in zip(built, again, strict=True):
-        assert (
-            Path(str(first.filename if isinstance(first, zipfile.ZipFile) else first.name)).read_bytes()
-            == Path(str(second.filename if isinstance(second, zipfile.ZipFile) else second.name)).read_bytes()
-        )
+    assert [name for name, content in files.items() if any(path in content for path in paths)] == []
 
 
-def test_the_metadata_say_who_where_and_for_what(built: tuple[zipfile.ZipFile, tarfile.TarFile]) -> None:
-    text = built[0].read(f"vrag_agent-{vrag.__version__}.dist-info/METADATA").decode()
+def test_two_builds_are_equal_byte_for_byte(built: tuple[Path, Path], tmp_path: Path) -> None:
+    again = build(tmp_path)
+
+    assert [path.read_bytes() for path in built] == [path.read_bytes() for path in again]
+
+
+def test_the_metadata_say_who_where_and_for_what(built: tuple[Path, Path]) -> None:
+    text = read_wheel(built[0])[f"vrag_agent-{vrag.__version__}.dist-info/METADATA"].decode()
     found = message_from_string(text)
     urls = dict(line.split(", ", 1) for line in found.get_all("Project-URL") or [])
     relative = re.findall(r"\]\((?!https?://|#)[^)]*\)", text)
@@ -215,7 +214,9 @@ def test_every_locked_package_has_its_licence_in_the_page() -> None:
         if name in stated or is_installed(name)
     }
 
-    assert rows.keys() == set().union(*(group.packages for group in make_licences.licence_groups()))
+    assert rows.keys() == frozenset[str]().union(
+        *(group.packages for group in make_licences.licence_groups())
+    )
     assert installed == {name: rows[name] for name in installed}
 
 

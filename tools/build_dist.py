@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,8 +88,14 @@ def ask(bin_folder: Path) -> None:
 def write_bill(bin_folder: Path, out: Path) -> None:
     """Write the bill of materials of an environment: packages, versions, licences, who needs whom."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = [CYCLONEDX, "environment", "--output-reproducible", "--pyproject", "pyproject.toml"]
-    run(*command, "--of", "JSON", "-o", out, bin_folder / "python")
+    [wheel] = DIST.glob("*.whl")
+    version = f'version = "{wheel.name.split("-")[1]}"'  # the build backend finds it, this program does not
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        stated = Path(folder) / "pyproject.toml"
+        stated.write_text(re.sub(r"^dynamic = .*$", version, project, flags=re.MULTILINE), encoding="utf-8")
+        command = [CYCLONEDX, "environment", "--output-reproducible", "--pyproject", stated]
+        run(*command, "--of", "JSON", "-o", out, bin_folder / "python")
     print(f"Written: {out.relative_to(ROOT)}")
 
 

@@ -1,7 +1,8 @@
 """The documentation site as it was built: links, search, colours, widths, what it requests.
 
-Set `SITE` to the folder that `make site` filled; `make site-check` does. It is served below /vrag/, as GitHub
-Pages does. With `-s`, the numbers of links are printed, and links to other hosts are listed.
+Set `SITE` to the folder that `make site` filled, and `VERSION` to the version in it if that is not to be the
+latest; `make site-check` does. It is served below /vrag/, as GitHub Pages does. With `-s`, the numbers of
+links are printed, and links to other hosts are listed.
 """
 
 from __future__ import annotations
@@ -25,24 +26,25 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from selectolax.lexbor import LexborHTMLParser
 
 SITE = Path(os.environ.get("SITE", "nowhere"))
-LATEST = SITE / "latest"
-PAGES = sorted(LATEST.rglob("*.html"))
+FOLDER = os.environ.get("VERSION") or "latest"
+BUILT = SITE / FOLDER
+PAGES = sorted(BUILT.rglob("*.html"))
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 WIDTHS = {1440: 900, 768: 1024, 390: 844}
 QUERIES = {
-    "annotated pdf": "evidence/",
+    "web annotations": "evidence/",
     "prompt injection": "safety/",
     "docker": "production/",
     "vrag index prune": "reference/cli/",
     "VRAG_DPI": "settings/",
     "custom tool": "agents/",
-    "upload documents": "collections/",
+    "mcp": "protocols/",
 }
 """What people may type, and the page that should come first."""
 ELSEWHERE = re.compile(r"(?:https?:)?//(?!vrag-agent\.github\.io/vrag/)")
 
 pytestmark = [
-    pytest.mark.skipif(not LATEST.is_dir(), reason="SITE names no built site"),
+    pytest.mark.skipif(not BUILT.is_dir(), reason="SITE names no built site"),
     pytest.mark.slow,
 ]
 
@@ -93,7 +95,7 @@ def tree(path: Path) -> LexborHTMLParser:
 
 
 def path_in_site(path: Path) -> str:
-    return path.relative_to(LATEST).as_posix().removesuffix("index.html")
+    return path.relative_to(BUILT).as_posix().removesuffix("index.html")
 
 
 def say(text: str) -> None:
@@ -120,8 +122,10 @@ def test_every_link_anchor_and_picture_of_the_pages_exists() -> None:
     elsewhere: set[str] = set()
     wrong: list[str] = []
     for path, parsed in trees.items():
-        base = "/vrag/latest/" + path_in_site(path)
-        for node in parsed.css("a[href]:not([rel=edit]), link[href], script[src], img[src]"):
+        base = f"/vrag/{FOLDER}/{path_in_site(path)}"
+        for node in parsed.css(
+            "a[href]:not([rel=edit]), link[href]:not([rel=canonical]), script[src], img[src]"
+        ):
             target = node.attributes.get("href") or node.attributes.get("src") or ""
             if target.startswith("mailto:"):
                 continue
@@ -179,7 +183,7 @@ def test_no_two_pages_have_the_same_title_or_description() -> None:
 
 
 def test_style_sheets_and_scripts_load_nothing_from_other_hosts() -> None:
-    for path in LATEST.rglob("*.css"):
+    for path in BUILT.rglob("*.css"):
         assert not re.search(r"url\(\s*['\"]?(?:https?:)?//|@import", path.read_text(encoding="utf-8")), path
 
 
@@ -200,13 +204,13 @@ def test_llms_txt_follows_the_convention_and_names_pages_that_exist() -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_search_gives_the_right_page_first(page: Page, address: str, query: str) -> None:
-    page.goto(f"{address}latest/")
+    page.goto(f"{address}{FOLDER}/")
     search(page, query)
     results = page.get_by_role("option")
     expect(results.first).to_be_visible()
     found = [urlsplit(one).path for one in results.evaluate_all("all => all.map(one => one.href)")]
     say(f"{query}: {', '.join(found[:3])}")
-    assert found[0] == f"/vrag/latest/{QUERIES[query]}"
+    assert found[0] == f"/vrag/{FOLDER}/{QUERIES[query]}"
     results.first.click()
     page.wait_for_url(f"**/{QUERIES[query]}**")
 
@@ -218,13 +222,13 @@ def search(page: Page, query: str) -> None:
 
 def test_the_colours_can_be_chosen_and_stay_on_the_next_page(page: Page, address: str) -> None:
     page.emulate_media(color_scheme="light")
-    page.goto(f"{address}latest/")
+    page.goto(f"{address}{FOLDER}/")
     scheme = page.locator("body")
     expect(scheme).to_have_attribute("data-md-color-scheme", "default")
     for _ in ("from the system's colours to light ones", "from these to dark ones"):
         page.locator("label[for^='__palette']:visible").click()
     expect(scheme).to_have_attribute("data-md-color-scheme", "slate")
-    page.goto(f"{address}latest/agents/")
+    page.goto(f"{address}{FOLDER}/agents/")
     expect(scheme).to_have_attribute("data-md-color-scheme", "slate")
 
 
@@ -232,7 +236,7 @@ def test_the_colours_can_be_chosen_and_stay_on_the_next_page(page: Page, address
 def test_no_page_is_wider_than_the_window(page: Page, address: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": WIDTHS[width]})
     for path in PAGES:
-        page.goto(f"{address}latest/{path_in_site(path)}", wait_until="domcontentloaded")
+        page.goto(f"{address}{FOLDER}/{path_in_site(path)}", wait_until="domcontentloaded")
         wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide[0] <= wide[1], path_in_site(path)
 
@@ -243,14 +247,14 @@ def test_no_page_is_wider_than_the_window(page: Page, address: str, width: int) 
 def test_axe_finds_nothing_serious(page: Page, address: str, path: str, scheme: Any, width: int) -> None:  # noqa: ANN401
     page.set_viewport_size({"width": width, "height": WIDTHS[width]})
     page.emulate_media(color_scheme=scheme)
-    page.goto(f"{address}latest/{path}")
+    page.goto(f"{address}{FOLDER}/{path}")
     check_axe(page, path)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_the_search(page: Page, address: str, scheme: Any) -> None:  # noqa: ANN401
     page.emulate_media(color_scheme=scheme)
-    page.goto(f"{address}latest/")
+    page.goto(f"{address}{FOLDER}/")
     search(page, "embedder")
     expect(page.get_by_role("option").first).to_be_visible()
     # The list of results is scrolled by the arrow keys in the field.
@@ -258,14 +262,14 @@ def test_axe_finds_nothing_serious_in_the_search(page: Page, address: str, schem
 
 
 def test_code_has_a_button_that_copies_it(page: Page, address: str) -> None:
-    page.goto(f"{address}latest/agents/")
+    page.goto(f"{address}{FOLDER}/agents/")
     blocks = page.locator("pre > code")
     expect(page.locator("pre [data-md-type='copy'], .md-code__nav button")).to_have_count(blocks.count())
 
 
 def test_the_selector_offers_the_versions_and_opens_the_same_page_in_one(page: Page, address: str) -> None:
     versions = json.loads((SITE / "versions.json").read_text(encoding="utf-8"))
-    page.goto(f"{address}latest/agents/")
+    page.goto(f"{address}{FOLDER}/agents/")
     page.locator(".md-version").hover()
     page.locator(".md-version").get_by_role("link", name=versions[-1]["version"], exact=True).click()
     page.wait_for_url(f"{address}{versions[-1]['version']}/agents/")
