@@ -28,6 +28,9 @@ example: .venv/dev ## Train the tiny model of the example for a few steps
 	rm -rf build/learn-to-look
 	QUICK=1 VRAG=$(CURDIR)/$(BIN)/vrag examples/learn_to_look.sh build/learn-to-look
 
+notebooks: .venv/dev ## Run the notebooks and store their outputs in them (some minutes)
+	$(BIN)/python tools/run_notebooks.py
+
 # Four processes suit two cores, since tests wait for other processes half of the time. Each takes up to
 # 3 GB of memory; with less than 16 GB: make test WORKERS=2
 WORKERS ?= 4
