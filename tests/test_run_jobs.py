@@ -111,6 +111,7 @@ class TestRunJobs:
 
         assert sorted(path.name for path in clone.iterdir()) == [".git", ".venv", "out", "workflows"]
         assert (clone / "out" / "two").read_text() == "bonjour two true\n"
+        assert "bonjour" in (clone / "workflows" / "some.yml").read_text(encoding="utf-8")
 
     def test_an_unknown_job_is_an_error(self, repository: Path) -> None:
         jobs = run_jobs.read_jobs(repository / "workflows" / "some.yml")
