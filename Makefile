@@ -61,7 +61,8 @@ test-wheel: ## Install the wheel of dist into an empty environment and ask the s
 	rm -rf build/wheel
 	$(PYTHON) -m venv build/wheel
 	build/wheel/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd build/wheel && $(SCRIPTS)/vrag demo "$(QUESTION)" | tee answer.txt
+	cd build/wheel && XDG_CONFIG_HOME=$$PWD XDG_DATA_HOME=$$PWD XDG_CACHE_HOME=$$PWD \
+		$(SCRIPTS)/vrag demo "$(QUESTION)" | tee answer.txt
 	grep -q 84,210 build/wheel/answer.txt
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
@@ -158,7 +159,7 @@ reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, fro
 
 site-archive: ## Pack the version of the documentation that `make site` has built into build/release
 	mkdir -p build/release
-	cd build/site && for version in [0-9]*; do tar -czf ../release/site-$$version.tar.gz $$version || exit; done
+	cd build/site && for folder in [0-9]*/; do tar -czf ../release/site-$${folder%/}.tar.gz $$folder || exit; done
 
 # The newest of each version comes last. Needs GitHub's command line.
 site-versions: ## Get the documentation of earlier releases into build/site

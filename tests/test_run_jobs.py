@@ -22,7 +22,7 @@ jobs:
     steps:
       - {name: Check out, uses: actions/checkout@a}
       - name: Write
-        run: mkdir out && echo "$GREETING $WORD $CI" > out/${{ matrix.word }}
+        run: mkdir out && echo "$GREETING $WORD $CI$MAKEFLAGS" > out/${{ matrix.word }}
         env: {WORD: "${{ matrix.word }}"}
       - {name: Keep, uses: actions/upload-artifact@a, with: {name: out, path: out/}}
       - {name: Publish, uses: some/publisher@a}
@@ -32,7 +32,7 @@ jobs:
     runs-on: ubuntu-24.04
     steps:
       - {name: Get, uses: actions/download-artifact@a, with: {name: out, path: here/}}
-      - {name: Show, run: "cat here/one | grep 'hello one true'"}
+      - {name: Show, run: "cat here/one | grep 'hello one true$'"}
       - {name: Fail, run: "false | cat"}
       - {name: Go on, run: "true"}
   third: {needs: [second], runs-on: ubuntu-24.04, steps: [{run: "true"}]}
@@ -65,8 +65,9 @@ class TestRunJobs:
         return {f"{outcome.job}: {outcome.step}": (outcome.state, outcome.remark) for outcome in outcomes}
 
     def test_commands_run_with_matrix_environment_and_files_of_earlier_jobs(
-        self, repository: Path, tmp_path: Path
+        self, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setenv("MAKEFLAGS", " -- JOBS=first")
         found = self.run(repository, tmp_path / "jobs", "first:one", "second")
 
         assert found["some/first:one: Write"][0] == "passed"

@@ -34,6 +34,9 @@ SHELL = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 CHECKOUT, SETUP_PYTHON = "actions/checkout", "actions/setup-python"
 UPLOAD, DOWNLOAD = "actions/upload-artifact", "actions/download-artifact"
 
+OF_MAKE = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES"}
+"""What `make ci` hands down, and a job should not take for its own."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -121,7 +124,8 @@ class Machine:
 
     def environment(self, job: Job) -> dict[str, str]:
         """The environment of a job: that of this process, what GitHub sets, and what the workflow says."""
-        environment = {**os.environ, "CI": "true", "GITHUB_REF_NAME": read_ref(), **job.environment}
+        outside = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+        environment = {**outside, "CI": "true", "GITHUB_REF_NAME": read_ref(), **job.environment}
         if job.python is not None:
             programs = self.folder / f"programs-{job.python}"
             link_python(find_python(job.python), programs)

@@ -148,4 +148,4 @@ def test_a_page_that_may_not_copy_shows_the_link(desk: Desk, visit: Opener) -> N
     page = _answered(desk, visit, desk.run(KAYAK))
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }")
     page.locator("#share").click()
-    expect(page.get_by_role("dialog").get_by_label("Link to this run")).to_have_value(page.url)
+    expect(page.get_by_role("dialog").get_by_label("Link to this question")).to_have_value(page.url)
