@@ -32,7 +32,6 @@ PAGES = sorted(BUILT.rglob("*.html"))
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 WIDTHS = {1440: 900, 768: 1024, 390: 844}
 QUERIES = {
-    "web annotations": "evidence/",
     "prompt injection": "safety/",
     "docker": "production/",
     "vrag index prune": "reference/cli/",
