@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tools import audit
+
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 OWN, OTHER = "a" * 64, "b" * 64
-
-
-def load_tool() -> Any:  # noqa: ANN401 - a module
-    spec = importlib.util.spec_from_file_location("audit_tool", ROOT / "tools" / "audit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["audit_tool"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-audit = load_tool()
 
 
 def project(**file: object) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from write_release_notes import ReleaseError, cut_notes
 
 import vrag
+from tools.write_release_notes import ReleaseError, cut_notes
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS: dict[str, dict[Any, Any]] = {

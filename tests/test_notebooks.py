@@ -9,7 +9,8 @@ from collections.abc import Generator, Iterator
 import numpy as np
 import pytest
 from PIL import Image
-from run_notebooks import (
+
+from tools.run_notebooks import (
     COLOURS,
     FOLDER,
     IMAGES,

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import run_jobs
+
+from tools import run_jobs
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = """

@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tools import make_reference, make_site
 from vrag.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -31,13 +29,6 @@ INCLUDED = re.compile(r'\{% include-markdown "([^"]+)" %\}\n')
 """A page that is a file outside of docs/."""
 LONGEST = 160
 """Characters of a description that search engines show."""
-
-
-@pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> ModuleType:
-    """A program of tools/, by the parameter of the test."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), *sys.path])
-    return importlib.import_module(request.param)
 
 
 def source_name(page: Path) -> str:
@@ -136,10 +127,9 @@ def test_headings_are_named_as_github_names_them() -> None:
     assert anchors(text) == {"vrag-ask-a-link", "two", "two-1"}
 
 
-@pytest.mark.parametrize("tool", ["make_reference"], indirect=True)
-def test_the_generated_pages_are_what_the_program_would_write(tool: ModuleType) -> None:
+def test_the_generated_pages_are_what_the_program_would_write() -> None:
     """`make reference` writes them anew."""
-    pages: dict[Path, str] = tool.pages()
+    pages: dict[Path, str] = make_reference.pages()
     assert len(pages) == 3
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, f"{path} is stale: make reference"
@@ -148,24 +138,23 @@ def test_the_generated_pages_are_what_the_program_would_write(tool: ModuleType) 
         assert re.search(rf"^#### `{name}`\n\n.+\.?\n\n`VRAG_{name.upper()}` · ", settings, re.MULTILINE)
 
 
-@pytest.mark.parametrize("tool", ["make_site"], indirect=True)
 class TestVersions:
     @pytest.fixture
     def site(self, tmp_path: Path) -> Path:
         return tmp_path / "site"
 
-    def build(self, tool: ModuleType, site: Path, version: str) -> None:
+    def build(self, site: Path, version: str) -> None:
         pages = site.parent / "pages"
         pages.mkdir()
-        for name in ("index.html", *tool.AT_ROOT):
+        for name in ("index.html", *make_site.AT_ROOT):
             (pages / name).write_text(version)
-        tool.add_version(site, pages, version)
+        make_site.add_version(site, pages, version)
 
-    def test_the_highest_version_is_the_latest_in_any_order(self, tool: ModuleType, site: Path) -> None:
+    def test_the_highest_version_is_the_latest_in_any_order(self, site: Path) -> None:
         for version in ("0.9", "0.10", "0.2", "dev"):
-            self.build(tool, site, version)
+            self.build(site, version)
 
-        assert tool.find_versions(site) == ["0.10", "0.9", "0.2", "dev"]
+        assert make_site.find_versions(site) == ["0.10", "0.9", "0.2", "dev"]
         listed = json.loads((site / "versions.json").read_text())
         assert [(one["version"], one["aliases"]) for one in listed] == [
             ("0.10", ["latest"]),
@@ -174,24 +163,24 @@ class TestVersions:
             ("dev", []),
         ]
         assert (site / "latest" / "index.html").read_text() == "0.10"
-        assert {(site / name).read_text() for name in tool.AT_ROOT} == {"0.10"}
+        assert {(site / name).read_text() for name in make_site.AT_ROOT} == {"0.10"}
         assert (site / "0.2" / "index.html").read_text() == "0.2"
 
-    def test_a_version_that_is_built_again_is_replaced(self, tool: ModuleType, site: Path) -> None:
-        self.build(tool, site, "0.2")
+    def test_a_version_that_is_built_again_is_replaced(self, site: Path) -> None:
+        self.build(site, "0.2")
         (site / "0.2" / "removed.html").touch()
-        self.build(tool, site, "0.2")
+        self.build(site, "0.2")
 
         assert not (site / "0.2" / "removed.html").exists()
         assert not (site / "latest" / "removed.html").exists()
 
-    def test_the_version_of_the_project_has_two_numbers(self, tool: ModuleType) -> None:
-        assert re.fullmatch(r"\d+\.\d+", tool.project_version())
+    def test_the_version_of_the_project_has_two_numbers(self) -> None:
+        assert re.fullmatch(r"\d+\.\d+", make_site.project_version())
 
     @pytest.mark.parametrize("version", ["../up", "latest", "a/b", ""])
     def test_what_cannot_be_a_folder_of_a_version_is_refused(
-        self, tool: ModuleType, monkeypatch: pytest.MonkeyPatch, version: str
+        self, monkeypatch: pytest.MonkeyPatch, version: str
     ) -> None:
         monkeypatch.setattr("sys.argv", ["make_site.py", version])
         with pytest.raises(SystemExit, match="not a version"):
-            tool.main()
+            make_site.main()
