@@ -58,7 +58,7 @@ def _told(story: RunView, run: Running) -> None:
         _end(story, run)
     if story.result.graph and story.result.graph.nodes:
         st.subheader("Memory graph")
-        st.image(graph_svg(story))
+        st.image(graph_svg(story.result.graph))
     st.subheader("Steps")
     for step in story.step_views:
         with st.container(border=True):
