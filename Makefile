@@ -155,7 +155,7 @@ site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
 	$(BIN)/python tools/make_site.py $(VERSION)
 
 site-check: system site ## Check links, search, colours and widths of the built site in Chromium (some minutes)
-	SITE=$(CURDIR)/build/site VERSION=$(VERSION) $(BIN)/python -m pytest -q -s tests/live/test_site.py
+	SITE=$(CURDIR)/build/site VERSION=$(VERSION) $(BIN)/python -m pytest -q -s tests/live/test_built_site.py
 
 reference: .venv/dev ## Write the pages of commands, settings and HTTP anew, from the program
 	$(BIN)/python tools/make_reference.py

@@ -1,6 +1,6 @@
 """The sources of the documentation site: navigation, links, what is generated, versions.
 
-`make site-check` looks at the built site (tests/live/test_site.py).
+`make site-check` looks at the built site (tests/live/test_built_site.py).
 """
 
 from __future__ import annotations
