@@ -91,7 +91,7 @@ image: ## Build the image (IMAGE=vrag OFFICE=0 BASE= ENGINE=docker, podman or bu
 
 image-check: image .venv/dev ## Build the image and run it as compose.yaml does (some minutes)
 	@test "$(notdir $(ENGINE))" != buildah || { echo "buildah runs no services: install podman or docker." >&2; exit 1; }
-	VRAG_IMAGE=$(IMAGE) VRAG_ENGINE=$(ENGINE) $(BIN)/python -m pytest -q tests/live/test_image.py
+	VRAG_IMAGE=$(IMAGE) VRAG_ENGINE=$(ENGINE) $(BIN)/python -m pytest -q tests/live/test_built_image.py
 
 check: .venv/dev $(TSC) check-workflows ## Format, lint, types (Python and JavaScript), import layers and workflows
 	$(BIN)/ruff format --check .

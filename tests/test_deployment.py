@@ -1,6 +1,6 @@
 """What stands in the files for containers and hosts agrees with itself and with the program.
 
-What is tested here is what can be read. tests/live/test_image.py runs the image, and
+What is tested here is what can be read. tests/live/test_built_image.py runs the image, and
 tests/live/test_proxies.py the proxies.
 """
 
