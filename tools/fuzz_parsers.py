@@ -76,7 +76,7 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=10, help="Time budget of all together. Default: 10.")
     parser.add_argument(
-        "--folder", type=Path, default=Path(".fuzz"), help="Corpus and findings. Default: .fuzz"
+        "--folder", type=Path, default=Path("build/fuzz"), help="Corpus and findings. Default: build/fuzz"
     )
     parser.add_argument("--input", type=Path, help="Read this file once, without Atheris.")
     parser.add_argument("--one", help=argparse.SUPPRESS)

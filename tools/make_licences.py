@@ -96,7 +96,12 @@ def _identify(text: str) -> str | None:
 
 
 def is_allowed(expression: str) -> bool:
-    """Return whether a licence may be used without a reason: any alternative whose parts are all allowed."""
+    """Return whether a licence may be used without a reason: any alternative whose parts are all allowed.
+
+    One that mixes AND and OR is not: somebody has to read it.
+    """
+    if " AND " in expression and " OR " in expression:
+        return False
     alternatives = expression.strip("()").split(" OR ")
     return any(all(part.strip("() ") in ALLOWED for part in one.split(" AND ")) for one in alternatives)
 

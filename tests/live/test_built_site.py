@@ -69,8 +69,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("There is no Chromium.")
+    assert CHROMIUM is not None, "The site is looked at in Chromium: install it (make system)."
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
