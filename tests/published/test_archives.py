@@ -72,7 +72,7 @@ def test_vidoseek_is_prepared_as_it_was_fetched(tmp_path: Path) -> None:
         "a.pdf": b"A",
         "b.pdf": b"B",
     }
-    assert made.parts[0].notes == ("1 PDFs that no question names were taken as distractors: b.pdf.",)
+    assert made.parts[0].notes == ("PDFs that no question names were taken as distractors (1): b.pdf.",)
     assert sorted(path.name for path in fetched.iterdir()) == ["vidoseek.json", "vidoseek_pdf_document.zip"]
 
 

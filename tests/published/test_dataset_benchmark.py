@@ -141,7 +141,7 @@ def test_of_files_of_one_name_the_first_is_taken_and_the_others_are_told(tmp_pat
     assert taken(opened)[1] == [FileDocument("report.pdf", tmp_path / "a" / "report.pdf")]
     assert opened.notes == [
         (
-            "1 files have the name of one in another folder, and were left out: "
+            "Files have the name of one in another folder, and were left out (1): "
             "b/report.pdf (taken: a/report.pdf)."
         )
     ]
@@ -166,7 +166,7 @@ def test_a_gold_page_beyond_the_end_is_left_out_and_told(tmp_path: Path) -> None
     assert cases[2].gold == ()
     (note,) = opened.notes
     assert note == (
-        "3 questions had a gold page beyond the end of the document, which was left out: "
+        "Questions had a gold page beyond the end of the document, which was left out (3): "
         "dataset-report.pdf_0 (page 9 of 2), dataset-2 (page 3 of 2), dataset-3 (page 3 of 2)."
     )
     assert {one.name for one in documents} == {"report.pdf", "plan.pdf"}
@@ -202,7 +202,7 @@ def test_a_question_without_words_is_dropped_and_told(tmp_path: Path) -> None:
     opened = DatasetJson().open(own(tmp_path, example(), empty))
 
     assert [case.uid for case in opened.cases] == ["dataset-report.pdf_0"]
-    assert opened.notes == ["1 questions are empty, and were dropped: empty."]
+    assert opened.notes == ["Questions are empty, and were dropped (1): empty."]
 
 
 def test_a_file_that_is_called_as_ours_goes_first(tmp_path: Path) -> None:

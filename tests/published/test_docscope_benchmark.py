@@ -119,8 +119,8 @@ def test_boxes_beyond_their_page_are_cut_and_on_other_pages_left_out(tmp_path: P
     (case,) = opened.cases
 
     assert case.regions == (Region(1, Box.unit(0, 0, 1, 0.5)),)
-    assert "1 questions have gold boxes that reached beyond the page and were cut: doc::q1." in opened.notes
-    assert "1 questions have gold boxes on pages that their document lacks: doc::q1." in opened.notes
+    assert "Questions have gold boxes that reached beyond the page and were cut (1): doc::q1." in opened.notes
+    assert "Questions have gold boxes on pages that their document lacks (1): doc::q1." in opened.notes
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_gold_that_no_question_brings_along_stays_gold_and_is_noted(tmp_path: Pa
     (case,) = opened.cases
 
     assert [gold.document for gold in case.gold] == [name_of(DERRICKSON), "Ed Wood.md"]
-    assert opened.notes == ["1 gold paragraphs come with no question and cannot be found: Ed Wood."]
+    assert opened.notes == ["Gold paragraphs come with no question and cannot be found (1): Ed Wood."]
 
 
 def test_a_sentence_beyond_the_end_of_its_paragraph_does_no_harm(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_questions_about_a_missing_video_are_asked_all_the_same_and_counted_once
 
     assert [case.file_name for case in opened.cases] == [f"{KEY}.mp4", f"{OTHER}.mp4", f"{OTHER}.mp4"]
     assert [document.name for document in opened.documents] == [f"{KEY}.mp4"]
-    assert opened.notes == [f"1 videos are missing; questions about them are asked all the same: {OTHER}."]
+    assert opened.notes == [f"Videos are missing; questions about them are asked all the same (1): {OTHER}."]
 
 
 def test_without_any_video_it_is_not_opened(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_videos_that_are_called_by_numbers_are_refused_with_how_to_call_them(tmp
     with pytest.raises(CaseError, match=r"None of the 1 videos.*<key>\.mp4.*\.json of video2dataset"):
         list(opened.cases)
     assert opened.notes[0] == (
-        "1 videos are named by a number, without a .json beside that says which they are: 00000000.mp4."
+        "Videos are named by a number, without a .json beside that says which they are (1): 00000000.mp4."
     )
 
 
@@ -108,7 +108,7 @@ def test_a_video_that_two_lines_tell_is_one_document(tmp_path: Path) -> None:
 
     assert [case.uid for case in opened.cases] == ["lvbench-1", "lvbench-2"]
     assert len([*opened.documents]) == 1
-    assert opened.notes == ["1 questions are there twice and were taken once: lvbench-1."]
+    assert opened.notes == ["Questions are there twice and were taken once (1): lvbench-1."]
 
 
 def test_another_question_with_the_same_uid_gets_one_of_its_own(tmp_path: Path) -> None:
@@ -205,7 +205,9 @@ def test_a_question_whose_time_reference_cannot_be_read_has_no_gold_and_is_asked
     opened = LVBench().open(folder_of(tmp_path, video(KEY, asked(1, time_reference="later"))))
 
     assert [case.spans for case in opened.cases] == [()]
-    assert opened.notes == ["1 questions have a time reference that cannot be read, and no gold: lvbench-1."]
+    assert opened.notes == [
+        "Questions have a time reference that cannot be read, and no gold (1): lvbench-1."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_document_whose_pdf_is_missing_stays_gold_and_is_noted(tmp_path: Path)
     (case,) = opened.cases
 
     assert gold_documents(case) == {f"{ONE}.pdf", f"{OTHER}.pdf"}
-    assert opened.notes == [f"1 gold documents are missing and cannot be found: {OTHER}.pdf."]
+    assert opened.notes == [f"Gold documents are missing and cannot be found (1): {OTHER}.pdf."]
 
 
 def test_without_any_pdf_it_is_not_opened(tmp_path: Path) -> None:

@@ -118,11 +118,11 @@ def test_what_is_odd_in_the_file_is_kept_or_mended_and_told(tmp_path: Path) -> N
     assert cases[4].reference_page == (23, 24)
     told = {note.rsplit(":", 1)[0]: note.rsplit("mmdocir-0-", 1)[-1] for note in opened.notes if ":" in note}
     assert told == {
-        "1 questions had gold boxes without an area, which were left out": "0.",
-        "1 questions have an empty answer": "1.",
-        "2 questions have gold boxes on other pages than their gold pages": "4.",
-        "1 questions have gold boxes that reached beyond the page and were cut": "3.",
-        "1 questions have gold pages beyond the end of their document": "4.",
+        "Questions had gold boxes without an area, which were left out (1)": "0.",
+        "Questions have an empty answer (1)": "1.",
+        "Questions have gold boxes on other pages than their gold pages (2)": "4.",
+        "Questions have gold boxes that reached beyond the page and were cut (1)": "3.",
+        "Questions have gold pages beyond the end of their document (1)": "4.",
     }
 
 

@@ -84,9 +84,9 @@ def test_what_is_no_gold_page_is_left_out_and_told(tmp_path: Path) -> None:
     assert [case.query_type for case in cases[2:]] == ["Unanswerable", "Multi-Hop"]
     assert cases[2].answer_format is AnswerFormat.NONE
     assert opened.notes[:3] == [
-        "1 questions had a gold page 0, which does not exist and was left out: row 1.",
-        "2 questions with an answer have no gold page and count for answers only: row 1, row 2.",
-        "1 questions that cannot be answered had gold pages, which were left out: row 3.",
+        "Questions had a gold page 0, which does not exist and was left out (1): row 1.",
+        "Questions with an answer have no gold page and count for answers only (2): row 1, row 2.",
+        "Questions that cannot be answered had gold pages, which were left out (1): row 3.",
     ]
 
 

@@ -24,9 +24,13 @@ def test_a_document_ends_with_its_last_picture(there: list[bool], gold: set[int]
 
     assert found == (pages[:last] or [None])
     beyond = sum(page > last for page in gold)
-    assert any(note.startswith(f"{beyond} gold pages lie beyond") for note in remarks.notes) == (beyond > 0)
+    assert any("Gold pages lie beyond" in note and f"({beyond}): " in note for note in remarks.notes) == (
+        beyond > 0
+    )
     blank = there[:last].count(False)
-    assert any(note.startswith(f"{blank} pages without") for note in remarks.notes) == (blank > 0)
+    assert any(note.startswith("Pages without") and f"({blank}): " in note for note in remarks.notes) == (
+        blank > 0
+    )
 
 
 @pytest.mark.parametrize("kind", WORSE)
@@ -43,7 +47,7 @@ def test_pages_can_be_taken_twice_and_are_told_once() -> None:
 
     assert pages_of(source) == pages_of(source)
     assert len(remarks.notes) == 2
-    assert all(note.startswith("1 ") for note in remarks.notes)
+    assert all(" (1): " in note for note in remarks.notes)
 
 
 def test_a_cell_is_bytes_or_a_struct_and_its_path_is_never_followed() -> None:

@@ -120,6 +120,6 @@ def test_remarks_are_right_at_any_moment_and_name_few() -> None:
 
     assert remarks.notes == [
         "First.",
-        "1,200 pages are blank: p0, p1, p2, p3, p4, ….",
-        f"1 pages are cut: {'long' * 20}.",
+        "Pages are blank (1,200): p0, p1, p2, p3, p4, ….",
+        f"Pages are cut (1): {'long' * 20}.",
     ]

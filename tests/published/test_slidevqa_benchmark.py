@@ -96,8 +96,8 @@ def test_pages_that_are_missing_at_the_end_are_none_and_others_keep_their_number
     assert pages_of(document) == pages_of(document) == [shown[0], None, None, None, shown[4]]
     blank = ", ".join(f"{DECK}.pdf, page {page}" for page in (2, 3, 4))
     assert opened.notes == [
-        f"3 pages without a readable image are blank: {blank}.",
-        f"1 gold pages lie beyond the end of their document: {DECK}.pdf, page 6.",
+        f"Pages without a readable image are blank (3): {blank}.",
+        f"Gold pages lie beyond the end of their document (1): {DECK}.pdf, page 6.",
     ]
 
 
@@ -117,7 +117,7 @@ def test_a_question_without_evidence_counts_for_answers_only(
     opened = SlideVQA().open(on_the_hub(tmp_path, hub_row(slides(1), pages=pages)))
 
     assert [case.reference_page for case in opened.cases] == [()]
-    assert opened.notes == ["1 questions have no gold page and count for answers only: slidevqa-test-17."]
+    assert opened.notes == ["Questions have no gold page and count for answers only (1): slidevqa-test-17."]
 
 
 def test_the_hub_calls_val_what_the_repository_calls_dev(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_deck_that_could_not_be_fetched_is_left_out_with_its_questions(tmp_pat
 
     assert [case.uid for case in cases] == ["slidevqa-test-17", "slidevqa-test-19"]
     assert documents[1] == FileDocument("printed.pdf", tmp_path / "pdf" / "printed.pdf")
-    assert "1 questions about decks that are missing were left out: slidevqa-test-18." in opened.notes
+    assert "Questions about decks that are missing were left out (1): slidevqa-test-18." in opened.notes
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_paragraph_without_words_is_no_document_and_noted(tmp_path: Path) -> N
 
     assert len([*opened.cases]) == 1
     assert [*opened.documents] == []
-    assert opened.notes[1:] == ["1 paragraphs have no words and cannot be found: Dots."]
+    assert opened.notes[1:] == ["Paragraphs have no words and cannot be found (1): Dots."]
 
 
 BROKEN: list[Any] = [

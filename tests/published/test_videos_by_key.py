@@ -73,7 +73,9 @@ def test_numbered_videos_become_documents_that_are_called_by_their_keys(tmp_path
 
     assert [case.file_name for case in opened.cases] == [f"{KEY}.mp4"]
     assert [*opened.documents] == [FileDocument(f"{KEY}.mp4", tmp_path / "videos/00000/000000007.mp4")]
-    assert opened.notes == ["1 questions have a time reference that cannot be read, and no gold: lvbench-1."]
+    assert opened.notes == [
+        "Questions have a time reference that cannot be read, and no gold (1): lvbench-1."
+    ]
 
 
 def test_a_video_that_is_called_by_its_key_goes_before_one_that_is_numbered(tmp_path: Path) -> None:
@@ -109,7 +111,7 @@ def test_what_is_beside_and_tells_nothing_is_counted(tmp_path: Path, told: str) 
 
     assert KEY not in find_videos(tmp_path, [KEY], remarks)
     assert remarks.notes == [
-        "1 videos are named by a number, without a .json beside that says which they are: 00000000.mp4."
+        "Videos are named by a number, without a .json beside that says which they are (1): 00000000.mp4."
     ]
 
 

@@ -112,7 +112,7 @@ def test_a_query_without_an_answer_counts_for_retrieval_only(tmp_path: Path) -> 
     (case,) = opened.cases
 
     assert (case.reference_answer, case.alternatives, len(case.gold)) == ("", (), 2)
-    assert opened.notes == ["1 queries have no answer and count for retrieval only: query 0."]
+    assert opened.notes == ["Queries have no answer and count for retrieval only (1): query 0."]
 
 
 @pytest.mark.parametrize("score", [0.5, float("nan"), float("inf"), 101.0, None])

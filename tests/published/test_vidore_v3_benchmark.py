@@ -213,11 +213,11 @@ def test_what_cannot_be_gold_is_left_out_and_told(tmp_path: Path) -> None:
     assert cases[0].regions == (Region(1, Box.unit(0, 0.5, 1, 0.9), annotator="0"),)
     assert (cases[1].gold, cases[1].regions) == ((GoldPage("lost.pdf", 2, 1),), ())
     assert opened.notes == [
-        "1 gold pages are there twice and count once: 0, page 0.",
-        "1 gold pages are not in the corpus and were left out: page 99.",
-        "1 queries have no gold page and were left out: query 1.",
-        "1 pages have no image, so that their boxes were left out: page 4.",
-        "1 questions had gold boxes without an area, which were left out: vidore_v3-0.",
+        "Gold pages are there twice and count once (1): 0, page 0.",
+        "Gold pages are not in the corpus and were left out (1): page 99.",
+        "Queries have no gold page and were left out (1): query 1.",
+        "Pages have no image, so that their boxes were left out (1): page 4.",
+        "Questions had gold boxes without an area, which were left out (1): vidore_v3-0.",
     ]
     assert [pages_of(one) for one in documents if one.name == "lost.pdf"] == [[None]]
 
@@ -242,7 +242,7 @@ def test_a_set_without_the_language_is_left_out_beside_one_that_has_it(tmp_path:
 
     assert [case.uid for case in cases] == ["vidore_v3-energy-0"]
     assert all(source.name.startswith("energy-") for source in documents)
-    assert "1 data sets have no queries in that language and were left out: hr." in opened.notes
+    assert "Data sets have no queries in that language and were left out (1): hr." in opened.notes
 
 
 @pytest.mark.parametrize("name", ["a/../../b", "a:b", ".a", "x" * 400, "v1.2", "", "a\nb"])

@@ -65,8 +65,8 @@ def test_questions_are_asked_of_the_whole_collection(tmp_path: Path, name: str) 
         FileDocument("distractor.pdf", pdfs / "distractor.pdf"),
     ]
     assert set(opened.notes) == {
-        "1 PDFs that no question names were taken as distractors: distractor.pdf.",
-        "1 PDFs in other folders were left out: deck.pdf.",
+        "PDFs that no question names were taken as distractors (1): distractor.pdf.",
+        "PDFs in other folders were left out (1): deck.pdf.",
     }
 
 
@@ -95,8 +95,8 @@ def test_a_question_without_a_page_is_kept_and_told(tmp_path: Path) -> None:
 
     assert [case.reference_page for case in opened.cases] == [(), (), (10, 11)]
     assert opened.notes[:2] == [
-        f"2 questions have no gold page and count for answers only: {STEM}_2, b.",
-        "1 questions had a gold page 0, which does not exist and was left out: b.",
+        f"Questions have no gold page and count for answers only (2): {STEM}_2, b.",
+        "Questions had a gold page 0, which does not exist and was left out (1): b.",
     ]
 
 

@@ -149,7 +149,7 @@ def test_a_jpeg_that_was_cut_off_is_mended_and_noted(tmp_path: Path) -> None:
     with Image.open(io.BytesIO(page)) as image:
         image.load()
         assert image.size == (64, 48)
-    assert opened.notes == [f"1 images are cut off; their missing part is grey: {FIRST}."]
+    assert opened.notes == [f"Images are cut off; their missing part is grey (1): {FIRST}."]
 
 
 @pytest.mark.parametrize("data", [b"", b"no picture", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"])
@@ -160,7 +160,7 @@ def test_a_broken_picture_is_its_caption_and_noted(tmp_path: Path, data: bytes) 
 
     assert shown(first) is None
     assert b"<p>The Nice Eagle / 2: An eagle</p>" in written(first)
-    assert opened.notes == [f"1 images are broken; their captions stand for them: {FIRST}."]
+    assert opened.notes == [f"Images are broken; their captions stand for them (1): {FIRST}."]
 
 
 @pytest.mark.parametrize("id", [THIRD, 39_999_999])
@@ -171,7 +171,7 @@ def test_a_picture_beyond_the_index_is_its_caption_and_noted(tmp_path: Path, id:
 
     assert shown(first) is None
     assert b"<p>The Nice Eagle / 2: An eagle</p>" in written(first)
-    assert opened.notes == [f"1 images are not in imgs.tsv; their captions stand for them: {id}."]
+    assert opened.notes == [f"Images are not in imgs.tsv; their captions stand for them (1): {id}."]
 
 
 def test_an_index_that_leads_to_another_picture_is_refused(tmp_path: Path) -> None:

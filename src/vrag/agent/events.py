@@ -391,7 +391,7 @@ class AnswerReading(BaseModel):
     item: str
     """Id of the item that holds it."""
     context: str = ""
-    """Its sentence, or its row with the heads."""
+    """Its sentence, or its row with the heads; empty where that says no more than the answer."""
     arithmetic: str = ""
     """The computation, such as `406,000 → 424,800: +4.6 %`; empty for an answer that stands on the page."""
     probability: float

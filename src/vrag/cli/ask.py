@@ -136,7 +136,9 @@ def _split_words(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
     if not others and exists(question):
         raise typer.BadParameter(f"{question!r} is a file or folder. Add a question.")
     if others:
-        raise typer.BadParameter(f"{others[0]!r} does not exist. Put the question in quotes.")
+        raise typer.BadParameter(
+            f"{others[0]!r} does not exist. If it is part of the question, put the whole question in quotes."
+        )
     if not question.strip():
         raise typer.BadParameter("The question is empty.")
     if missing := [path for path in docs if not exists(path)]:

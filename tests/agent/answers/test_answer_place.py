@@ -56,6 +56,12 @@ def test_the_cell_of_a_models_answer_is_marked_with_its_heads() -> None:
     assert answer == pytest.approx(word.box.as_tuple())
 
 
+def test_a_sentence_that_is_the_answer_is_not_told_twice() -> None:
+    run, _ = answered("The weather was mild and the ferries were full on most Sundays", CARGO)
+    assert run.reading is not None
+    assert run.reading.context == ""
+
+
 def test_a_whole_page_becomes_the_part_with_the_answer() -> None:
     files: dict[str, bytes] = {}
     policy = Watching((VRAG.search("passengers Orla Saltby"), VRAG.answer("84,210")))

@@ -101,7 +101,7 @@ def locate_answer(
         entries = [entries[at], *entries[:at], *entries[at + 1 :]]
     found = AnswerReading(
         item=reading.item,
-        context=reading.context,
+        context="" if _is_same(reading.context, answer) else reading.context,
         arithmetic=reading.arithmetic,
         probability=reading.probability,
     )
@@ -109,6 +109,11 @@ def locate_answer(
         with_marks(entry, reading.marks) if entry.item == reading.item else entry for entry in entries
     )
     return AnswerPlace(marked, found, tuple(pictures))
+
+
+def _is_same(context: str, answer: str) -> bool:
+    """Return whether two texts differ by a full stop at most."""
+    return context.strip().rstrip(".。") == answer.strip().rstrip(".。")
 
 
 def _choose_entry(place: _FoundPlace, evidence: Sequence[Evidence], close: Sequence[int]) -> int:

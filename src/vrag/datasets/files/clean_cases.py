@@ -49,7 +49,7 @@ class Remarks:
         >>> for key in ("a", "b", "a"):
         ...     remarks.count("videos are missing", key)
         >>> remarks.notes
-        ['2 videos are missing: a, b.']
+        ['Videos are missing (2): a, b.']
         """
         if kind not in self._examples:
             self._examples[kind] = (len(self.notes), {})
@@ -58,7 +58,7 @@ class Remarks:
         examples[example] = None
         named = ", ".join(f"{each:.80}" for each in islice(examples, MAX_EXAMPLES))
         more = ", …" if len(examples) > MAX_EXAMPLES else ""
-        self.notes[index] = f"{len(examples):,} {kind}: {named}{more}."
+        self.notes[index] = f"{kind[:1].upper()}{kind[1:]} ({len(examples):,}): {named}{more}."
 
 
 def read_questions(
