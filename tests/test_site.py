@@ -55,6 +55,16 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     assert sorted(listed) == [page.relative_to(DOCS).as_posix() for page in PAGES]
 
 
+def test_a_page_has_one_name_in_the_navigation_and_as_its_title() -> None:
+    entries = [one for entry in PROJECT["nav"] for one in next(iter(entry.values())) if "Home" not in entry]
+    for title, page in (pair for entry in entries for pair in entry.items()):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        if included := INCLUDED.fullmatch(text):
+            assert title == page.removesuffix(".md").replace("-", " ").capitalize(), included[1]
+        else:
+            assert text.splitlines()[0] == f"# {title}"
+
+
 def test_llms_txt_has_the_pages_of_the_navigation_in_its_order() -> None:
     assert [(section, page) for section, page, _ in descriptions()] == list(navigation(PROJECT["nav"]))
 

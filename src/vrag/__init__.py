@@ -28,7 +28,7 @@ __all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "RunResult", "Session
 
 __version__ = "0.2.0"
 
-# Official builds of ONNX Runtime report their use to Microsoft. The variable counts when that library is loaded.
+# Official builds of ONNX Runtime report their use to Microsoft unless this is set before they are loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
