@@ -184,6 +184,15 @@ class TestVersions:
         assert not (site / "0.2" / "removed.html").exists()
         assert not (site / "latest" / "removed.html").exists()
 
+    def test_members_of_classes_are_found_with_their_class(self) -> None:
+        names = ("agents/#a.b", "reference/python/#vrag.Run", "reference/python/#vrag.Run.cost")
+        items = [{"location": name, "title": name[-4:], "text": "."} for name in names]
+
+        first, second = make_site.fold_members(items)
+
+        assert first == items[0]
+        assert second == {**items[1], "text": ". <p>cost</p> ."}
+
     def test_the_version_of_the_project_has_two_numbers(self) -> None:
         assert re.fullmatch(r"\d+\.\d+", make_site.project_version())
 
