@@ -25,7 +25,7 @@ if [ -x .venv/bin/vrag ]; then
     if [ -e .venv/dev ] || [ .venv/base -nt requirements.lock ]; then ready=yes; fi
 fi
 if [ "$ready" = no ]; then
-    echo "Setting up .venv (once, about a minute) …" >&2
+    echo "Setting up .venv (once, a few minutes) …" >&2
     if ! "$python" -m venv .venv; then
         echo "On Debian and Ubuntu: apt-get install python3-venv" >&2
         exit 1
@@ -40,7 +40,12 @@ page | search | vrag | vimrag)
     shift
     ;;
 *)
-    exec .venv/bin/vrag demo "${@:-How many passengers travelled on the line from Orla to Saltby in 2024?}"
+    status=0
+    .venv/bin/vrag demo "${@:-How many passengers travelled on the line from Orla to Saltby in 2024?}" || status=$?
+    if [ "$(command -v vrag)" != "$PWD/.venv/bin/vrag" ]; then
+        echo "To use vrag in this terminal, first: source $PWD/.venv/bin/activate" >&2
+    fi
+    exit "$status"
     ;;
 esac
 if [ "$what" = search ]; then

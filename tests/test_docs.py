@@ -94,6 +94,7 @@ def run(desk: Path, command: str) -> Result:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "tutorials"], ids=page_name)
 def test_every_command_shown_works(desk: Path, page: Path) -> None:
     """Those of the tutorials are run by test_tutorials.py."""
+    shutil.rmtree(desk / "samples", ignore_errors=True)  # that another page has copied
     for command in commands(page):
         done = run(desk, command)
         assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
@@ -132,6 +133,7 @@ def test_the_python_shown_works(
     documents.mkdir()
     for name in ("annual-report-2024.pdf", "notes-for-crews.md", "price-board.jpg"):
         shutil.copy(corpus_dir() / name, documents)
+    shutil.copytree(documents, tmp_path / "samples" / "documents")
     monkeypatch.setenv("VRAG_OCR", "true")
     monkeypatch.setenv("VRAG_COLLECTION", "my-collection")
     pages = (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "python.md")

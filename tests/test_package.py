@@ -61,6 +61,15 @@ def test_the_package_opens_no_connection_when_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_onnxruntime_reports_nothing_about_its_use(tmp_path: Path) -> None:
+    """Its telemetry would begin by writing an identifier of the device to the home folder."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", "import vrag, onnxruntime"]
+    subprocess.run(command, check=True, env=environment)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_the_package_offers_exists() -> None:
     assert all(hasattr(vrag, name) for name in vrag.__all__)
 

@@ -55,6 +55,16 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     assert sorted(listed) == [page.relative_to(DOCS).as_posix() for page in PAGES]
 
 
+def test_a_page_has_one_name_in_the_navigation_and_as_its_title() -> None:
+    entries = [one for entry in PROJECT["nav"] for one in next(iter(entry.values())) if "Home" not in entry]
+    for title, page in (pair for entry in entries for pair in entry.items()):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        if included := INCLUDED.fullmatch(text):
+            assert title == page.removesuffix(".md").replace("-", " ").capitalize(), included[1]
+        else:
+            assert text.splitlines()[0] == f"# {title}"
+
+
 def test_llms_txt_has_the_pages_of_the_navigation_in_its_order() -> None:
     assert [(section, page) for section, page, _ in descriptions()] == list(navigation(PROJECT["nav"]))
 
@@ -173,6 +183,15 @@ class TestVersions:
 
         assert not (site / "0.2" / "removed.html").exists()
         assert not (site / "latest" / "removed.html").exists()
+
+    def test_members_of_classes_are_found_with_their_class(self) -> None:
+        names = ("agents/#a.b", "reference/python/#vrag.Run", "reference/python/#vrag.Run.cost")
+        items = [{"location": name, "title": name[-4:], "text": "."} for name in names]
+
+        first, second = make_site.fold_members(items)
+
+        assert first == items[0]
+        assert second == {**items[1], "text": ". <p>cost</p> ."}
 
     def test_the_version_of_the_project_has_two_numbers(self) -> None:
         assert re.fullmatch(r"\d+\.\d+", make_site.project_version())

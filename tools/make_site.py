@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import vrag
 
@@ -59,7 +60,26 @@ def build() -> Path:
     ):  # files from the root of the repository link to docs/, which is the root here
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace('href="../docs/', 'href="../'), encoding="utf-8")
+    search = pages / "search.json"
+    index = json.loads(search.read_text(encoding="utf-8"))
+    index["items"] = fold_members(index["items"])
+    search.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     return pages
+
+
+def fold_members(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of the search, with members of classes in the text of their class.
+
+    As entries of their own they would come before the guides for everyday words such as "token" and "cost",
+    since the search ranks matches in titles first.
+    """
+    found = {item["location"]: dict(item) for item in items}
+    for location, item in list(found.items()):
+        owner = found.get(location.rpartition(".")[0])
+        if owner and location.startswith("reference/") and "#vrag." in location:
+            owner["text"] += f" <p>{item['title']}</p> {item['text']}"
+            del found[location]
+    return list(found.values())
 
 
 def add_version(site: Path, pages: Path, version: str) -> None:

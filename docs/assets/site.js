@@ -8,3 +8,8 @@ window.addEventListener("load", () => {
     }
   }
 });
+
+// Code that fits into the line of a phone is kept in one piece.
+for (const code of document.querySelectorAll(".md-typeset :not(pre) > code")) {
+  code.classList.toggle("short", code.textContent.length <= 24);
+}

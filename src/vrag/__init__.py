@@ -13,6 +13,7 @@ Importing this package is light: no model, index engine or network is loaded bef
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from vrag.types import Document, Hit, Item, ItemKind, Query
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "RunResult", "Session", "__version__", "open"]
 
 __version__ = "0.2.0"
+
+# Official builds of ONNX Runtime report their use to Microsoft unless this is set before they are loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def open(*paths: str | PathLike[str], **settings: Any) -> Session:  # noqa: A001, ANN401 - as in PIL and gzip
