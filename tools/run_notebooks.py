@@ -44,6 +44,7 @@ MAX_CELL_SECONDS = 1800
 def notebook_kernel(folder: Path) -> Generator[NotebookClient]:
     """Start a Python process for notebooks that works in `folder`, without settings of `vrag`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VRAG_")}
+    environment["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as Jupyter sets it
     client = NotebookClient(
         nbformat.v4.new_notebook(),
         kernel_name="python3",

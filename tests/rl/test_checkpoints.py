@@ -117,7 +117,7 @@ class TestSaving:
         elif broken == "flush":
             monkeypatch.setattr("vrag.atomic_io.os.fsync", full)
         else:
-            monkeypatch.setattr("pathlib.Path.rename", full)
+            monkeypatch.setattr("pathlib.Path.replace", full)
         with pytest.raises(TrainingError, match="No space left"):
             run.save(2, *stepped, {})
         monkeypatch.undo()
@@ -156,10 +156,10 @@ class TestSaving:
             renamed.append(path)
             if len(renamed) == 2:
                 raise OSError(30, "Read-only file system")
-            return path.replace(target)
+            return path.rename(target)
 
         if broken == "rename":
-            monkeypatch.setattr("pathlib.Path.rename", second)
+            monkeypatch.setattr("pathlib.Path.replace", second)
         with (
             _no_file_above(10_000) if broken == "disk" else nullcontext(),
             pytest.raises(TrainingError, match="model cannot be written") as told,

@@ -59,6 +59,8 @@ TOO_STRICT = [
     importlib.import_module("schemathesis.specs.openapi.checks").negative_data_rejection,
 ]
 """A schema cannot say everything that is wrong, and a server need not refuse what it has no use for."""
+NO_HTTP = b"Invalid HTTP request received."
+"""What the server answers before the application is asked: a header such as `Content-Length: {`."""
 DOCUMENT = create_app(tiny_corpus(), service=Service(Scripted(Path("never-written")), Nothing())).openapi()
 OPERATIONS = [(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods]
 WITH_INPUT = [
@@ -169,7 +171,11 @@ def test_every_operation_conforms(running: Running, method: str, path: str, mode
     def conforms(case: Any) -> None:  # noqa: ANN401
         if mode == "positive" and not spared(method, path):
             case = leading_somewhere(case, path, next(ours))
-        statuses.append(case.call_and_validate(headers=BEARER, excluded_checks=TOO_STRICT).status_code)
+        response = case.call(headers=BEARER)
+        if response.content == NO_HTTP:
+            return
+        case.validate_response(response, headers=BEARER, excluded_checks=TOO_STRICT)
+        statuses.append(response.status_code)
 
     statuses: list[int] = []
     ours = running.ours()
