@@ -316,9 +316,7 @@ def _hide(collection: Collection) -> Path:
         with collection.lock():
             if sys.platform != "win32":
                 place.rename(gone)
-        if (
-            sys.platform == "win32"
-        ):  # it renames no folder with an open file, as is the lock of whoever writes
+        if sys.platform == "win32":  # renames no folder with an open file, such as the lock
             replace_file(place, gone)
     except OSError as error:
         reason = error.strerror or error

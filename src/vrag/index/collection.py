@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
+from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
@@ -219,13 +220,11 @@ class Collection:
         """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes."""
         from PIL import Image, UnidentifiedImageError
 
-        from vrag.corpus.formats.image import FORMATS
-
         item = self.item(id)
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
-            with self.stored(item.image) as file, Image.open(file, formats=FORMATS) as image:
+            with self.stored(item.image) as file, Image.open(file, formats=IMAGE_FORMATS) as image:
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(

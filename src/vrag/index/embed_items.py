@@ -12,6 +12,7 @@ from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Conversion, Converted, Failed, Finished
 from vrag.embed.embedder import EmbedContent, Embedder, Modality, VectorKind
 from vrag.errors import CollectionError, EmbedderFailedError, EmbedError
+from vrag.geometry import IMAGE_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -116,10 +117,8 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
     if item.image is not None and Modality.IMAGE in modalities:
         from PIL import Image, UnidentifiedImageError
 
-        from vrag.corpus.formats.image import FORMATS
-
         try:
-            with Image.open(items_dir / item.image, formats=FORMATS) as image:
+            with Image.open(items_dir / item.image, formats=IMAGE_FORMATS) as image:
                 return EmbedContent(image=image.convert("RGB"))
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise EmbedError(f"Its picture cannot be opened: {error}.") from error

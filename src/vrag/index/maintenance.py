@@ -14,6 +14,7 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
+from vrag.geometry import IMAGE_FORMATS
 from vrag.index.catalog import Column
 from vrag.index.manifest import KEEP, read_manifest
 from vrag.index.schema import ITEM_COLUMNS, file_key, file_rows, vector_column
@@ -475,10 +476,11 @@ class _Inspection:
     def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
         from PIL import Image
 
-        from vrag.corpus.formats.image import FORMATS
-
         try:
-            with self._collection.stored(row["image"]) as file, Image.open(file, formats=FORMATS) as image:
+            with (
+                self._collection.stored(row["image"]) as file,
+                Image.open(file, formats=IMAGE_FORMATS) as image,
+            ):
                 if image.size != (row["width"], row["height"]):
                     yield f"Its picture is {image.width}×{image.height}, not {row['width']}×{row['height']}."
         except FileNotFoundError:

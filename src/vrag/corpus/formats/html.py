@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urljoin, urlsplit
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.image import FORMATS, open_picture, picture_item
+from vrag.corpus.formats.image import open_picture, picture_item
 from vrag.corpus.formats.sections import html_page
 from vrag.corpus.formats.text import SEPARATOR, passage_item, passages, read_text
 from vrag.errors import CorpusError
+from vrag.geometry import IMAGE_FORMATS
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _is_small(content: Path | bytes | str) -> bool:
         return False
     file = BytesIO(content) if isinstance(content, bytes) else content
     try:
-        with warnings.catch_warnings(action="ignore"), Image.open(file, formats=FORMATS) as image:
+        with warnings.catch_warnings(action="ignore"), Image.open(file, formats=IMAGE_FORMATS) as image:
             return min(image.size) < MIN_SIDE
     except Exception:  # noqa: BLE001 - hostile bytes; item() fails with the reason
         return False

@@ -11,7 +11,7 @@ from vrag.corpus.converter import OpenFile, store_item_file
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe, describe_head
 from vrag.errors import CorpusError, FileTooLargeError
-from vrag.geometry import MAX_ASPECT, Size
+from vrag.geometry import IMAGE_FORMATS, MAX_ASPECT, Size
 from vrag.types import Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, SourceFile
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
-FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
-"""Pillow's names. No others: some of its readers start programs or are little tested."""
 LOSSLESS_FORMATS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
 JPEG_QUALITY = 92
 MIN_SIDE = 8
@@ -67,7 +65,7 @@ def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
     Image.MAX_IMAGE_PIXELS = None  # our own limit is stricter and comes with a better reason
     try:
         with warnings.catch_warnings(action="ignore"):
-            image = Image.open(file, formats=FORMATS)
+            image = Image.open(file, formats=IMAGE_FORMATS)
     except UnidentifiedImageError as error:
         kind = describe_head(file.getvalue()[:1024]) if isinstance(file, BytesIO) else describe(file)
         raise CorpusError(f"This is not a picture that can be read: {kind}.") from error

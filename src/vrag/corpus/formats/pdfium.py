@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vrag.errors import CorpusError, EncryptedFileError
-from vrag.geometry import Box, Size
+from vrag.geometry import IMAGE_FORMATS, Box, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -307,10 +307,8 @@ def _jpeg(data: bytes, number: int) -> tuple[bytes, tuple[int, int]]:
     """Return an image as upright JPEG, on white where it is transparent, and its size."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
-    from vrag.corpus.formats.image import FORMATS
-
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             if image.format == "JPEG" and image.mode in {"RGB", "L"} and image.getexif().get(0x0112, 1) == 1:
                 image.load()
                 return data, image.size

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from PIL import Image, UnidentifiedImageError
 
-from vrag.corpus.formats.image import FORMATS
 from vrag.datasets.protocols import PageDocument, TextDocument
 from vrag.errors import CorpusError
-from vrag.geometry import Size
+from vrag.geometry import IMAGE_FORMATS, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,7 +56,7 @@ def image_bytes(value: object) -> bytes | None:
 def image_size(data: bytes) -> Size | None:
     """Return width and height by the header; None if it is not an image."""
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             return Size(*image.size)
     except _FAULTS:
         return None
@@ -66,7 +65,7 @@ def image_size(data: bytes) -> Size | None:
 def can_decode(data: bytes, *, whole: bool = True) -> bool:
     """Return whether an image can be decoded; without `whole` a JPEG is decoded at a small size."""
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             if not whole:
                 image.draft("RGB", DRAFT_SIZE)
             image.load()

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.atomic_io import atomic_dir, one_writer
-from vrag.corpus.formats.image import FORMATS
 from vrag.corpus.formats.image import SUFFIXES as PICTURES
 from vrag.embed.embedder import VectorKind
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError
+from vrag.geometry import IMAGE_FORMATS
 from vrag.index.reference import index_files
 from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gather
 from vrag.types import ItemKind
@@ -308,7 +308,7 @@ def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -
                     with path.open("wb") as file:
                         shutil.copyfileobj(source, file)
                 else:
-                    with Image.open(source, formats=FORMATS) as image:
+                    with Image.open(source, formats=IMAGE_FORMATS) as image:
                         image.convert("RGB").save(path, "JPEG", quality=_JPEG_QUALITY)
     except (FileNotFoundError, UnidentifiedImageError) as error:
         raise CollectionError(

@@ -11,9 +11,8 @@ from PIL import Image
 
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_store import StoredRun
-from vrag.corpus.formats.image import FORMATS
 from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Box, Size, Space, View, draw_view
+from vrag.geometry import IMAGE_FORMATS, Box, Size, Space, View, draw_view
 from vrag.index.collection import Collection
 from vrag.index.source_file import SourceBytes, SourceFault
 from vrag.render.figures import ImageStore, StoredImage, image_reader
@@ -169,5 +168,5 @@ def _cut(page: Image.Image, box: Box) -> PagePart | None:
 
 
 def _decoded(stored: StoredImage) -> Image.Image:
-    with Image.open(io.BytesIO(stored.data), formats=FORMATS) as image:
+    with Image.open(io.BytesIO(stored.data), formats=IMAGE_FORMATS) as image:
         return image.convert("RGB")
