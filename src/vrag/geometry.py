@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
-"""Pillow's names of the formats that are read. Some of its other readers start programs or are little tested."""
+"""Pillow's names of the formats that are read. Some other readers start programs or are little tested."""
 MAX_ASPECT = 200.0
 """Longest side over shortest side beyond which no model family accepts a picture."""
 
