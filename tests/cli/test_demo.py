@@ -63,7 +63,7 @@ def demo(home: Path, *arguments: str, **environment: str) -> subprocess.Complete
 
 
 def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
-    (question,) = re.findall(r'^\$ vrag ask ./my-documents "(.+)"$', README, re.MULTILINE)
+    (question,) = re.findall(r'^\$ vrag ask samples/documents "(.+)"$', README, re.MULTILINE)
     (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     done = demo(tmp_path, question)
     assert done.returncode == 0, done
