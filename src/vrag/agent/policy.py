@@ -42,7 +42,7 @@ class Text:
 
 
 class PictureOrigin(StrEnum):
-    """What a picture was drawn from."""
+    """The source that a picture was drawn from."""
 
     PAGE = "page"
     """The stored picture of its item, or a frame of its clip."""

@@ -187,7 +187,7 @@ def page_scores(cited: AbstractSet[Hashable], gold: AbstractSet[Hashable]) -> Pa
 
 
 class BoxLabel(StrEnum):
-    """How a gold box is met by the cited boxes of its page."""
+    """The relation of a gold box to the cited boxes of its page."""
 
     COVERED = "covered"
     IMPRECISE = "imprecise"

@@ -105,7 +105,7 @@ class ReportPage:
 
     @property
     def stages(self) -> dict[str, dict[str, int]]:
-        """What becomes of the chains of evidence at each stage, as of `STAGE_MOODS`; empty without any."""
+        """The outcome of the chains of evidence at each stage, as in `STAGE_MOODS`; empty without chains."""
         counts = count_stages(entry.sides[0].record.measures for entry in self.entries)
         names = tuple(STAGE_MOODS)
         return {

@@ -59,7 +59,7 @@ class CitedPlace:
 
     @property
     def note(self) -> str:
-        """What is written beside it: number, question, answer, verdicts and quote."""
+        """The text written beside the place: number, question, answer, verdicts and quote."""
         answer = "Withdrawn answer" if self.withdrawn else "Answer"
         lines = [self.title, f"Question: {_line(self.question)}", f"{answer}: {_shortened(self.answer)}"]
         lines += [f"Cited for: {_shortened(part)}" for part in self.parts if part != self.answer.strip()]

@@ -97,7 +97,7 @@ class EvidenceExport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of the files, and which places are missing, a line each."""
+        """Remarks on the files, and the places that are missing, a line each."""
         noted = [f"{file.name}: {file.note}" for file in self.files if file.note]
         missing = [f"[{place.citation}] {place.document}: {place.reason}" for place in self.omitted]
         return (*noted, *dict.fromkeys(missing))
