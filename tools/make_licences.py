@@ -103,7 +103,7 @@ def is_allowed(expression: str) -> bool:
     if " AND " in expression and " OR " in expression:
         return False
     alternatives = expression.strip("()").split(" OR ")
-    return any(all(part.strip("() ") in ALLOWED for part in one.split(" AND ")) for one in alternatives)
+    return any(all(part.strip("() ") in ALLOWED for part in choice.split(" AND ")) for choice in alternatives)
 
 
 def find_licences(packages: Iterable[str], stated: Mapping[str, str]) -> dict[str, str]:

@@ -115,20 +115,22 @@ def describe_command(name: str, command: Any, level: int) -> Iterator[str]:  # n
         for inner_name, inner in command.commands.items():
             yield from describe_command(f"{name} {inner_name}", inner, min(level + 1, 3))
         return
-    arguments = [one for one in command.params if type(one).__name__ == "TyperArgument"]
-    usage = " ".join([name, "[OPTIONS]", *(argument_name(one) for one in arguments)])
+    arguments = [parameter for parameter in command.params if type(parameter).__name__ == "TyperArgument"]
+    usage = " ".join([name, "[OPTIONS]", *(argument_name(parameter) for parameter in arguments)])
     yield from ("```text", usage, "```", "")
     if examples:
         yield from ("Examples:" if len(examples) > 1 else "Example:", "", "```sh", *examples, "```", "")
     if arguments:
-        rows = [(f"`{argument_name(one)}`", describe(one)) for one in arguments]
+        rows = [(f"`{argument_name(parameter)}`", describe(parameter)) for parameter in arguments]
         yield from table(("Argument", "Meaning"), rows)
     options = [
-        one for one in command.params if one not in arguments and not one.hidden and one.name != "help"
+        parameter
+        for parameter in command.params
+        if parameter not in arguments and not parameter.hidden and parameter.name != "help"
     ]
-    for panel in dict.fromkeys(one.rich_help_panel for one in options):
-        of_panel = [one for one in options if one.rich_help_panel == panel]
-        rows = [(option_names(one), describe(one), default(one)) for one in of_panel]
+    for panel in dict.fromkeys(parameter.rich_help_panel for parameter in options):
+        of_panel = [parameter for parameter in options if parameter.rich_help_panel == panel]
+        rows = [(option_names(parameter), describe(parameter), default(parameter)) for parameter in of_panel]
         yield from table((panel or "Option", "Meaning", "Default"), rows)
 
 
@@ -219,7 +221,7 @@ def describe_settings() -> Iterator[str]:
     for title, start, end in zip(SETTING_GROUPS.values(), starts[:-1], starts[1:], strict=True):
         yield from (f"### {title}", "")
         for name in names[start:end]:
-            facts = [f"`VRAG_{name.upper()}`", *(f"`{one}`" for one in options.get(name, ()))]
+            facts = [f"`VRAG_{name.upper()}`", *(f"`{option}`" for option in options.get(name, ()))]
             facts += [describe_values(schemas[name]), describe_default(schemas[name])]
             yield from (f"#### `{name}`", "", prose(schemas[name]["description"]), "", " · ".join(facts), "")
 
@@ -240,7 +242,7 @@ def options_of_settings() -> dict[str, list[str]]:
 
 def describe_values(schema: dict[str, Any]) -> str:
     """The values that a setting may have, in words."""
-    schema = next((one for one in schema.get("anyOf", ()) if one["type"] != "null"), schema)
+    schema = next((part for part in schema.get("anyOf", ()) if part["type"] != "null"), schema)
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema["type"] == "array":
@@ -331,7 +333,9 @@ def describe_route(route: DescribedRoute, errors: Mapping[str, str]) -> Iterator
     yield from ("```sh", route.curl, "```", "")
     if route.parameters:
         rows = [
-            (name, one.place, kind, text) for one in route.parameters for name, kind, text in [field_row(one)]
+            (name, parameter.place, kind, text)
+            for parameter in route.parameters
+            for name, kind, text in [field_row(parameter)]
         ]
         yield from table(("Parameter", "In", "Type", "Meaning"), rows)
     if route.body_fields:
@@ -339,9 +343,9 @@ def describe_route(route: DescribedRoute, errors: Mapping[str, str]) -> Iterator
     elif body := type_text(route.body):
         yield from (f"The body is {body}.", "")
     rows = [
-        (one.status, one.description, type_text(one.type) or ", ".join(one.media_types))
-        for one in route.responses
-        if errors.get(one.status) != one.description
+        (response.status, response.description, type_text(response.type) or ", ".join(response.media_types))
+        for response in route.responses
+        if errors.get(response.status) != response.description
     ]
     yield from table(("Status", "Meaning", "Content"), rows)
 

@@ -55,9 +55,8 @@ def build() -> Path:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         sys.exit("The site was not built: see the messages above.")
-    for page in pages.rglob(
-        "*.html"
-    ):  # files from the root of the repository link to docs/, which is the root here
+    # Files from the root of the repository link to docs/, which is the root of the site.
+    for page in pages.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         page.write_text(text.replace('href="../docs/', 'href="../'), encoding="utf-8")
     search = pages / "search.json"
@@ -95,7 +94,8 @@ def add_version(site: Path, pages: Path, version: str) -> None:
     (site / "index.html").write_text(REDIRECT, encoding="utf-8")
     (site / ".nojekyll").touch()  # GitHub Pages publishes the files as they are
     listed = [
-        {"version": one, "title": one, "aliases": [LATEST] if one == versions[0] else []} for one in versions
+        {"version": name, "title": name, "aliases": [LATEST] if name == versions[0] else []}
+        for name in versions
     ]
     (site / "versions.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
 

@@ -165,7 +165,7 @@ def main() -> None:
         return
     try:
         chosen = choose_jobs(jobs, arguments.jobs)
-        overrides = dict(one.split("=", 1) for one in arguments.env)
+        overrides = dict(setting.split("=", 1) for setting in arguments.env)
     except ValueError as error:
         sys.exit(f"{error}. Without arguments, the jobs are listed; --env takes NAME=VALUE.")
     if subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False).returncode:
