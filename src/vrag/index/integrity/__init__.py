@@ -1,0 +1,1 @@
+"""What keeps a collection whole: checks of its files, and backups."""
