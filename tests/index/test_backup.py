@@ -6,6 +6,7 @@ Backups under load and hundreds of moments of kills: `benchmarks/backups.py`.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import tempfile
@@ -18,12 +19,13 @@ from fake_conversion import FakeConversion, contents
 
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index import embed_items
+from vrag.index.array_cache import Manifest, newest_manifest
 from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.integrity import backup as backup_module
 from vrag.index.integrity import backup_store
-from vrag.index.integrity.backup import back_up
+from vrag.index.integrity.backup import BackupReport, back_up
 from vrag.index.integrity.backup_store import BackupStore, ObjectWriter
 from vrag.index.integrity.held_files import HeldFiles
 from vrag.index.integrity.restore import check_backups, restore
@@ -45,6 +47,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "a.txt").write_text("pic one\ntwo")
         (folder / "b.txt").write_text("-\npic three")
         add(collection, [folder])
+        upload(collection, "early.txt", "early")
         upload(collection, "sent.txt", "-\n-\npic four")
     (collection.directory / "served.json").write_text('{"beside": "first"}')
     write_run(collection, "1", b'{"type":"a"}\n{"type":"b"}\n')
@@ -115,7 +118,7 @@ def test_a_restored_collection_is_the_one_that_was_backed_up(filled: Collection,
     copy = restored(backups)
     made = report.snapshot
     assert contents(copy) == contents(filled)
-    assert (made.content_version, made.documents, made.items, made.runs) == (copy.content_version, 3, 7, 2)
+    assert (made.content_version, made.documents, made.items, made.runs) == (copy.content_version, 4, 8, 2)
     own, other = files_below(filled.directory), files_below(copy.directory)
     assert other["runs/2/events.jsonl"] == b'{"type":"a"}\n'  # whole lines of a run in progress
     left_out = {
@@ -138,7 +141,7 @@ def test_a_restored_collection_is_written_to_like_any_other(
     remove(copy, ["a.txt"])
     compact(copy, keep=AT_ONCE)
     assert verify(copy).ok
-    assert {document.name for document in copy.documents()} == {"b.txt", "c.txt", "sent.txt"}
+    assert {document.name for document in copy.documents()} == {"b.txt", "c.txt", "early.txt", "sent.txt"}
 
 
 def test_what_is_stored_is_not_read_again(filled: Collection, backups: Path, folder: Path) -> None:
@@ -164,45 +167,71 @@ def test_content_is_stored_once_under_any_name(filled: Collection, backups: Path
     assert back_up(Collection.open(copy), backups, moved=True).snapshot.added_bytes == 0
 
 
-@pytest.mark.parametrize("moment", [1, 3, 6, 9])
+@pytest.mark.parametrize(
+    ("moment", "changes"),
+    [
+        ("between the versions of the tables", "documents"),
+        ("after index/items.lance/_versions/", "documents, versions"),
+        ("before index/items.lance/data/", "documents, uploads, versions"),
+        ("after collection.json", "documents, versions"),
+        ("before uploads/sent.txt", "uploads"),
+    ],
+)
 def test_a_writer_in_between_leaves_one_state(
-    filled: Collection, backups: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+    filled: Collection,
+    backups: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    changes: str,
 ) -> None:
-    """At some moment, between two files that are held, everything changes and old versions are deleted."""
+    """At some moment, around a file that is held, documents change or old versions are deleted."""
     states = [contents(filled)]
-    count = 0
+
+    def change(now: str) -> None:
+        if now.startswith(moment) and len(states) == 1:
+            states.append({})
+            change_content(Collection.open(filled.directory), folder, changes)
+            states[1] = contents(filled)
 
     def hold(self: HeldFiles, source: Path, name: str, original: Any = HeldFiles.hold) -> Path:  # noqa: ANN401
-        nonlocal count
-        count += 1
-        if count == moment:
-            change_everything(Collection.open(filled.directory), folder)
-            states.append(contents(filled))
-        return original(self, source, name)
+        change(f"before {name}")
+        held = original(self, source, name)
+        change(f"after {name}")
+        return held
+
+    def find(folder: Path, original: Any = newest_manifest) -> Manifest | None:  # noqa: ANN401
+        manifest = original(folder)
+        change("between the versions of the tables")
+        return manifest
 
     monkeypatch.setattr(HeldFiles, "hold", hold)
+    monkeypatch.setattr(backup_module, "newest_manifest", find)
     report = back_up(filled, backups)
     assert len(states) == 2
     copy = restored(backups)
     assert contents(copy) in states
     assert verify(copy).ok
     assert report.missing == ()
-    uploads = copy.directory / "uploads"
-    assert {path.name for path in uploads.iterdir()} == {
-        Path(document.path).name
-        for document in copy.documents()
-        if Path(document.path).parent.name == "uploads"
+    uploads = {path.name: path.read_bytes() for path in (copy.directory / "uploads").iterdir()}
+    rows = [row for row in copy.documents() if Path(row.path).parent.name == "uploads"]
+    assert {row.name: row.id for row in rows} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in uploads.items()
     }
 
 
-def change_everything(collection: Collection, folder: Path) -> None:
-    sent = collection.directory / "uploads" / "sent.txt"
-    remove(collection, ["a.txt", sent])
-    sent.unlink()
-    (folder / "b.txt").write_text("pic six\nseven")
-    upload(collection, "another.txt", "eight")
-    add(collection, [folder / "b.txt"])
-    compact(collection, keep=AT_ONCE)
+def change_content(collection: Collection, folder: Path, changes: str) -> None:
+    if "documents" in changes:
+        remove(collection, ["a.txt"])
+        (folder / "b.txt").write_text("pic six\nseven")
+        add(collection, [folder / "b.txt"])
+    if "uploads" in changes:
+        upload(collection, "early.txt", "this replaces it")
+        sent = collection.directory / "uploads" / "sent.txt"
+        remove(collection, [sent])
+        sent.unlink()
+    if "versions" in changes:
+        compact(collection, keep=AT_ONCE)
 
 
 def test_a_collection_that_never_rests_is_busy(
@@ -246,7 +275,11 @@ def test_an_upload_that_is_replaced_or_removed_keeps_its_hidden_file(
     (uploads / ".1234.part").write_text("not complete")
     back_up(filled, backups)
     found = files_below(restored(backups).directory / "uploads")
-    assert found == {"sent.txt": b"the next content", ".sent.txt.before": b"-\n-\npic four"}
+    assert found == {
+        "early.txt": b"early",
+        "sent.txt": b"the next content",
+        ".sent.txt.before": b"-\n-\npic four",
+    }
 
 
 def refuse(*_: object) -> None:
@@ -289,7 +322,7 @@ class TestHolding:
 
         def change_and_store(self: Any) -> None:  # noqa: ANN401
             if not attempts:
-                change_everything(Collection.open(filled.directory), folder)
+                change_content(Collection.open(filled.directory), folder, "documents, versions")
             attempts.append(self)
             store(self)
 
@@ -379,16 +412,16 @@ def test_one_process_writes_to_the_backups(filled: Collection, backups: Path) ->
 
 
 def test_only_the_newest_backups_are_kept(filled: Collection, backups: Path, folder: Path) -> None:
-    names: list[str] = []
+    reports: list[BackupReport] = []
     for number in range(3):
         (folder / "c.txt").write_text(f"pic {number}")
         add(filled, [folder])
-        report = back_up(filled, backups, keep=2)
-        names.append(report.snapshot.name)
+        reports.append(back_up(filled, backups, keep=2))
+    names = [report.snapshot.name for report in reports]
     store = BackupStore(backups)
     assert store.names() == names[1:]
-    assert report.deleted == (names[0],)
-    assert report.freed_bytes > 0
+    assert reports[-1].deleted == (names[0],)
+    assert reports[-1].freed_bytes > 0
     listed = {file.sha256 for name in names[1:] for file in store.read(name)[1]}
     assert set(store.objects()) == listed
     for name in names[1:]:
