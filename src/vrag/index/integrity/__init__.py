@@ -1,0 +1,1 @@
+"""Checksums of what a collection stores, and their verification."""
