@@ -13,6 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -21,11 +22,11 @@ import numpy as np
 from vrag.errors import CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
+from vrag.index.integrity.file_records import recorded_commit, recorded_deletion
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-    from datetime import timedelta
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -36,6 +37,8 @@ LanceTable: TypeAlias = Any
 
 _ATTEMPTS = 3
 """Number of attempts at a long read whose version is compacted away."""
+_NEVER = timedelta(days=100 * 365)
+"""An age that no version has."""
 _RUST_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
 """The place in LanceDB's code where it noticed an error, which helps nobody here."""
 _FAILURES = (RuntimeError, OSError, ValueError, LookupError, MemoryError)
@@ -89,6 +92,16 @@ class TableStore(ABC):
         """Read the manifest of the newest version without LanceDB; None where that cannot be done."""
         return None
 
+    @contextmanager
+    def commit(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
+        """Acknowledge the commits that are made in this block when it ends."""
+        yield
+
+    @contextmanager
+    def deletion(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
+        """Prepare for the deletion of older versions of a table in this block."""
+        yield
+
     @abstractmethod
     def renew(self) -> None:
         """Forget what is remembered of the newest version."""
@@ -103,12 +116,15 @@ class TableStore(ABC):
 
 
 class Directory(TableStore):
-    """Tables in a directory of this machine."""
+    """Tables in a directory of this machine.
 
-    def __init__(self, path: Path) -> None:
+    With `durable` a commit is on the disk when the method that makes it returns.
+    """
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.name = str(path)
         self.options: dict[str, str] = {}
-        self._path = path
+        self._path, self._durable = path, durable
 
     def table_version(self, table: str) -> TableVersion | None:
         """Return the newest version on the disk."""
@@ -125,6 +141,18 @@ class Directory(TableStore):
     def manifest(self, table: str) -> Manifest | None:
         """Read the manifest of the newest version on the disk."""
         return newest_manifest(self._path / f"{table}.lance")
+
+    @contextmanager
+    def commit(self, table: str) -> Generator[None]:
+        """Record the commits that are made in this block, with their files."""
+        with recorded_commit(self._path / f"{table}.lance", durable=self._durable):
+            yield
+
+    @contextmanager
+    def deletion(self, table: str) -> Generator[None]:
+        """Put newer versions on the disk before older ones go."""
+        with recorded_deletion(self._path / f"{table}.lance"):
+            yield
 
     def renew(self) -> None:
         """Do nothing: nothing is remembered."""
@@ -346,25 +374,25 @@ class Table:
 
     def append(self, rows: ArrowTable) -> None:
         """Add rows in one commit."""
-        with self._using("written"):
+        with self._committing():
             handle = self._writable()
             handle.add(self._storable(rows, handle))
 
     def upsert(self, rows: ArrowTable, key: str) -> None:
         """Add rows, or replace those with the same key, in one commit."""
-        with self._using("written"):
+        with self._committing():
             handle = self._writable()
             merge = handle.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
             merge.execute(self._storable(rows, handle))
 
     def delete(self, where: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
-        with self._using("written"):
+        with self._committing():
             self._writable().delete(where)
 
     def update(self, where: str, values: Mapping[str, Any]) -> None:
         """Set columns of the rows for which a SQL condition holds, in one commit."""
-        with self._using("written"):
+        with self._committing():
             handle = self._writable()
             stored = set(handle.schema.names)
             kept = {name: value for name, value in values.items() if name in stored}
@@ -378,7 +406,7 @@ class Table:
 
     def add_checksums(self) -> None:
         """Add the columns of checksums; the rows have none yet."""
-        with self._using("written"):
+        with self._committing():
             handle = self._writable()
             stored = set(handle.schema.names)
             handle.add_columns([field for field in self.schema if field.name not in stored])
@@ -391,13 +419,23 @@ class Table:
     def compact(self, keep: timedelta) -> None:
         """Merge small files and delete versions older than `keep`, and what killed writers left.
 
-        A reader in the middle of an older version reads again from the newest.
+        The merged version is acknowledged before the older ones are deleted. A reader in the middle of an
+        older version reads again from the newest.
         """
         with self._using("written"):
             handle = self._newest()
-            if handle is not None:
+            if handle is None:
+                return
+            with self._store.commit(self._name):
+                handle.optimize(cleanup_older_than=_NEVER)
+            with self._store.deletion(self._name):
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
                 handle.optimize(cleanup_older_than=keep, delete_unverified=True)
+
+    @contextmanager
+    def _committing(self) -> Generator[None]:
+        with self._using("written"), self._store.commit(self._name):
+            yield
 
     def _read(self, columns: Sequence[str], where: str | None, limit: int | None) -> Rows:
         handle = self._newest()

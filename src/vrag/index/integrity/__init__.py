@@ -1,1 +1,1 @@
-"""Checksums of what a collection stores, and their verification."""
+"""The integrity of a collection on the disk: what its files are, and what to do when they are not."""
