@@ -116,10 +116,11 @@ class Collection:
         self._files = CheckedFiles()
 
     @classmethod
-    def open(cls, directory: str | Path) -> Collection:
+    def open(cls, directory: str | Path, *, wait: float = 0.0) -> Collection:
         """Open a collection in a directory, or published at a URL, and write nothing.
 
-        Raises `CollectionError` if there is none, or another version of vrag created it.
+        `wait` is the time for which `lock` waits for another process, in seconds. Raises
+        `CollectionError` if there is none, or another version of vrag created it.
         """
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
@@ -133,7 +134,7 @@ class Collection:
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        return cls(LocalLocation(path), header)
+        return cls(LocalLocation(path, wait), header)
 
     @classmethod
     def create(
@@ -142,18 +143,21 @@ class Collection:
         options: CorpusOptions | None = None,
         *,
         embedder: EmbedderInfo | None = None,
+        wait: float = 0.0,
     ) -> Collection:
         """Create an empty collection in a directory that is empty or does not exist.
 
         How files become items, and the embedder of its vectors, are permanent; without an embedder, search is
-        lexical only. Raises `CollectionError` if the directory holds anything or cannot be written to.
+        lexical only. `wait` as for `open`. Raises `CollectionError` if the directory holds anything or cannot
+        be written to.
         """
         path = _local_path(directory)
+        location = LocalLocation(path, wait)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
             path.mkdir(parents=True, exist_ok=True)
             _check_empty(path)  # before the lock file is created
-            with LocalLocation(path).lock():
+            with location.lock():
                 _check_empty(path)
                 header.write(path)
         except OSError as error:
@@ -161,7 +165,7 @@ class Collection:
                 f"The collection {path} cannot be created: {error.strerror or error}.",
                 "Choose a directory that you may write to: --collection, VRAG_COLLECTION.",
             ) from error
-        return cls(LocalLocation(path), header)
+        return cls(location, header)
 
     @classmethod
     def open_or_create(
@@ -170,17 +174,18 @@ class Collection:
         options: CorpusOptions | None = None,
         *,
         embedder: EmbedderInfo | None = None,
+        wait: float = 0.0,
     ) -> Collection:
         """Open the collection, or create it when there is none.
 
         Options are compared with those it was built with; None accepts any. The embedder is for a new
-        collection: `add` compares it. Raises `FingerprintMismatch` if it was built with other settings, and
-        `CollectionError` as `open` and `create` do.
+        collection: `add` compares it. `wait` as for `open`. Raises `FingerprintMismatch` if it was built with
+        other settings, and `CollectionError` as `open` and `create` do.
         """
         path = _local_path(directory)
         if CollectionHeader.read(path) is None:
-            return cls.create(path, options, embedder=embedder)
-        collection = cls.open(path)
+            return cls.create(path, options, embedder=embedder, wait=wait)
+        collection = cls.open(path, wait=wait)
         if options is not None:
             collection.header.check_options(options)
         return collection
@@ -309,13 +314,14 @@ class Collection:
         self.item_table.save_copy((*ITEM_COLUMNS, CHECKSUMS))
         self.file_table.save_copy(self.file_table.schema.names)
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
         """Hold the lock for writing. Readers need none.
 
-        Raises `CollectionBusy` at once if another process holds it, and `CollectionError` if nothing can be
-        written there.
+        `wait` is the time to wait for another process that holds it, in seconds; None for that of `open`.
+        Raises `CollectionBusy` if it still holds it then, and `CollectionError` if nothing can be written
+        there.
         """
-        return self.location.lock()
+        return self.location.lock(wait)
 
 
 def _import_hint(path: Path) -> str:
