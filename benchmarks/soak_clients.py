@@ -1,4 +1,4 @@
-"""The clients of the soak: each does one thing after the other, of all that a server offers, and checks every answer.
+"""The clients of the soak, which do all that a server offers, and check every answer.
 
 A client has an address of its own (127.1.0.x), one user's token and one pool of connections. What it does next
 is drawn by its own random numbers. A check that fails is a `SoakFault`, whose kind is counted in the samples:
