@@ -25,14 +25,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.atomic_io import replace_file, write_file
+from vrag.atomic_io import replace_file
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
 from vrag.factory.search import SearchParts, open_client
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
-from vrag.index.location import LocalLocation
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
+from vrag.index.location import LocalLocation, write_sealed
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
@@ -310,7 +311,7 @@ def _create_managed(first: Collection, name: str) -> Collection:
     scratch = _hidden(place)
     try:
         Collection.create(scratch, first.header.options, embedder=first.header.embedder)
-        write_file(scratch / MARK, json.dumps({"beside": first.directory.name}).encode())
+        write_sealed(scratch, MARK, seal_json({"beside": first.directory.name}))
         scratch.rename(place)  # fails if the place is taken
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -373,10 +374,11 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
     if not re.fullmatch(NAME_PATTERN, place.name) or place.is_symlink():
         return None
     try:
-        mark: object = json.loads((place / MARK).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        data = (place / MARK).read_bytes()
+        is_own = json.loads(data)["beside"] == first.directory.name
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    if mark != {"beside": first.directory.name}:
+    if not is_own or check_seal(data) is Seal.BROKEN:
         return None
     try:
         collection = Collection.open(place)

@@ -526,7 +526,7 @@ class Table:
         if table_version is None:
             return None
         self._from_copies = False
-        database = _import_lancedb().connect(table_version.database, storage_options=self._store.options)
+        database = import_lancedb().connect(table_version.database, storage_options=self._store.options)
         try:
             handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
@@ -544,7 +544,7 @@ class Table:
         database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
-            database = _import_lancedb().connect(database_path, storage_options=self._store.options)
+            database = import_lancedb().connect(database_path, storage_options=self._store.options)
             handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._table_version = self._store.table_version(self._name)
         return handle
@@ -581,7 +581,7 @@ class Table:
                 ) from error
 
 
-def _import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
+def import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
     """Import LanceDB without the clients of remote catalogs, which are never used here.
 
     An empty package stands in for theirs, so that only its submodules with types are loaded. It is removed
