@@ -16,16 +16,19 @@ object storage (`remote/publish.py`), it can be read from there by its URL.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from vrag.atomic_io import make_directory
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
+from vrag.index.integrity.recovery import recover
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
 from vrag.index.schema import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
@@ -41,8 +44,7 @@ from vrag.index.source_file import (
 from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Sequence
 
     from PIL.Image import Image
 
@@ -122,7 +124,9 @@ class Collection:
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        return cls(LocalLocation(path), header)
+        collection = cls(LocalLocation(path), header)
+        collection._recover()
+        return collection
 
     @classmethod
     def create(
@@ -140,7 +144,7 @@ class Collection:
         path = _local_path(directory)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             _check_empty(path)  # before the lock file is created
             with LocalLocation(path).lock():
                 _check_empty(path)
@@ -285,13 +289,30 @@ class Collection:
         self.item_table.save_copy(ITEM_COLUMNS)
         self.file_table.save_copy(self.file_table.schema.names)
 
-    def lock(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self) -> Generator[None]:
         """Hold the lock for writing. Readers need none.
 
-        Raises `CollectionBusy` at once if another process holds it, and `CollectionError` if nothing can be
-        written there.
+        What a killed writer or a loss of power left of a commit is undone first. Raises `CollectionBusy` at
+        once if another process holds it, and `CollectionError` if nothing can be written there.
         """
-        return self.location.lock()
+        with self.location.lock():
+            recover(self)
+            try:
+                yield
+            finally:
+                self.sync()
+
+    def sync(self) -> None:
+        """Put on the disk what is not there yet of what was written. The caller holds the lock."""
+        for table in (self.item_table, self.file_table):
+            table.sync()
+
+    def _recover(self) -> None:
+        """Undo what a dead writer left, where this process may write and no other is writing."""
+        if any(table.is_interrupted for table in (self.item_table, self.file_table)):
+            with suppress(CollectionError), self.lock():
+                pass
 
 
 def _import_hint(path: Path) -> str:
