@@ -16,20 +16,23 @@ object storage (`remote/publish.py`), it can be read from there by its URL.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from vrag.atomic_io import make_directory
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
+from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
+from vrag.index.integrity.recovery import recover
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
-from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
 from vrag.index.schema import (
     FILE_COLUMNS,
     FILE_PARTS,
@@ -52,8 +55,7 @@ from vrag.index.source_file import (
 from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Sequence
 
     from PIL.Image import Image
 
@@ -90,7 +92,9 @@ class Collection:
         self.cache_dir = location.cache_dir
         """The directory of search structures. May be deleted at any time."""
         items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
-        self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS)
+        self.item_table = Table(
+            location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS
+        )
         self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
@@ -134,7 +138,9 @@ class Collection:
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        return cls(LocalLocation(path, wait), header)
+        collection = cls(LocalLocation(path, wait), header)
+        collection._recover()
+        return collection
 
     @classmethod
     def create(
@@ -155,7 +161,7 @@ class Collection:
         location = LocalLocation(path, wait)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             _check_empty(path)  # before the lock file is created
             with location.lock():
                 _check_empty(path)
@@ -240,7 +246,10 @@ class Collection:
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
-            with self.stored(item.image, item.checksum) as file, Image.open(file, formats=IMAGE_FORMATS) as image:
+            with (
+                self.stored(item.image, item.checksum) as file,
+                Image.open(file, formats=IMAGE_FORMATS) as image,
+            ):
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
@@ -314,14 +323,31 @@ class Collection:
         self.item_table.save_copy((*ITEM_COLUMNS, CHECKSUMS))
         self.file_table.save_copy(self.file_table.schema.names)
 
-    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self, wait: float | None = None) -> Generator[None]:
         """Hold the lock for writing. Readers need none.
 
-        `wait` is the time to wait for another process that holds it, in seconds; None for that of `open`.
-        Raises `CollectionBusy` if it still holds it then, and `CollectionError` if nothing can be written
-        there.
+        What a killed writer or a loss of power left of a commit is undone first. `wait` is the time to wait
+        for another process that holds the lock, in seconds; None for that of `open`. Raises `CollectionBusy`
+        if it still holds it then, and `CollectionError` if nothing can be written there.
         """
-        return self.location.lock(wait)
+        with self.location.lock(wait):
+            recover(self)
+            try:
+                yield
+            finally:
+                self.sync()
+
+    def sync(self) -> None:
+        """Put on the disk what is not there yet of what was written. The caller holds the lock."""
+        for table in (self.item_table, self.file_table):
+            table.sync()
+
+    def _recover(self) -> None:
+        """Undo what a dead writer left, where this process may write and no other is writing."""
+        if any(table.is_interrupted for table in (self.item_table, self.file_table)):
+            with suppress(CollectionError), self.lock(0.0):
+                pass
 
 
 def _import_hint(path: Path) -> str:
