@@ -23,7 +23,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from vrag.atomic_io import replace_file, write_file
 from vrag.embed.registry import DeferredEmbedder
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
     from vrag.types import Hit, Item, Query
 
+T = TypeVar("T")
 log = logging.getLogger("vrag.server")
 MARK = "served.json"
 """File in a collection that a server created: `{"beside": <directory name of the first collection>}`."""
@@ -74,8 +75,9 @@ class _RegistryState:
 class CollectionRegistry:
     """A `Searcher` over all open collections of a server. Create it with `open`; it is thread-safe.
 
-    A call uses the collections that are open when it begins. Items of a collection that is deleted meanwhile
-    may be found and can then not be shown (`SearchError`, `CollectionError`).
+    A call uses the collections that are open when it begins. If one of them is deleted meanwhile and the call
+    fails, it begins again with the others. Items of a deleted collection may have been found and can then not
+    be shown (`SearchError`).
     """
 
     def __init__(self, settings: Settings, parts: SearchParts | None, client: Searcher | None) -> None:
@@ -153,35 +155,47 @@ class CollectionRegistry:
 
     def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
         """Return the files of these items, as an `ItemFiles`; items that do not exist are left out."""
-        return (self._state.files if self._state else SearcherFiles(self.searcher)).details(ids)
+        return self._call(
+            lambda: (self._state.files if self._state else SearcherFiles(self.searcher)).details(ids)
+        )
 
     @property
     def version(self) -> str:
         """Hash over what can be found now."""
-        return self.searcher.version
+        return self._call(lambda: self.searcher.version)
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """For each query the best `top_k` items of all that is open.
 
         Raises `SearchError` as `Searcher.search`.
         """
-        return self.searcher.search(queries, top_k)
+        return self._call(lambda: self.searcher.search(queries, top_k))
 
     def item(self, id: str) -> Item:
         """Return the item with this id. Raises `SearchError` if there is none."""
-        return self.searcher.item(id)
+        return self._call(lambda: self.searcher.item(id))
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         """Return the picture of an item, as `Searcher.image` says."""
-        return self.searcher.image(id, least=least)
+        return self._call(lambda: self.searcher.image(id, least=least))
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, as `Searcher.frames` says."""
-        return self.searcher.frames(id, fps=fps, most=most)
+        return self._call(lambda: self.searcher.frames(id, fps=fps, most=most))
 
     def part(self, id: str, view: View) -> Image | None:
         """Draw a part of a page, as `Searcher.part` says."""
-        return self.searcher.part(id, view)
+        return self._call(lambda: self.searcher.part(id, view))
+
+    def _call(self, function: Callable[[], T]) -> T:
+        """Return what a function returns; call it again if it fails while a collection is deleted."""
+        while True:
+            state = self._state
+            try:
+                return function()
+            except CollectionError:
+                if self._state is state:
+                    raise
 
     def create(self, name: str) -> OpenCollection:
         """Create a collection as `CollectionSet.create`, with the options and embedder of the first one."""

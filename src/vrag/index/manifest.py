@@ -372,7 +372,9 @@ class Writer:
         if self._items:
             items, vectors = zip(*self._items, strict=True)
             embedder = self._collection.header.embedder
-            self._collection.item_table.append(item_rows(items, vectors if embedder else None, embedder))
+            stored = self._collection.stored
+            rows = item_rows(items, vectors if embedder else None, embedder, stored)
+            self._collection.item_table.append(rows)
             self._items = []
             self._commits += 1
         if self._documents:
