@@ -16,6 +16,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.catalog import Column
+from vrag.index.integrity.held_files import sweep_held_files
 from vrag.index.manifest import KEEP, read_manifest
 from vrag.index.schema import ITEM_COLUMNS, file_key, file_rows, name_values, vector_column
 from vrag.index.table import any_of, literal
@@ -150,6 +151,7 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         settle(collection)
         for path in find_stray_pictures(collection):
             path.unlink(missing_ok=True)
+        sweep_held_files(collection.directory)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
         key = collection.catalog().key

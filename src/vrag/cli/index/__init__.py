@@ -1,4 +1,4 @@
-"""`vrag index`: collections, created, maintained, imported, exported and published."""
+"""`vrag index`: collections, created, maintained, backed up, imported, exported and published."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.index.backups import backup, list_backups, restore_backup
 from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
@@ -38,6 +39,9 @@ class IndexEngine(StrEnum):
 
 
 app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
+app.command()(backup)
+app.command("backups")(list_backups)
+app.command("restore")(restore_backup)
 app.command("import")(import_index)
 app.command("publish")(publish)
 app.command("export")(export_index)
