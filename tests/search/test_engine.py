@@ -338,6 +338,7 @@ class TestGrowth:
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+        monkeypatch.setattr(Engine, "QUICK", 0)
         engine = Engine(lexical)
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
         assert len(ids(engine, "apple")) == 1
@@ -349,6 +350,34 @@ class TestGrowth:
         refer(lexical, 1)
         put(lexical, 3, "apple")
         assert len(ids(engine, "apple")) == 3, "the add has ended"
+
+    def test_while_files_are_under_way_what_loads_quickly_is_followed(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+        monkeypatch.setattr(Engine, "QUICK", 1e9)
+        engine = Engine(lexical)
+        put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+        assert len(ids(engine, "apple")) == 1
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 2
+
+    def test_an_older_state_serves_nothing_that_was_removed(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+        monkeypatch.setattr(Engine, "QUICK", 0)
+        engine = Engine(lexical)
+        put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 2
+        before = engine.version
+        lexical.file_table.delete(f"id = '{document_id(2)}'")
+        put(lexical, 3, "apple")
+        assert ids(engine, "apple") == [item_id(document_id(1), 1)]
+        after = engine.version
+        assert after != before
+        assert engine.version == after
 
     def test_what_takes_long_to_load_is_loaded_while_the_older_state_serves(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
@@ -472,6 +501,7 @@ def test_version_is_of_what_is_searched(lexical: Collection, monkeypatch: pytest
     engine = Engine(lexical)
     before = engine.version
     monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+    monkeypatch.setattr(Engine, "QUICK", 0)
     put(lexical, 2, "apple", status=DocumentStatus.PENDING)
     assert (engine.version, len(ids(engine, "apple"))) == (before, 1)
     monkeypatch.setattr(Engine, "PATIENCE", 0)

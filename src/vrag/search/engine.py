@@ -140,7 +140,10 @@ class Engine(ForwardedItems):
     """
 
     PATIENCE = 4.0
-    """While files are being added, a snapshot serves for this many times as long as loading took."""
+    """While files are being added, a snapshot serves for this many times as long as loading took, unless that
+    was quick."""
+    QUICK = 1.0
+    """Seconds of loading up to which every commit is followed."""
     BLINK = 2.0
     """Seconds that a query waits for a newer version; after that, the previous snapshot is used until loading
     ends."""
@@ -204,8 +207,8 @@ class Engine(ForwardedItems):
         """Return the version to search; loaded by one thread while the others wait.
 
         It is the newest version, but for two cases: while files are being added, a commit every few seconds
-        must not make every query rebuild what it searches; and what takes long to load is loaded by a thread
-        of its own, while the version before it serves.
+        must not make every query rebuild what takes long to load; and what takes long is loaded by a thread
+        of its own, while the version before it serves, without the documents that were removed since.
         """
         with self._refreshing:
             version = self.collection.item_table.version, self.collection.file_table.version
@@ -213,10 +216,18 @@ class Engine(ForwardedItems):
             if current is None:
                 current = self._snapshot = self._load(None)
             elif current.catalog.version != version:
-                is_recent = time.monotonic() < current.loaded + self.PATIENCE * current.seconds
-                if not (is_recent and self._is_growing()):
+                patience = self.PATIENCE * current.seconds if current.seconds > self.QUICK else 0
+                if not (time.monotonic() < current.loaded + patience and self._is_growing()):
                     current = self._snapshot = self._reload(current)
+                if current.catalog.version != version:
+                    current = self._hide_removed(current)
             return current
+
+    def _hide_removed(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot of an older version without the documents that were removed since."""
+        present = self.collection.file_table.read(["id"]).data["id"].to_pylist()
+        removed = set(snapshot.catalog.documents.values).difference(present)
+        return replace(snapshot, catalog=snapshot.catalog.without(removed))
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
         """Embed queries; None when vectors are not searched."""
