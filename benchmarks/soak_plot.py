@@ -9,17 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    Axes: TypeAlias = Any  # matplotlib's types are incomplete
 
 __all__ = ["Trend", "main", "plot", "trend"]
 
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         json.loads(line) for line in (folder / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     figure = plot(samples)
-    with mpl.rc_context({"svg.hashsalt": "soak"}):
+    with import_module("matplotlib").rc_context({"svg.hashsalt": "soak"}):
         figure.savefig(folder / "soak.svg", metadata={"Date": None})
     figure.savefig(folder / "soak.png", dpi=110)
     print(table(samples))
@@ -73,9 +74,9 @@ def trend(samples: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]], f
     return Trend(hours_of(samples), np.array([float(value(one)) for one in samples]))
 
 
-def plot(samples: Sequence[dict[str, Any]]) -> Figure:
-    """Draw the samples."""
-    figure = Figure(figsize=(12, 13), layout="constrained")
+def plot(samples: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401
+    """Return a figure of the samples."""
+    figure: Any = import_module("matplotlib.figure").Figure(figsize=(12, 13), layout="constrained")
     (errors, machine), (latency, uploads), (memory, handles), (disk, files) = figure.subplots(4, 2)
     draw_errors(errors, samples)
     draw_machine(machine, samples)
@@ -97,7 +98,7 @@ def plot(samples: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def draw_errors(axes: Any, samples: Sequence[dict[str, Any]]) -> None:
+def draw_errors(axes: Axes, samples: Sequence[dict[str, Any]]) -> None:
     """Draw requests a second, and errors one by one."""
     hours = hours_of(samples)
     seconds = np.diff(hours * 3600, prepend=0)
@@ -115,7 +116,7 @@ def draw_errors(axes: Any, samples: Sequence[dict[str, Any]]) -> None:
     axes.set_title("Requests and errors", fontsize=9)
 
 
-def draw_machine(axes: Any, samples: Sequence[dict[str, Any]]) -> None:
+def draw_machine(axes: Axes, samples: Sequence[dict[str, Any]]) -> None:
     """Draw how busy the server and the machine were."""
     hours = hours_of(samples)
     busy = np.gradient([one["server"]["cpu"] for one in samples], hours * 3600) if len(samples) > 1 else [0]
@@ -125,7 +126,7 @@ def draw_machine(axes: Any, samples: Sequence[dict[str, Any]]) -> None:
     axes.set_title("Load", fontsize=9)
 
 
-def draw_latency(axes: Any, samples: Sequence[dict[str, Any]], kinds: Sequence[str], title: str) -> None:
+def draw_latency(axes: Axes, samples: Sequence[dict[str, Any]], kinds: Sequence[str], title: str) -> None:
     """Draw median, 95th and 99th percentile of some kinds of requests, each the median of two minutes."""
     for number, kind in enumerate(kinds):
         for style, name in (("-", "p50"), ("--", "p95"), (":", "p99")):
@@ -149,7 +150,7 @@ def draw_latency(axes: Any, samples: Sequence[dict[str, Any]], kinds: Sequence[s
 
 
 def draw_lines(
-    axes: Any, samples: Sequence[dict[str, Any]], part: str, names: dict[str, str | None], title: str
+    axes: Axes, samples: Sequence[dict[str, Any]], part: str, names: Mapping[str, str | None], title: str
 ) -> None:
     """Draw values of a part of the samples, each with its trend."""
     for number, (name, label) in enumerate(names.items()):
@@ -181,7 +182,7 @@ def table(samples: Sequence[dict[str, Any]]) -> str:
 
 
 def latency_lines(samples: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a table of the latency of every kind of request; percentiles are means of those of the samples."""
+    """Return a table of the latency of requests by kind; percentiles are means of those of the samples."""
     lines = ["", "| request | number | p50 ms | p95 ms | p99 ms | most ms |", "|---|---|---|---|---|---|"]
     for kind in sorted({kind for one in samples for kind in one["latency_ms"]}):
         found = [one["latency_ms"][kind] for one in samples if kind in one["latency_ms"]]
