@@ -130,7 +130,7 @@ class Client:
         return httpx.AsyncClient(base_url=self.url, transport=transport, timeout=TIMEOUT, headers=headers)
 
     async def go_on(self, until: float, think: float) -> None:
-        """Do one thing after the other until then, by the monotonic clock; pauses take `think` seconds in the mean."""
+        """Do one thing after the other until then (monotonic clock), with mean pauses of `think` seconds."""
         await asyncio.sleep(self.chance.uniform(0, think))
         while time.monotonic() < until:
             name, action = self.chance.choices(ACTIONS, [weight for *_, weight in ACTIONS])[0][:2]

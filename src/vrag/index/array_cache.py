@@ -55,8 +55,8 @@ _PIECES = 64
 _STALE_SECONDS = 600.0
 """Age from which caches of other contents are deleted: another process may just be making one."""
 _MAX_OTHERS = 8
-"""The newest caches of other contents that are kept until then: where documents come and go all the time, each
-content has caches of its own."""
+"""The newest caches of other contents that are kept until then: where documents come and go all the time,
+there would be many."""
 MAX_TABLE_BYTES = 64 * 2**20
 """Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""
 _PREFIX = "table-"
