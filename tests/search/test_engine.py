@@ -338,7 +338,6 @@ class TestGrowth:
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Engine, "PATIENCE", 1e9)
-        monkeypatch.setattr(Engine, "QUICK", 0)
         engine = Engine(lexical)
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
         assert len(ids(engine, "apple")) == 1
@@ -351,22 +350,21 @@ class TestGrowth:
         put(lexical, 3, "apple")
         assert len(ids(engine, "apple")) == 3, "the add has ended"
 
-    def test_while_files_are_under_way_what_loads_quickly_is_followed(
+    def test_while_files_are_under_way_what_clients_were_told_of_is_followed(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Engine, "PATIENCE", 1e9)
-        monkeypatch.setattr(Engine, "QUICK", 1e9)
         engine = Engine(lexical)
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
         assert len(ids(engine, "apple")) == 1
         put(lexical, 2, "apple")
+        lexical.announced = lexical.file_table.version
         assert len(ids(engine, "apple")) == 2
 
     def test_an_older_state_serves_nothing_that_was_removed(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Engine, "PATIENCE", 1e9)
-        monkeypatch.setattr(Engine, "QUICK", 0)
         engine = Engine(lexical)
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
         put(lexical, 2, "apple")
@@ -501,7 +499,6 @@ def test_version_is_of_what_is_searched(lexical: Collection, monkeypatch: pytest
     engine = Engine(lexical)
     before = engine.version
     monkeypatch.setattr(Engine, "PATIENCE", 1e9)
-    monkeypatch.setattr(Engine, "QUICK", 0)
     put(lexical, 2, "apple", status=DocumentStatus.PENDING)
     assert (engine.version, len(ids(engine, "apple"))) == (before, 1)
     monkeypatch.setattr(Engine, "PATIENCE", 0)

@@ -81,6 +81,8 @@ class Collection:
         items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
         self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items)
         self.file_table = Table(location.store, "files", file_schema, files)
+        self.announced = 0
+        """Version of the manifest of which a client of this process was told that it can be searched."""
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
 

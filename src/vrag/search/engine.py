@@ -140,10 +140,7 @@ class Engine(ForwardedItems):
     """
 
     PATIENCE = 4.0
-    """While files are being added, a snapshot serves for this many times as long as loading took, unless that
-    was quick."""
-    QUICK = 1.0
-    """Seconds of loading up to which every commit is followed."""
+    """While files are being added, a snapshot serves for this many times as long as loading took."""
     BLINK = 2.0
     """Seconds that a query waits for a newer version; after that, the previous snapshot is used until loading
     ends."""
@@ -207,8 +204,9 @@ class Engine(ForwardedItems):
         """Return the version to search; loaded by one thread while the others wait.
 
         It is the newest version, but for two cases: while files are being added, a commit every few seconds
-        must not make every query rebuild what takes long to load; and what takes long is loaded by a thread
-        of its own, while the version before it serves, without the documents that were removed since.
+        must not make every query rebuild what it searches, unless somebody was told that a document can be
+        found; and what takes long to load is loaded by a thread of its own, while the version before it
+        serves. Documents that were removed are never found.
         """
         with self._refreshing:
             version = self.collection.item_table.version, self.collection.file_table.version
@@ -216,8 +214,9 @@ class Engine(ForwardedItems):
             if current is None:
                 current = self._snapshot = self._load(None)
             elif current.catalog.version != version:
-                patience = self.PATIENCE * current.seconds if current.seconds > self.QUICK else 0
-                if not (time.monotonic() < current.loaded + patience and self._is_growing()):
+                is_recent = time.monotonic() < current.loaded + self.PATIENCE * current.seconds
+                is_awaited = current.catalog.version[1] < self.collection.announced
+                if is_awaited or not (is_recent and self._is_growing()):
                     current = self._snapshot = self._reload(current)
                 if current.catalog.version != version:
                     current = self._hide_removed(current)
