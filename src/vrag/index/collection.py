@@ -74,6 +74,8 @@ class Collection:
         """Its directory on this machine; of a published collection, where its runs are kept."""
         self.home = location.directory if isinstance(location, LocalLocation) else None
         """The local directory of the collection; None for a published one."""
+        self.durable = not isinstance(location, LocalLocation) or location.durable
+        """Whether what is written here is on the disk before it is acknowledged."""
         self.items_dir = self.directory / "items"
         """The directory of the pictures. `stored` opens those of a published collection as well."""
         self.runs_dir = self.directory / "runs"
@@ -107,8 +109,12 @@ class Collection:
         self._files = CheckedFiles()
 
     @classmethod
-    def open(cls, directory: str | Path) -> Collection:
-        """Open a collection in a directory, or published at a URL, and write nothing.
+    def open(cls, directory: str | Path, *, durable: bool = True) -> Collection:
+        """Open a collection in a directory, or published at a URL.
+
+        With `durable`, what is written to it later is on the disk before it is acknowledged. Nothing is
+        written here, unless a writer was killed or the machine lost power in the middle of a commit: that is
+        undone.
 
         Raises `CollectionError` if there is none, or another version of vrag created it.
         """
@@ -124,7 +130,7 @@ class Collection:
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        collection = cls(LocalLocation(path), header)
+        collection = cls(LocalLocation(path, durable=durable), header)
         collection._recover()
         return collection
 
@@ -135,6 +141,7 @@ class Collection:
         options: CorpusOptions | None = None,
         *,
         embedder: EmbedderInfo | None = None,
+        durable: bool = True,
     ) -> Collection:
         """Create an empty collection in a directory that is empty or does not exist.
 
@@ -154,7 +161,7 @@ class Collection:
                 f"The collection {path} cannot be created: {error.strerror or error}.",
                 "Choose a directory that you may write to: --collection, VRAG_COLLECTION.",
             ) from error
-        return cls(LocalLocation(path), header)
+        return cls(LocalLocation(path, durable=durable), header)
 
     @classmethod
     def open_or_create(
@@ -163,6 +170,7 @@ class Collection:
         options: CorpusOptions | None = None,
         *,
         embedder: EmbedderInfo | None = None,
+        durable: bool = True,
     ) -> Collection:
         """Open the collection, or create it when there is none.
 
@@ -172,8 +180,8 @@ class Collection:
         """
         path = _local_path(directory)
         if CollectionHeader.read(path) is None:
-            return cls.create(path, options, embedder=embedder)
-        collection = cls.open(path)
+            return cls.create(path, options, embedder=embedder, durable=durable)
+        collection = cls.open(path, durable=durable)
         if options is not None:
             collection.header.check_options(options)
         return collection

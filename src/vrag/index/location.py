@@ -218,11 +218,12 @@ class LocalLocation:
 
     repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self.directory = directory
+        self.durable = durable
         self.address = os.fspath(directory)
         self.cache_dir = directory / "cache"
-        self.store: TableStore = Directory(directory / "index")
+        self.store: TableStore = Directory(directory / "index", durable=durable)
 
     def path(self, stored: str) -> Path:
         """Return the path of a stored picture or clip, given relative to `items/`."""

@@ -52,6 +52,7 @@ def add(
     dpi: opt.DpiOption = None,
     ocr: opt.OcrOption = None,
     workers: opt.WorkersOption = None,
+    durability: opt.DurabilityOption = None,
     embedder: opt.EmbedderOption = None,
     embed_document_instruction: opt.DocumentInstructionOption = None,
     visual_tokens: opt.VisualTokensOption = None,
@@ -224,4 +225,5 @@ def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = F
 
 
 def _open(collection: str | None) -> Collection:
-    return Collection.open(load_settings(collection=collection).settings.collection)
+    settings = load_settings(collection=collection).settings
+    return Collection.open(settings.collection, durable=settings.durable)

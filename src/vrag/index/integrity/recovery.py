@@ -89,7 +89,7 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
         _go_back(table, version, records, open_table)
         record_present(table)
     elif records.begun is not None or records.is_damaged or records.is_deleting or newest > version:
-        if records.begun == records.version:
+        if records.begun == records.version and not records.is_damaged:
             _delete_all_but(table, records.files)
         record_present(table)
     else:
@@ -123,7 +123,7 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
         (table / name).unlink()
     (table / "_versions" / HINT).unlink(missing_ok=True)
     sync(table / "_versions")
-    if version <= records.version:  # else not all of its files are recorded
+    if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
         _delete_all_but(table, known)
     handle = open_table()
     with recorded_commit(table, durable=True):
