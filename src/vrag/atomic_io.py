@@ -26,7 +26,7 @@ if sys.platform == "darwin":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vrag.errors import VragError
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 2.0
 """Time for which a file that is open elsewhere is waited for, on Windows."""
 _RETRY_SECONDS = 0.02
+_LOCK_SECONDS = 0.05
+"""Time between two attempts to get a lock that is waited for."""
 _NAME_LENGTH = 60
 """Characters of a name that begin the name of its unfinished copy: at most 240 bytes, of 255 allowed."""
 _SYNCS_AT_ONCE = 8
@@ -278,16 +280,30 @@ def replace_directory(written: Path, target: Path) -> None:
 
 
 @contextmanager
-def one_writer(lock: Path, busy: VragError) -> Generator[None]:
+def one_writer(
+    lock: Path,
+    busy: VragError | Callable[[], VragError],
+    *,
+    wait: float = 0.0,
+    on_wait: Callable[[], None] | None = None,
+) -> Generator[None]:
     """Hold a lock file, which stays; the system frees it with the process, however that ends.
 
-    Raises `busy` if another process holds it, and `OSError` if the file cannot be created.
+    Another process that holds it is waited for, up to `wait` seconds, after `on_wait` was called. Raises
+    `busy`, or what that returns, if it is still held then, and `OSError` if the file cannot be created.
     """
     file_lock = FileLock(lock, timeout=0, is_singleton=False)
     try:
-        file_lock.acquire()
+        try:
+            file_lock.acquire()
+        except Timeout:
+            if wait <= 0:
+                raise
+            if on_wait is not None:
+                on_wait()
+            file_lock.acquire(wait, poll_interval=_LOCK_SECONDS)
     except Timeout as error:
-        raise busy from error
+        raise busy() if callable(busy) else busy from error
     try:
         yield
     finally:

@@ -93,6 +93,8 @@ class Settings(BaseSettings):
     """Directory of the collection (index, pictures, runs), or the URL where it is published."""
     collections: Addresses = ()
     """Collections that are searched together; empty to use only `collection`."""
+    wait: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """Seconds to wait for another process that is writing to the collection; 0 to fail at once."""
     embedder: str = ""
     """Embedding model of items and queries; empty for the collection's own, or for none."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$")

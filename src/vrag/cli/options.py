@@ -27,6 +27,8 @@ CollectionOption = Annotated[
     str | None,
     option(SEARCH, "Directory or URL of the collection.", "VRAG_COLLECTION", "--collection", "-c"),
 ]
+_WAIT = "Seconds to wait for another process that is writing to the collection; 0 to fail at once."
+WaitOption = Annotated[float | None, option(SEARCH, _WAIT, "VRAG_WAIT, or 5", min=0)]
 _COLLECTIONS = "Directory or URL of a collection; repeat it to search several collections together."
 CollectionsOption = Annotated[
     list[str] | None, option(SEARCH, _COLLECTIONS, "VRAG_COLLECTION", "--collection", "-c")

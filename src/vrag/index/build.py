@@ -209,7 +209,7 @@ class _Build:
             writing = has_changes or bool(plan.todo) or not is_settled(self._collection)
             if writing:
                 try:
-                    stack.enter_context(self._collection.lock())
+                    stack.enter_context(self._collection.lock(wait=None if has_changes else 0.0))
                 except CollectionError:
                     if has_changes:
                         raise

@@ -6,17 +6,19 @@ The header holds the settings a collection was built with. It is written once, w
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from vrag.atomic_io import atomic_file
+from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
 
 if TYPE_CHECKING:
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
 
     from vrag.index.table import TableStore
 
+log = logging.getLogger("vrag")
+
 FILE_NAME = "collection.json"
+COPIES = "index"
+"""The folder with copies of sealed files: without its header nothing of a collection can be read."""
 IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
@@ -101,6 +107,8 @@ class CollectionHeader:
         """
         try:
             content: dict[str, Any] = json.loads(text)
+            if check_seal(text.encode()) is Seal.BROKEN:
+                raise ValueError("it does not have its checksum")
             schema: int = content["schema"]
             if schema > SCHEMA:
                 raise CollectionError(
@@ -131,8 +139,7 @@ class CollectionHeader:
             "corpus_fingerprint": self.corpus_fingerprint,
             "embedder": asdict(self.embedder) if self.embedder else None,
         }
-        with atomic_file(directory / FILE_NAME) as file:
-            file.write(json.dumps(content, indent=2).encode())
+        write_sealed(directory, FILE_NAME, seal_json(content))
 
     def check_options(self, options: CorpusOptions) -> None:
         """Refuse settings that make other items."""
@@ -168,10 +175,15 @@ class CollectionHeader:
             )
 
 
+def write_sealed(directory: Path, name: str, data: bytes) -> None:
+    """Write a small file of a collection as a whole, then its copy. Raises `OSError`."""
+    write_whole(directory / name, data)
+    (directory / COPIES).mkdir(exist_ok=True)
+    write_whole(directory / COPIES / name, data)
+
+
 def _damaged(where: str, error: Exception) -> CollectionError:
-    return CollectionError(
-        f"{where} is damaged: {error}.", "Build the collection again in another directory."
-    )
+    return CollectionError(f"{where} is damaged: {error}.", "Run: vrag index verify --repair")
 
 
 def _model(embedder: EmbedderInfo | None) -> str:
@@ -208,7 +220,7 @@ class CollectionLocation(Protocol):
         """Return the size of the collection in bytes."""
         ...
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
         """Hold the lock for writing, as `Collection.lock` describes."""
         ...
 
@@ -218,7 +230,9 @@ class LocalLocation:
 
     repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
-    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+    def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
+        """`wait` is how long `lock` waits for another process, in seconds."""
+        self._wait = wait
         self.directory = directory
         self.durable = durable
         self.address = os.fspath(directory)
@@ -248,29 +262,24 @@ class LocalLocation:
         return total
 
     @contextmanager
-    def lock(self) -> Generator[None]:
-        """Hold the lock for writing, and name this process for the error message of others."""
-        from filelock import FileLock, Timeout
-
-        lock, writer = FileLock(self.directory / _LOCK, timeout=0), self.directory / _WRITER
-        try:
-            lock.acquire()
-        except Timeout:
+    def lock(self, wait: float | None = None) -> Generator[None]:
+        """Hold the lock for writing, and name this process for the messages of others."""
+        wait, writer = self._wait if wait is None else wait, self.directory / _WRITER
+        with ExitStack() as stack:
             try:
-                content = json.loads(writer.read_text(encoding="utf-8"))
-                process = f" (process {content['pid']} on {content['host']})"
-            except (OSError, ValueError, KeyError, TypeError):
-                process = ""
-            raise CollectionBusy(
-                f"Another process is writing to {self.directory}{process}.",
-                "Wait until it has finished, or stop it. You can search meanwhile.",
-            ) from None
-        except OSError as error:
-            raise CollectionError(
-                f"{self.directory} cannot be locked for writing: {error.strerror or error}.",
-                "Choose a directory that you may write to.",
-            ) from error
-        try:
+                lock = one_writer(
+                    self.directory / _LOCK,
+                    lambda: self._busy(wait),
+                    wait=wait,
+                    on_wait=lambda: log.warning("%s Waiting for it, up to %g s.", self._writing, wait),
+                )
+                stack.enter_context(lock)
+            except OSError as error:
+                raise CollectionError(
+                    f"{self.directory} cannot be locked for writing: {error.strerror or error}.",
+                    "Choose a directory that you may write to.",
+                ) from error
+            stack.callback(writer.unlink, missing_ok=True)
             try:
                 content = {"pid": os.getpid(), "host": socket.gethostname()}
                 writer.write_text(json.dumps(content), encoding="utf-8")
@@ -280,6 +289,18 @@ class LocalLocation:
                     "Free some disk space or fix the permissions.",
                 ) from error
             yield
-        finally:
-            writer.unlink(missing_ok=True)
-            lock.release()
+
+    def _busy(self, waited: float) -> CollectionBusy:
+        time = f" It did not end within {waited:g} s." if waited else ""
+        hint = "Wait longer for it with --wait SECONDS (VRAG_WAIT), or stop it. You can search meanwhile."
+        return CollectionBusy(f"{self._writing}{time}", hint)
+
+    @property
+    def _writing(self) -> str:
+        """A sentence that names the process which holds the lock, as far as it is known."""
+        try:
+            content = json.loads((self.directory / _WRITER).read_text(encoding="utf-8"))
+            process = f" (process {content['pid']} on {content['host']})"
+        except (OSError, ValueError, KeyError, TypeError):
+            process = ""
+        return f"Another process is writing to {self.directory}{process}."

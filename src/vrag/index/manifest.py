@@ -391,8 +391,10 @@ class Writer:
         if self._items:
             items, vectors = zip(*self._items, strict=True)
             embedder = self._collection.header.embedder
+            stored = self._collection.stored
+            rows = item_rows(items, vectors if embedder else None, embedder, stored)
             sync_stored(self._collection.items_dir, items)
-            self._collection.item_table.append(item_rows(items, vectors if embedder else None, embedder))
+            self._collection.item_table.append(rows)
             self._items = []
             self._commits += 1
         if self._documents:

@@ -17,8 +17,8 @@ from vrag.cli.terminal.progress import index_progress
 from vrag.factory.indexing import (
     documents_under,
     missing_paths_error,
-    open_for_adding,
     open_ray,
+    open_when_created,
     unreadable_error,
 )
 from vrag.factory.search import vector_options
@@ -59,13 +59,16 @@ def add(
     device: opt.DeviceOption = None,
     engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
     retry_failed: opt.RetryFailedOption = False,
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Index new and changed files, and what an earlier run left unfinished.
 
     You can stop the command at any time: finished work is kept, and the same command continues. Files that
-    cannot be read are listed with the reason and do not stop the others; the exit status is 1 only
-    if no file could be read.
+    cannot be read are listed with the reason and do not stop the others.
+
+    Exit status: 0 done, 1 no file could be read, 2 wrong usage, 4 another process is still writing to the
+    collection after --wait, 130 stopped. 4 means the same with all commands that write to a collection.
 
     Text is always indexed. With an embedder, a new collection also stores vectors of its pages; the
     embedder of a collection cannot be changed later.
@@ -79,7 +82,7 @@ def add(
     report = opt.load_flags(locals())
     if error := missing_paths_error(paths):
         raise error
-    opened, options, model = open_for_adding(report)
+    opened, options, model = open_when_created(report)
     batch = report.settings.batch
     producer = open_ray(report.settings, model) if engine is IndexEngine.RAY else local(model, batch)
     with index_progress() as progress:
@@ -155,6 +158,7 @@ def verify(
     repair: bool = typer.Option(
         False, "--repair", help="Repair what can be repaired; the next `vrag index add` restores the rest."
     ),
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Check every row and every picture of a collection.
@@ -163,7 +167,7 @@ def verify(
 
     Example: vrag index verify --repair
     """
-    report = maintenance.verify(_open(collection), repair=repair)
+    report = maintenance.verify(_open(collection, wait), repair=repair)
 
     def render() -> None:
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
@@ -184,22 +188,25 @@ def verify(
 def remove(
     targets: list[str] = typer.Argument(..., help="Paths, folders, file names or ids of documents."),
     collection: opt.CollectionOption = None,
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Remove documents from the collection. The files themselves are not deleted.
 
     Example: vrag index remove ./reports/draft.pdf
     """
-    _print_removed(maintenance.remove(_open(collection), targets), as_json=as_json)
+    _print_removed(maintenance.remove(_open(collection, wait), targets), as_json=as_json)
 
 
 @app.command()
-def prune(collection: opt.CollectionOption = None, as_json: opt.JsonOption = False) -> None:
+def prune(
+    collection: opt.CollectionOption = None, wait: opt.WaitOption = None, as_json: opt.JsonOption = False
+) -> None:
     """Remove documents whose files no longer exist.
 
     Example: vrag index prune
     """
-    _print_removed(maintenance.prune(_open(collection)), as_json=as_json)
+    _print_removed(maintenance.prune(_open(collection, wait)), as_json=as_json)
 
 
 def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
@@ -214,16 +221,18 @@ def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
 
 
 @app.command()
-def compact(collection: opt.CollectionOption = None, as_json: opt.JsonOption = False) -> None:
+def compact(
+    collection: opt.CollectionOption = None, wait: opt.WaitOption = None, as_json: opt.JsonOption = False
+) -> None:
     """Free disk space: merge small files, delete old versions and unused data.
 
     Example: vrag index compact
     """
-    report = maintenance.compact(_open(collection))
+    report = maintenance.compact(_open(collection, wait))
     text = f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now."
     print_result(report, lambda: echo(text), as_json=as_json)
 
 
-def _open(collection: str | None) -> Collection:
-    settings = load_settings(collection=collection).settings
-    return Collection.open(settings.collection, durable=settings.durable)
+def _open(collection: str | None, wait: float | None = None) -> Collection:
+    settings = load_settings(collection=collection, wait=wait).settings
+    return Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)

@@ -187,7 +187,7 @@ class RemoteCollection:
         """Return the size of the current publication in bytes."""
         return self.store.record.current.bytes
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
         """Refuse to write."""
         raise read_only(self.address)
 
