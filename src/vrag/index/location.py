@@ -230,13 +230,14 @@ class LocalLocation:
 
     repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
-    def __init__(self, directory: Path, wait: float = 0.0) -> None:
+    def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
         """`wait` is how long `lock` waits for another process, in seconds."""
         self._wait = wait
         self.directory = directory
+        self.durable = durable
         self.address = os.fspath(directory)
         self.cache_dir = directory / "cache"
-        self.store: TableStore = Directory(directory / "index")
+        self.store: TableStore = Directory(directory / "index", durable=durable)
 
     def path(self, stored: str) -> Path:
         """Return the path of a stored picture or clip, given relative to `items/`."""

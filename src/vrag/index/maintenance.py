@@ -206,6 +206,8 @@ def settle(collection: Collection) -> int:
         collection.item_table.delete(where)
     for document, name in differences.misnamed.items():
         collection.item_table.update(f"document = {literal(document)}", name_values(document, name))
+    if differences.folders:
+        collection.sync()  # pictures go once no version on the disk has them
     for folder in differences.folders:
         shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
     return sum(differences.orphans.values())

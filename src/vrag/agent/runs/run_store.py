@@ -42,7 +42,15 @@ from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImag
 from vrag.agent.runs.event_lines import END, seal_line, unseal_line, unseal_lines
 from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
 from vrag.agent.runs.run_result import OUTLINED, RunResult
-from vrag.atomic_io import Journal, atomic_file, read_lines, sync, write_whole
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    make_directory,
+    read_lines,
+    sync,
+    sync_files,
+    write_whole,
+)
 from vrag.errors import CorpusError, RunError
 from vrag.index.integrity.checksums import checksum
 from vrag.index.integrity.sealed_json import Seal, seal_json
@@ -157,15 +165,23 @@ class RunLog:
     id: str
     directory: Path
     journal: Journal
+    durable: bool
+    """True if what is written is on the disk when `write` returns; False if it is in the files."""
     sums: dict[str, int] = field(default_factory=dict[str, int])
     """Checksums of the files that were saved, by name."""
+    _unsynced: list[Path] = field(default_factory=list[Path])
+    """Files that the next event may name."""
 
     def write(self, event: Event) -> None:
-        """Append an event; it is in the file when this returns.
+        """Append an event, once the files that were saved before are on the disk.
 
         Raises `RunError` if the disk refuses. Nothing of the event is in the file then.
         """
         with _writing(self.directory):
+            if self._unsynced:
+                paths, self._unsynced[:] = list(self._unsynced), ()
+                sync_files(paths)
+                sync(self.directory / FILES)
             self.journal.append(seal_line(event.model_dump_json().encode()))
             if isinstance(event, AnswerGiven | RunFailed):
                 size = (self.directory / EVENTS).stat().st_size
@@ -178,6 +194,8 @@ class RunLog:
         if not target.exists():
             with _writing(self.directory), atomic_file(target, durable=False) as file:
                 file.write(data)
+            if self.durable:
+                self._unsynced.append(target)
 
     def file(self, sha256: str) -> Path:
         """Return the path of the picture of this hash."""
@@ -191,6 +209,8 @@ class RunStore:
     directory: Path
     within: Path | None = None
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
+    durable: bool = True
+    """Whether an event is on the disk before anybody is shown it."""
 
     @contextmanager
     def record(self, meta: RunMeta | None = None) -> Generator[RunLog]:
@@ -203,13 +223,13 @@ class RunStore:
         directory = self.directory / run
         with ExitStack() as stack:
             with _writing(self.directory):
-                (directory / FILES).mkdir(parents=True)
+                make_directory(directory / FILES)
                 # Before there are events: who finds the run finds it locked.
                 stack.enter_context(FileLock(directory / LOCK, is_singleton=False))
                 if meta is not None:
                     write_meta(directory, meta)
-                journal = stack.enter_context(Journal(directory / EVENTS, durable=False))
-            yield RunLog(run, directory, journal)
+                journal = stack.enter_context(Journal(directory / EVENTS, durable=self.durable))
+            yield RunLog(run, directory, journal, self.durable)
 
     def ids(self) -> list[str]:
         """Return the ids of all runs, the newest first.

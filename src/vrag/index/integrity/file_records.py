@@ -133,7 +133,7 @@ def read_table_records(table: Path) -> TableRecords:
         elif records.is_durable:
             records.is_damaged, records.begun = True, None
         else:
-            records.is_damaged = True
+            records.is_damaged, records.begun = True, records.version
             break
     return records
 

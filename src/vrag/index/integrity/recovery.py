@@ -18,8 +18,6 @@ The journal of `file_records` tells what the writer was doing:
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.atomic_io import sync
@@ -36,39 +34,12 @@ from vrag.index.integrity.file_records import (
     sync_records,
     version_of,
 )
-from vrag.index.schema import FILE_COLUMNS, document_of, file_rows
-from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from pathlib import Path
 
-    from vrag.index.collection import Collection
     from vrag.index.integrity.file_records import TableRecords
-
-
-def recover(collection: Collection) -> None:
-    """Bring both tables of a collection on this machine back to versions that are whole and belong together.
-
-    The caller holds the lock. Raises `CollectionError` if they cannot be read or written.
-    """
-    undone = [table.recover() for table in (collection.item_table, collection.file_table)]
-    if any(undone):
-        _begin_incomplete(collection)
-
-
-def _begin_incomplete(collection: Collection) -> None:
-    """Mark files as begun whose items are not all there: the next `add` makes what is missing."""
-    counts = Counter[str](collection.scan(["document"]).data["document"].to_pylist())
-    rows = collection.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
-    documents = [document_of(row) for row in rows if row["rows"] != counts[row["id"]]]
-    begun = [
-        (replace(document, status=DocumentStatus.PENDING, items=0, reason=""), 0)
-        for document in documents
-        if document.status.served
-    ]
-    if begun:
-        collection.file_table.upsert(file_rows(begun), "key")
 
 
 def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
@@ -89,7 +60,7 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
         _go_back(table, version, records, open_table)
         record_present(table)
     elif records.begun is not None or records.is_damaged or records.is_deleting or newest > version:
-        if records.begun == records.version:
+        if records.begun == records.version and not records.is_damaged:
             _delete_all_but(table, records.files)
         record_present(table)
     else:
@@ -123,7 +94,7 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
         (table / name).unlink()
     (table / "_versions" / HINT).unlink(missing_ok=True)
     sync(table / "_versions")
-    if version <= records.version:  # else not all of its files are recorded
+    if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
         _delete_all_but(table, known)
     handle = open_table()
     with recorded_commit(table, durable=True):
