@@ -16,13 +16,17 @@ import secrets
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from filelock import FileLock, Timeout
 
+if sys.platform == "darwin":
+    import fcntl
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vrag.errors import VragError
@@ -34,6 +38,8 @@ _LOCK_SECONDS = 0.05
 """Time between two attempts to get a lock that is waited for."""
 _NAME_LENGTH = 60
 """Characters of a name that begin the name of its unfinished copy: at most 240 bytes, of 255 allowed."""
+_SYNCS_AT_ONCE = 8
+"""Files that are put on the disk at the same time: file systems write the metadata of all of them at once."""
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
 
@@ -98,7 +104,7 @@ class Journal:
         if self._stream.write(data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._durable:
-            os.fsync(self._stream.fileno())
+            sync_handle(self._stream.fileno())
 
     def _truncate(self, end: int, *, ignore_errors: bool = False) -> None:
         """Cut off what a refused write left; where that is refused as well, before the next one."""
@@ -150,7 +156,7 @@ def atomic_file(path: Path, *, durable: bool = True, mode: int = 0o666) -> Gener
             yield file
             file.flush()
             if durable:
-                os.fsync(file.fileno())
+                sync_handle(file.fileno())
         replace_file(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -183,19 +189,56 @@ def write_file(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        sync_handle(file.fileno())
+
+
+def sync_handle(handle: int) -> None:
+    """Put an open file or the names in an open directory on the disk.
+
+    On macOS, `fsync` leaves the data in the memory of the drive: F_FULLFSYNC empties that as well, where the
+    file system has it.
+    """
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+        except OSError:
+            pass
+        else:
+            return
+    os.fsync(handle)
 
 
 def sync(path: Path) -> None:
-    """Put a file or the names in a directory on the disk, where the system can."""
+    """Put a file or the names in a directory on the disk, where the system can.
+
+    Windows does so for files alone: NTFS has a journal of its names, and writes it within seconds.
+    """
     windows = sys.platform == "win32"
     if windows and path.is_dir():
         return
     handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)  # Windows wants the right to write
     try:
-        os.fsync(handle)
+        sync_handle(handle)
     finally:
         os.close(handle)
+
+
+def sync_files(paths: Sequence[Path]) -> None:
+    """Put files on the disk, several at once; the names are `sync`'s, of their folders."""
+    if len(paths) < 2:
+        for path in paths:
+            sync(path)
+        return
+    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+        list(pool.map(sync, paths))
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory with its parents, and put the names of those that are new on the disk."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(new):
+        sync(folder.parent)
 
 
 def replace_file(source: Path, target: Path) -> None:

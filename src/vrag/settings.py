@@ -128,6 +128,11 @@ class Settings(BaseSettings):
     """Number of hits that the reranker sees."""
     reader: str = ""
     """Extractive question-answering model that reads text beside the offline reader; empty for none."""
+    durability: Literal["full", "normal"] = Field(
+        default="full",
+        description="Whether commits and events of runs are on the disk before they are acknowledged (full); "
+        "normal may lose the last of them when the machine loses power.",
+    )
     dpi: float = Field(default=144.0, ge=36, le=600)
     """Resolution of rendered pages, in dots per inch."""
     ocr: bool = True
@@ -282,6 +287,11 @@ class Settings(BaseSettings):
     """Message and hint for keys that are missing or not sent."""
     _places: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Origins of keys that are not in the variable of their setting."""
+
+    @property
+    def durable(self) -> bool:
+        """True if what is acknowledged is on the disk."""
+        return self.durability == "full"
 
     def key(self, name: Key) -> str | None:
         """Return a key to send to the server in the settings; None where there is none.

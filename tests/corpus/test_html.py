@@ -17,7 +17,7 @@ from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.sections import html_page
-from vrag.corpus.worker import OpenFileCache, Task, TaskRejected, run
+from vrag.corpus.workers.worker import OpenFileCache, Task, TaskRejected, run
 from vrag.errors import CorpusError
 from vrag.types import Item, ItemKind, TextSource
 

@@ -91,6 +91,10 @@ DpiOption = Annotated[float | None, typer.Option(help="Resolution of rendered pa
 WorkersOption = Annotated[
     int | None, typer.Option(help="Number of processes that read files; 0 for one per core.")
 ]
+DurabilityOption = Annotated[
+    str | None,
+    typer.Option(help="`full` waits for the disk at every commit; `normal` at the end.", metavar="LEVEL"),
+]
 InlineOption = Annotated[
     bool,
     typer.Option(

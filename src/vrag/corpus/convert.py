@@ -32,8 +32,8 @@ from vrag.corpus.formats.text import SUFFIXES as TEXT
 from vrag.corpus.formats.text import TextFile
 from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.corpus.formats.video import VideoFile
-from vrag.corpus.worker import FileOpened, Task, TaskRejected, WorkerFailed
-from vrag.corpus.worker_pool import WorkerDied, WorkerPool
+from vrag.corpus.workers.worker import FileOpened, Task, TaskRejected, WorkerFailed
+from vrag.corpus.workers.worker_pool import WorkerDied, WorkerPool
 from vrag.errors import UnsupportedFormatError
 from vrag.types import Item
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     from vrag.corpus.converter import CorpusOptions
-    from vrag.corpus.worker import Message
+    from vrag.corpus.workers.worker import Message
 
 MAX_TASK_ITEMS = 8
 SMALLER = 0.5

@@ -13,11 +13,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from vrag.atomic_io import atomic_file, one_writer
+from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("vrag")
 
 FILE_NAME = "collection.json"
+COPIES = "index"
+"""The folder with copies of sealed files: without its header nothing of a collection can be read."""
 IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
@@ -104,6 +107,8 @@ class CollectionHeader:
         """
         try:
             content: dict[str, Any] = json.loads(text)
+            if check_seal(text.encode()) is Seal.BROKEN:
+                raise ValueError("it does not have its checksum")
             schema: int = content["schema"]
             if schema > SCHEMA:
                 raise CollectionError(
@@ -134,8 +139,7 @@ class CollectionHeader:
             "corpus_fingerprint": self.corpus_fingerprint,
             "embedder": asdict(self.embedder) if self.embedder else None,
         }
-        with atomic_file(directory / FILE_NAME) as file:
-            file.write(json.dumps(content, indent=2).encode())
+        write_sealed(directory, FILE_NAME, seal_json(content))
 
     def check_options(self, options: CorpusOptions) -> None:
         """Refuse settings that make other items."""
@@ -171,10 +175,15 @@ class CollectionHeader:
             )
 
 
+def write_sealed(directory: Path, name: str, data: bytes) -> None:
+    """Write a small file of a collection as a whole, then its copy. Raises `OSError`."""
+    write_whole(directory / name, data)
+    (directory / COPIES).mkdir(exist_ok=True)
+    write_whole(directory / COPIES / name, data)
+
+
 def _damaged(where: str, error: Exception) -> CollectionError:
-    return CollectionError(
-        f"{where} is damaged: {error}.", "Build the collection again in another directory."
-    )
+    return CollectionError(f"{where} is damaged: {error}.", "Run: vrag index verify --repair")
 
 
 def _model(embedder: EmbedderInfo | None) -> str:
@@ -221,13 +230,14 @@ class LocalLocation:
 
     repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
-    def __init__(self, directory: Path, wait: float = 0.0) -> None:
+    def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
         """`wait` is how long `lock` waits for another process, in seconds."""
         self._wait = wait
         self.directory = directory
+        self.durable = durable
         self.address = os.fspath(directory)
         self.cache_dir = directory / "cache"
-        self.store: TableStore = Directory(directory / "index")
+        self.store: TableStore = Directory(directory / "index", durable=durable)
 
     def path(self, stored: str) -> Path:
         """Return the path of a stored picture or clip, given relative to `items/`."""

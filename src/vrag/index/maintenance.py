@@ -18,7 +18,7 @@ from vrag.geometry import IMAGE_FORMATS
 from vrag.index.catalog import Column
 from vrag.index.integrity.held_files import sweep_held_files
 from vrag.index.manifest import KEEP, read_manifest
-from vrag.index.schema import ITEM_COLUMNS, file_key, file_rows, vector_column
+from vrag.index.schema import ITEM_COLUMNS, file_key, file_rows, name_values, vector_column
 from vrag.index.table import any_of, literal
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import known_tier
@@ -205,7 +205,9 @@ def settle(collection: Collection) -> int:
     for where in any_of("document", sorted(differences.orphans)):
         collection.item_table.delete(where)
     for document, name in differences.misnamed.items():
-        collection.item_table.update(f"document = {literal(document)}", {"document_name": name})
+        collection.item_table.update(f"document = {literal(document)}", name_values(document, name))
+    if differences.folders:
+        collection.sync()  # pictures go once no version on the disk has them
     for folder in differences.folders:
         shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
     return sum(differences.orphans.values())

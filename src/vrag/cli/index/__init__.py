@@ -56,6 +56,7 @@ def add(
     dpi: opt.DpiOption = None,
     ocr: opt.OcrOption = None,
     workers: opt.WorkersOption = None,
+    durability: opt.DurabilityOption = None,
     embedder: opt.EmbedderOption = None,
     embed_document_instruction: opt.DocumentInstructionOption = None,
     visual_tokens: opt.VisualTokensOption = None,
@@ -238,4 +239,4 @@ def compact(
 
 def _open(collection: str | None, wait: float | None = None) -> Collection:
     settings = load_settings(collection=collection, wait=wait).settings
-    return Collection.open(settings.collection, wait=settings.wait)
+    return Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus import timeout_exec
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.sniff import describe
+from vrag.corpus.workers import timeout_exec
 from vrag.errors import (
     ConversionTimeout,
     CorpusError,
@@ -209,7 +209,7 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
     files), which is removed whatever happens, also when this process is killed. The file appears whole or not
     at all. `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
-    `vrag.corpus.timeout_exec`. Raises `UnsupportedFormatError` if LibreOffice is not installed,
+    `vrag.corpus.workers.timeout_exec`. Raises `UnsupportedFormatError` if LibreOffice is not installed,
     `ConversionTimeout` if it took longer than the time limit, `CorpusError` if it made nothing of the
     document, and `OSError` if the document cannot be read or the PDF not be written.
     """

@@ -1,1 +1,1 @@
-"""What keeps a collection whole: checks of its files, and backups."""
+"""The integrity of a collection on the disk: checks of its files, recovery, repair and backups."""

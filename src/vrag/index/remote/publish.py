@@ -32,7 +32,7 @@ from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.manifest import KEEP
 from vrag.index.remote.object_storage import Objects, is_url
 from vrag.index.remote.remote_collection import Publication, PublishedRecord, PublishedTables, read_only
-from vrag.index.schema import file_schema, item_schema
+from vrag.index.schema import FILE_PARTS, ITEM_PARTS, file_schema, item_schema
 from vrag.index.table import Table
 
 if TYPE_CHECKING:
@@ -243,8 +243,8 @@ def _release(
     store = PublishedTables(objects, PublishedRecord(now))
     mark = collection.header.embedder
     pairs = (
-        (collection.item_table, Table(store, "items", lambda: item_schema(mark))),
-        (collection.file_table, Table(store, "files", file_schema)),
+        (collection.item_table, Table(store, "items", lambda: item_schema(mark), parts=ITEM_PARTS)),
+        (collection.file_table, Table(store, "files", file_schema, parts=FILE_PARTS)),
     )
     for here, there in pairs:
         own, published = (sorted(table.read(["id"]).data["id"].to_pylist()) for table in (here, there))

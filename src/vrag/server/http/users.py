@@ -29,7 +29,7 @@ from stat import S_IMODE
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from vrag.atomic_io import write_whole
+from vrag.atomic_io import make_directory, write_whole
 from vrag.errors import SettingsError, first_line
 
 log = logging.getLogger("vrag.server.users")
@@ -148,7 +148,7 @@ class TokenFile:
     def _change(self, change: Callable[[dict[str, _Entry]], None]) -> None:
         """Change the file as a whole, one process at a time; it is created if it is missing."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), is_singleton=False):
                 entries = self._parse() if self.path.exists() else {}
                 change(entries)

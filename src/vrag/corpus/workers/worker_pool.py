@@ -27,17 +27,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from vrag.corpus.drawing import DrawTask
-from vrag.corpus.timeout_exec import WALL_FACTOR, is_over_limit
-from vrag.corpus.worker import FileOpened, TaskDone, TaskRejected, WorkerReady
+from vrag.corpus.workers.timeout_exec import WALL_FACTOR, is_over_limit
+from vrag.corpus.workers.worker import FileOpened, TaskDone, TaskRejected, WorkerReady
 from vrag.errors import VragError
 from vrag.types import Item
 
 if TYPE_CHECKING:
-    from vrag.corpus.worker import Message, Task
+    from vrag.corpus.workers.worker import Message, Task
 
-START_CODE = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.worker import main; main()"
-)
+START_CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.workers.worker import main; main()"
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
 POLL_SECONDS = 1.0

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
-from vrag.corpus.timeout_exec import set_processor_limit
+from vrag.corpus.workers.timeout_exec import set_processor_limit
 from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
