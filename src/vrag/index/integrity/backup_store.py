@@ -21,12 +21,20 @@ import os
 import re
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from vrag.atomic_io import Journal, atomic_file, one_writer, read_lines, replace_file, sync, write_whole
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    one_writer,
+    read_lines,
+    replace_file,
+    sync,
+    sync_files,
+    write_whole,
+)
 from vrag.errors import CollectionBusy, CollectionError
 
 if TYPE_CHECKING:
@@ -48,7 +56,6 @@ CHUNK_BYTES = 2**20
 """Bytes that are read and written at a time."""
 _BATCH_FILES, _BATCH_BYTES = 256, 64 * 2**20
 """Objects that are put on the disk together: a disk syncs several files in the time of one."""
-_SYNC_THREADS = 8
 
 
 class BackedUpFile(NamedTuple):
@@ -408,8 +415,7 @@ class ObjectWriter:
     def _name(self) -> None:
         """Put the objects of the batch on the disk, then give them their names."""
         with _writing(self._store.directory):
-            with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-                list(pool.map(sync, [part for part, _ in self._batch]))
+            sync_files([part for part, _ in self._batch])
             for part, sha256 in self._batch:
                 path = self._store.path(sha256)
                 path.parent.mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ from vrag.atomic_io import atomic_dir
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.collection import Collection
 from vrag.index.integrity.backup_store import BackupStore
+from vrag.index.integrity.file_records import record_present
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.source_file import KEPT_COPIES
 
@@ -83,6 +84,8 @@ def restore(
             if faults:
                 _check_faults(faults, directory, target, partial=partial)
             CollectionHeader.read(directory)  # refuses one of a newer version
+            for table in (directory / "index").glob("*.lance"):
+                record_present(table)
             missing = tuple(_describe(faults, directory))
     except OSError as error:
         raise CollectionError(
