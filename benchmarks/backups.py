@@ -52,7 +52,7 @@ from vrag.index.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vrag.index.integrity.backup_store import Snapshot
+    from vrag.index.integrity.backup_store import BackupSnapshot
 
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 WRITERS, READERS = 2, 3
@@ -246,7 +246,7 @@ class Truth:
         return self.digests[table][max(known)] if known else None
 
 
-def compare(directory: Path, snapshot: Snapshot, truth: Truth, tally: Counter[str]) -> Counter[str]:
+def compare(directory: Path, snapshot: BackupSnapshot, truth: Truth, tally: Counter[str]) -> Counter[str]:
     """In what a restored collection differs from the state that its snapshot names."""
     collection = Collection.open(directory)
     wrong: Counter[str] = Counter()
@@ -287,7 +287,7 @@ def compare(directory: Path, snapshot: Snapshot, truth: Truth, tally: Counter[st
 
 
 def compare_runs(
-    runs: Path, snapshot: Snapshot, truth: Truth, wrong: Counter[str], tally: Counter[str]
+    runs: Path, snapshot: BackupSnapshot, truth: Truth, wrong: Counter[str], tally: Counter[str]
 ) -> None:
     """Compare restored runs with the notes of those who wrote them."""
     found = {path.name for path in runs.iterdir()} if runs.is_dir() else set[str]()
@@ -458,7 +458,7 @@ class Study:
         self.wrong["files that are gone"] += len(expected - files)
         self.wrong["held files that are left"] += len(list(self.directory.glob(".backup-*")))
         self.wrong["snapshots kept beyond the limit"] += len(store.names()) != keep
-        self.wrong["damage found by the check"] += len(store.check(set_aside=False))
+        self.wrong["damage found by the check"] += len(store.check(isolate=False))
 
     def run(self, backups: int, kills: int) -> None:
         """Run both parts."""

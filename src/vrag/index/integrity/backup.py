@@ -39,7 +39,7 @@ from vrag.index.integrity.backup_store import (
     BackedUpFile,
     BackupStore,
     ObjectWriter,
-    Snapshot,
+    BackupSnapshot,
     SourceReadError,
 )
 from vrag.index.integrity.held_files import PREFIX, hold_files
@@ -74,7 +74,7 @@ _HIDDEN_COPIES = (".before", ".gone")
 class BackupReport:
     """The result of a backup."""
 
-    snapshot: Snapshot
+    snapshot: BackupSnapshot
     missing: tuple[str, ...]
     """Files that the collection refers to and does not have, or that cannot be read: it is damaged."""
     read: int
@@ -154,7 +154,7 @@ def back_up(
             writer.flush()
         finally:
             writer.close()
-        snapshot = Snapshot(
+        snapshot = BackupSnapshot(
             name="",
             collection=str(source),
             created=max(state.taken, last.created + 1e-6 if last else 0.0),
@@ -193,7 +193,7 @@ def _check_apart(source: Path, destination: Path) -> None:
         )
 
 
-def _known_files(store: BackupStore) -> tuple[Snapshot | None, dict[str, _KnownFile]]:
+def _known_files(store: BackupStore) -> tuple[BackupSnapshot | None, dict[str, _KnownFile]]:
     """Read the newest snapshot that is not damaged, and what an unfinished backup has stored since."""
     last, known = None, dict[str, _KnownFile]()
     for name in reversed(store.names()):

@@ -20,7 +20,7 @@ from vrag.index.source_file import KEPT_COPIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vrag.index.integrity.backup_store import BackedUpFile, CheckProblem, Snapshot
+    from vrag.index.integrity.backup_store import BackedUpFile, CheckProblem, BackupSnapshot
 
 _MAX_LISTED = 10
 """Files that an error lists at most."""
@@ -30,7 +30,7 @@ _MAX_LISTED = 10
 class RestoreReport:
     """The result of restoring."""
 
-    snapshot: Snapshot
+    snapshot: BackupSnapshot
     directory: Path
     missing: tuple[str, ...]
     """What was left out because it is damaged in the backup."""
@@ -118,7 +118,7 @@ def check_backups(
         except CollectionError:
             may_write = False
         objects = store.objects()
-        problems = store.check(set_aside=may_write, progress=progress)
+        problems = store.check(isolate=may_write, progress=progress)
     return BackupCheck(
         snapshots=len(store.names()),
         objects=len(objects),
