@@ -37,9 +37,9 @@ from vrag.index.array_cache import newest_manifest
 from vrag.index.collection import Collection
 from vrag.index.integrity.backup_store import (
     BackedUpFile,
+    BackupSnapshot,
     BackupStore,
     ObjectWriter,
-    BackupSnapshot,
     SourceReadError,
 )
 from vrag.index.integrity.held_files import PREFIX, hold_files

@@ -20,7 +20,7 @@ from vrag.index.source_file import KEPT_COPIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vrag.index.integrity.backup_store import BackedUpFile, CheckProblem, BackupSnapshot
+    from vrag.index.integrity.backup_store import BackedUpFile, BackupSnapshot, CheckProblem
 
 _MAX_LISTED = 10
 """Files that an error lists at most."""
