@@ -27,9 +27,9 @@ from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
+from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
 from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
-from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
 from vrag.index.schema import (
     FILE_COLUMNS,
     FILE_PARTS,
@@ -90,7 +90,9 @@ class Collection:
         self.cache_dir = location.cache_dir
         """The directory of search structures. May be deleted at any time."""
         items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
-        self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS)
+        self.item_table = Table(
+            location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS
+        )
         self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
@@ -240,7 +242,10 @@ class Collection:
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
-            with self.stored(item.image, item.checksum) as file, Image.open(file, formats=IMAGE_FORMATS) as image:
+            with (
+                self.stored(item.image, item.checksum) as file,
+                Image.open(file, formats=IMAGE_FORMATS) as image,
+            ):
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
