@@ -33,6 +33,7 @@ from vrag.factory.search import SearchParts, open_client
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.location import LocalLocation
+from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
@@ -373,7 +374,7 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
     if not re.fullmatch(NAME_PATTERN, place.name) or place.is_symlink():
         return None
     try:
-        mark: object = json.loads((place / MARK).read_text(encoding="utf-8"))
+        mark: object = parse_json((place / MARK).read_bytes())
     except (OSError, ValueError):
         return None
     if mark != {"beside": first.directory.name}:

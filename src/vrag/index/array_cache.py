@@ -35,6 +35,7 @@ import numpy as np
 from vrag.atomic_io import replace_file, write_file
 from vrag.errors import CollectionError
 from vrag.index.schema import arrow
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,12 +110,12 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
 def find(directory: Path) -> StoredArrays | None:
     """Open a cache directory; None when it is missing, damaged, or of another format."""
     try:
-        content: Any = json.loads((directory / _INDEX).read_text(encoding="utf-8"))
+        content: Any = parse_json((directory / _INDEX).read_bytes())
         if content["format"] != _FORMAT:
             return None
         arrays = {name: _map(directory / name, entry) for name, entry in content["arrays"].items()}
         return StoredArrays(arrays, content["facts"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import re
 import secrets
@@ -41,6 +40,7 @@ from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
 from vrag.agent.runs.run_result import OUTLINED, RunResult
 from vrag.atomic_io import Journal, atomic_file, read_lines, sync
 from vrag.errors import CorpusError, RunError
+from vrag.parsing import parse_json
 
 if sys.platform != "win32":
     import fcntl
@@ -428,7 +428,7 @@ def _read_lines(directory: Path) -> list[bytes]:
 def _check_version(line: bytes, directory: Path) -> None:
     """Refuse a run of a layout of events that is not read; what is no event at all is left to the reader."""
     try:
-        version = json.loads(line).get("schema_version", SCHEMA_VERSION)
+        version = parse_json(line).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
         return
     if isinstance(version, int) and OLDEST_SCHEMA_VERSION <= version <= SCHEMA_VERSION:

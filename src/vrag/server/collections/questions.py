@@ -27,6 +27,7 @@ from vrag.atomic_io import write_file
 from vrag.errors import VragError
 from vrag.index.collection import Collection
 from vrag.index.table import literal
+from vrag.parsing import parse_json
 from vrag.reading.answer import ReadPage
 from vrag.server.collections.registry import FrozenInfo, OpenCollection
 from vrag.types import Document
@@ -171,7 +172,7 @@ class QuestionMaker:
     def _read(self, collection: Collection, document: str) -> tuple[str, ...] | None:
         """Return the questions about a document; None if they are not made yet."""
         try:
-            kept = json.loads(_path(collection, document).read_text(encoding="utf-8"))
+            kept = parse_json(_path(collection, document).read_bytes())
             if kept["by"] == self._suggester.name:
                 return tuple(map(str, kept["questions"]))
         except (OSError, ValueError, KeyError, TypeError):
