@@ -135,9 +135,12 @@ def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
 def _download(url: str) -> bytes:
     import httpx
 
+    from vrag.chat.http_clients import uses_proxy
+
     chunks = bytearray()
     try:
-        with httpx.stream("GET", url, timeout=30, follow_redirects=True) as response:
+        proxies = uses_proxy(url)
+        with httpx.stream("GET", url, timeout=30, follow_redirects=True, trust_env=proxies) as response:
             response.raise_for_status()
             for chunk in response.iter_bytes():
                 chunks += chunk
