@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -433,7 +432,7 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
     """Read file, `.env` and environment, the weakest first."""
     try:
         toml = TomlConfigSettingsSource(Settings, file)() if file else {}
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise SettingsError(f"The settings file {file} cannot be read: {error}.") from error
     known = Settings.model_fields.keys()
     try:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import json
 import os
 import re
 import secrets
@@ -54,6 +53,7 @@ from vrag.atomic_io import (
 from vrag.errors import CorpusError, RunError
 from vrag.index.integrity.checksums import checksum
 from vrag.index.integrity.sealed_json import Seal, seal_json
+from vrag.parsing import parse_json
 
 if sys.platform != "win32":
     import fcntl
@@ -487,7 +487,7 @@ def _check_seal(seal: Seal, number: int, directory: Path) -> None:
 def _check_version(line: bytes, directory: Path) -> None:
     """Refuse a run of a layout of events that is not read; what is no event at all is left to the reader."""
     try:
-        version = json.loads(line).get("schema_version", SCHEMA_VERSION)
+        version = parse_json(line).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
         return
     if isinstance(version, int) and OLDEST_SCHEMA_VERSION <= version <= SCHEMA_VERSION:

@@ -72,6 +72,9 @@ def add(
     device: opt.DeviceOption = None,
     engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
     retry_failed: opt.RetryFailedOption = False,
+    force_read: bool = typer.Option(
+        False, "--force-read", help="Read files even if their size and modification time have not changed."
+    ),
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -107,6 +110,7 @@ def add(
             producer=producer,
             progress=progress,
             retry_failed=retry_failed,
+            force_read=force_read,
         )
     skipped = [{"path": str(file.path), "reason": file.reason} for file in added.skipped]
     facts = add_facts(added) | {"skipped": skipped}

@@ -19,7 +19,6 @@ import logging
 import os
 import re
 import secrets
-import tomllib
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from vrag.atomic_io import make_directory, write_whole
 from vrag.errors import SettingsError, first_line
+from vrag.parsing import parse_toml
 
 log = logging.getLogger("vrag.server.users")
 _HEAD = "# Users of `vrag serve --tokens`; `vrag tokens add` and `remove` change it.\n"
@@ -182,13 +182,13 @@ class TokenFile:
                 data = file.read(_MAX_BYTES + 1)
             if len(data) > _MAX_BYTES:
                 raise self._unusable("is too large")
-            entries = _ENTRIES.validate_python(tomllib.loads(data.decode()))
+            entries = _ENTRIES.validate_python(parse_toml(data))
         except OSError as error:
             raise self._unusable(f"cannot be read: {error.strerror}") from error
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise self._unusable(f"is damaged at {place!r}: {error.errors()[0]['msg']}") from error
-        except (ValueError, RecursionError) as error:  # not UTF-8, or no TOML
+        except ValueError as error:
             raise self._unusable(f"is damaged: {first_line(error)}") from error
         folded: set[str] = set()
         for name in entries:
