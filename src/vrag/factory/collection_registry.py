@@ -12,7 +12,6 @@ start deletes the hidden one.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re

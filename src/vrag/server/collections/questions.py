@@ -8,7 +8,6 @@ No request waits for them.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
