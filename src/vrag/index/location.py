@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
@@ -295,11 +295,10 @@ class LocalLocation:
     def size(self) -> int:
         """Return the bytes of all files in the directory; those that vanish meanwhile count nothing."""
         total = 0
-        for path in self.directory.rglob("*"):
-            try:
-                total += path.lstat().st_size
-            except OSError:
-                continue
+        for folder, folders, names in os.walk(self.directory):
+            for name in (*folders, *names):
+                with suppress(OSError):
+                    total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - many files
         return total
 
     @contextmanager

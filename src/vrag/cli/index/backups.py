@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ def backup(
       vrag index restore /mnt/backup/reports ./restored
     """
     settings = load_settings(collection=collection, wait=wait).settings
-    if "://" in str(destination) or ":/" in str(destination):
+    if re.match("[a-z][a-z0-9+.-]+:/", str(destination)):  # more than the letter of a drive
         raise CollectionError(
             f"{destination} is not a directory.",
             "Back up to a directory, and copy it to object storage: its files never change. "
