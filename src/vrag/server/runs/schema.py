@@ -422,6 +422,11 @@ class Capabilities(FrozenModel):
     setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
     version: str
 
+    def without_uploads(self) -> Capabilities:
+        """Return what is offered to a user who may not add documents."""
+        closed = tuple(each.model_copy(update={"writable": False}) for each in self.collections)
+        return self.model_copy(update={"collections": closed})
+
     def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
         """Add models that were chosen on the page, of which the first is the default, and `setup`."""
         if not chosen:
