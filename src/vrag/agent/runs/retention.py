@@ -108,22 +108,21 @@ def select_runs(store: RunStore, selection: RunSelection) -> RunPurge:
 def delete_runs(store: RunStore, purge: RunPurge) -> RunPurge:
     """Delete runs; return those that were deleted. One that is gone or in progress by now is left out.
 
-    Raises `RunError` if none of several could be deleted, as on a disk that refuses.
+    Raises `RunError` if the disk refuses; those before are deleted then.
     """
     store.sweep()
     deleted: list[str] = []
-    freed, fault = 0, None
+    freed = 0
     for run in purge.runs:
         size = _directory_bytes(store.directory / run)
         try:
             store.delete(run)
         except RunError as error:
-            fault = error
+            if isinstance(error.__cause__, OSError):
+                raise
             continue
         deleted.append(run)
         freed += size
-    if fault is not None and not deleted and any((store.directory / run).is_dir() for run in purge.runs):
-        raise fault
     return RunPurge(tuple(deleted), freed)
 
 

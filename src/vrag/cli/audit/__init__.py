@@ -106,7 +106,8 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
     )
     status = f"{entry.result} {entry.status or ''} {entry.reason}".strip()
     what = " · ".join(filter(None, facts))
-    return entry.time, entry.user, str(entry.role), entry.address, str(entry.action), what, status
+    time = entry.time[:19].replace("T", " ")
+    return time, entry.user, str(entry.role), entry.address, str(entry.action), what, status
 
 
 def _parse_since(text: str) -> str:

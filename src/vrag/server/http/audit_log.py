@@ -195,6 +195,8 @@ def write_local(log: AuditLog | None, action: AuditAction, result: str, **fields
         state = "Nothing was done." if result == "begun" else "The command was carried out."
         hint = f"{state} Free some disk space or fix the permissions."
         raise SettingsError(message, hint) from error
+    finally:
+        log.close()
 
 
 def read_entries(path: Path) -> Iterator[AuditEntry]:
