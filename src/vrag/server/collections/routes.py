@@ -17,7 +17,7 @@ from vrag.server.collections.service import CollectionService
 from vrag.server.http.audit_log import AuditAction
 from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
-from vrag.server.http.roles import missing_role_hint
+from vrag.server.http.roles import missing_role
 from vrag.server.http.users import User, UserRole
 from vrag.server.options import ServerOptions
 
@@ -240,27 +240,17 @@ def collection_routes(  # noqa: C901, PLR0915 - one per route
 
 
 def _as_allowed(listing: registry.Collections, user: User) -> registry.Collections:
-    """Return the collections as a user may change them, with what is missing."""
-    if user.may(UserRole.MANAGE):
+    """Return the collections as a user may change them, with the reasons for what the user may not."""
+    if not (not_creatable := missing_role(user, UserRole.MANAGE)):
         return listing
-    changes: dict[str, bool | str] = {"removable": False}
-    if not user.may(UserRole.UPLOAD):
-        hint = missing_role_hint(user, UserRole.UPLOAD)
-        changes |= {"writable": False, "reason": f"Your token does not allow you to change documents. {hint}"}
-    hint = missing_role_hint(user, UserRole.MANAGE)
-    return listing.model_copy(
-        update={
-            "collections": [
-                each.model_copy(update=_unless_unreadable(each, changes)) for each in listing.collections
-            ],
-            "creatable": False,
-            "not_creatable": f"Your token does not allow you to create or delete collections. {hint}",
-        }
-    )
+    not_writable = missing_role(user, UserRole.UPLOAD)
 
+    def allowed(info: registry.CollectionInfo) -> registry.CollectionInfo:
+        changes: dict[str, bool | str] = {"removable": False}
+        if not_writable:
+            changes |= {"writable": False} | ({"reason": not_writable} if info.readable else {})
+        return info.model_copy(update=changes)
 
-def _unless_unreadable(
-    info: registry.CollectionInfo, changes: dict[str, bool | str]
-) -> dict[str, bool | str]:
-    """Keep the reason why a collection cannot be read."""
-    return changes if info.readable else {**changes, "reason": info.reason or ""}
+    collections = list(map(allowed, listing.collections))
+    changes = {"collections": collections, "creatable": False, "not_creatable": not_creatable}
+    return listing.model_copy(update=changes)

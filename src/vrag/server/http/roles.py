@@ -144,13 +144,19 @@ for (_method, _path), _rule in ROUTES.items():
 
 def check_role(user: User, role: UserRole) -> None:
     """Check that a user has a role. Raises `Refusal` (403) that says what is missing, and who can give it."""
-    if user.may(role):
-        return
+    if not user.may(role):
+        raise Refusal(403, _missing(user, role), _hint(user, role), reason="role")
+
+
+def missing_role(user: User, role: UserRole) -> str:
+    """Say why a user may not do what needs a role, and who can allow it; empty if the user may."""
+    return "" if user.may(role) else f"{_missing(user, role)} {_hint(user, role)}"
+
+
+def _missing(user: User, role: UserRole) -> str:
     own = f"has the role {user.role.value}, which" if user.role else "has no role, and"
-    message = f"Your token {own} does not allow you to {_ABILITIES[role]}."
-    raise Refusal(403, message, missing_role_hint(user, role), reason="role")
+    return f"Your token {own} does not allow you to {_ABILITIES[role]}."
 
 
-def missing_role_hint(user: User, role: UserRole) -> str:
-    """Return in a sentence who can give a user a role."""
+def _hint(user: User, role: UserRole) -> str:
     return f"An administrator of this server can allow it: vrag tokens role {user.name} {role.value}"

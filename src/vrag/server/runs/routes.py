@@ -17,6 +17,7 @@ from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
 from vrag.render.markup import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
+from vrag.server.http.roles import missing_role
 from vrag.server.http.users import UserRole
 from vrag.server.metrics import ServerMetrics
 from vrag.server.runs import schema
@@ -49,7 +50,8 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
     async def options(request: Request) -> schema.Capabilities:
         """List the agents, models and collections, and the limits of a run."""
         capabilities = await runs.capabilities(request.state.session)
-        return capabilities if request.state.user.may(UserRole.UPLOAD) else capabilities.without_uploads()
+        reason = missing_role(request.state.user, UserRole.UPLOAD)
+        return capabilities.without_uploads(reason) if reason else capabilities
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:
