@@ -267,6 +267,17 @@ class Settings(BaseSettings):
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""
     """File of a custom instruction; empty for the built-in one."""
+    keep_runs: float = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Days after the last question at which a server deletes a conversation that is neither "
+        "pinned nor shared; 0 for never.",
+    )
+    audit_log: Address = ""
+    """File in which a server logs who asked, searched, uploaded and removed what; empty for none."""
+    audit_questions: bool = False
+    """Write the text of questions and searches to the audit log."""
     search_url: str = ""
     """Search server in place of a collection: http://localhost:8001/search. `--collection` overrides it."""
     search_key: SecretStr = SecretStr("")

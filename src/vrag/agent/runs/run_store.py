@@ -66,6 +66,7 @@ META_LOCK = ".meta.lock"
 _DELETED = ".deleted"
 """End of the name of a directory that is being deleted. It begins with a dot: no run has such a name."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f-]{1,40}")
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """Prefix of a line that `RunLog` wrote."""
 
@@ -349,7 +350,9 @@ class RunStore:
         It is gone at once: a process that dies meanwhile leaves a directory that is no run, and that `sweep`
         removes. Raises `RunError` if there is no such run, some process writes it, or the disk refuses.
         """
-        directory = self.directory / self._resolve(run)
+        directory = self.directory / run
+        if not (_ID.fullmatch(run) and directory.is_dir()):  # one without events can be deleted too
+            directory = self.directory / self._resolve(run)
         if is_held(directory / LOCK):
             raise RunError(f"The run {directory.name} is in progress.", "Stop it first.")
         with _writing(self.directory):
@@ -409,7 +412,7 @@ class RunStore:
             raise RunError(f"The collection {self.within} is gone.", "Move it back.")
 
     def _resolve(self, run: str) -> str:
-        if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+        if run != "last" and not _ID.fullmatch(run):
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
         if (self.directory / run / EVENTS).is_file():
             return run
