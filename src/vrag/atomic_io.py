@@ -22,6 +22,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from filelock import FileLock, Timeout
 
+from vrag.parsing import parse_json
+
 if sys.platform == "darwin":
     import fcntl
 
@@ -332,12 +334,10 @@ def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
     """
     now = json.loads(json.dumps(made_with))
     try:
-        before: Any = json.loads(path.read_bytes())
+        before: Any = parse_json(path.read_bytes())
     except FileNotFoundError:
         write_whole(path, json.dumps(now, indent=2).encode() + b"\n")
         return []
-    except RecursionError:
-        raise ValueError("it is nested without end") from None
     if not isinstance(before, dict):
         raise ValueError("it holds no object")  # noqa: TRY004 - damage, as what is no JSON
     return changed(cast("dict[str, Any]", before), now)

@@ -37,6 +37,7 @@ from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import file_checksum
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.schema import arrow
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,12 +118,12 @@ def find(directory: Path) -> StoredArrays | None:
     """Open a cache directory; None when it is missing, damaged, or of another format."""
     try:
         data = (directory / _INDEX).read_bytes()
-        content: Any = json.loads(data)
+        content: Any = parse_json(data)
         if content["format"] != _FORMAT or check_seal(data) is not Seal.SOUND:
             return None
         arrays = {name: _map(directory / name, entry) for name, entry in content["arrays"].items()}
         return StoredArrays(arrays, content["facts"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None
 
 
