@@ -455,6 +455,11 @@ class TestPruning:
         path.unlink()
         back_up(filled, backups, keep=5)
 
+    def test_fewer_backups_than_are_kept_stay(self, filled: Collection, backups: Path) -> None:
+        names = [back_up(filled, backups).snapshot.name for _ in range(3)]
+        back_up(filled, backups, keep=5)
+        assert BackupStore(backups).names()[:3] == names
+
     def test_leftovers_go(self, filled: Collection, backups: Path) -> None:
         back_up(filled, backups)
         store, unused = BackupStore(backups), "ab" * 32
@@ -530,6 +535,9 @@ class TestRestoring:
         files = store.read(snapshot.name)[1]
         changed = store.write(snapshot, [*files, files[0]._replace(name=name)])
         with pytest.raises(CollectionError, match="outside of the collection"):
+            restore(backups, tmp_path / "new", changed.name)
+        changed = store.write(snapshot, [files[0]._replace(sha256=f"../../{name}")])
+        with pytest.raises(CollectionError, match="is damaged"):
             restore(backups, tmp_path / "new", changed.name)
 
     def test_what_a_newer_version_made_is_refused(
