@@ -1,6 +1,6 @@
 """Loss of power: is anything lost that was acknowledged?
 
-    python -m benchmarks.power_loss [index|server] [--seeds 2] [--share 1] [--durability full]
+    python -m benchmarks.power_loss [index|server] [--seeds 2] [--share 1] [--minutes 60]
 
 The writes of real processes are recorded by strace (`recorded_writes`). `index` runs `vrag index add` twice,
 changes files and adds them again, removes one, compacts with nothing kept, and publishes to an S3-compatible
@@ -22,6 +22,7 @@ import contextlib
 import hashlib
 import importlib
 import json
+import math
 import os
 import random
 import shutil
@@ -46,6 +47,7 @@ from vrag.errors import VragError
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.maintenance import prune
+from vrag.samples import corpus_dir
 
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 VERSIONS = 4
@@ -53,7 +55,8 @@ VERSIONS = 4
 LEFTOVERS = ("It is the picture of no item.", "items belong to no file.")
 """What a crash may leave, which is no damage."""
 REMOVED = "text 3.txt"
-UPLOADS = ("first.txt", "second.png", "third.pdf")
+REPORT = "annual-report-2024.pdf"
+QUESTION = "How many passengers did the ferries carry in 2024?"
 
 
 # --- the files ---------------------------------------------------------------------------------------
@@ -138,10 +141,9 @@ class Story:
     def server(self) -> None:
         """Asks, uploads, asks the server, and removes."""
         write_corpus(self.corpus, 0)
-        self.vrag("index", "add", str(self.corpus / "text 0.txt"), "--workers", "1", "--no-ocr")
-        self.mark("indexed", "text 0.txt")
-        said = json.loads(self.vrag("ask", "How large is the share of the region?", "--json"))
-        self.mark("answered", said["run_id"] if "run_id" in said else said["run"])
+        self.vrag("index", "add", str(corpus_dir() / REPORT), "--workers", "1", "--no-ocr")
+        self.mark("indexed", REPORT)
+        self.mark("answered", json.loads(self.vrag("ask", QUESTION, "--json"))["run"])
         uploads = {
             "first.txt": self.corpus / "text 5.txt",
             "second.png": self.corpus / "picture 1.png",
@@ -161,13 +163,11 @@ class Story:
                     self.mark("stored", name, hashlib.sha256(data).hexdigest())
                     jobs[name] = answer.json()["id"]
                 for name, job in jobs.items():
-                    while (state := client.get(f"/jobs/{job}").json())["state"] not in {"ready", "failed"}:
+                    while (state := client.get(f"/jobs/{job}").json())["state"] not in {"finished", "failed"}:
                         time.sleep(0.1)
-                    assert state["state"] == "ready", state
+                    assert state["state"] == "finished", state
                     self.mark("ready", name)
-                run = client.post("/runs", json={"question": "What is the growth of the margin?"}).json()[
-                    "id"
-                ]
+                run = client.post("/runs", json={"question": QUESTION}).json()["id"]
                 with client.stream("GET", f"/runs/{run}/events") as events:
                     for text in events.iter_lines():
                         if text.startswith("id: "):
@@ -358,7 +358,7 @@ class CheckProcess:
             self._process.wait()
 
 
-def study(story: str, scratch: Path, *, seeds: int, share: float, durability: str) -> int:
+def study(story: str, scratch: Path, *, seeds: int, share: float, minutes: float, durability: str) -> int:
     """Records a story, opens the states, and prints a table; returns how many lose something."""
     folder, corpus = scratch / "disk", scratch / "corpus"
     folder.mkdir()
@@ -374,13 +374,17 @@ def study(story: str, scratch: Path, *, seeds: int, share: float, durability: st
     print(f"{story}: {operations} operations, {len(recording.syncs)} syncs, {marks} marks", flush=True)
     print(f"recorded in {seconds:.0f} s", flush=True)
     chosen = losses(recording, seeds)
-    if share < 1:
-        chosen = sorted(random.Random(1).sample(chosen, int(len(chosen) * share)))
-    return open_states(recording, chosen, CheckProcess(story, corpus, scratch), scratch / "state")
+    random.Random(1).shuffle(chosen)
+    print(f"{len(recording.points())} points, {len(chosen)} states", flush=True)
+    chosen = chosen[: math.ceil(len(chosen) * share)]
+    process = CheckProcess(story, corpus, scratch)
+    return open_states(recording, chosen, process, scratch / "state", time.monotonic() + 60 * minutes)
 
 
-def open_states(recording: Recording, chosen: list[Any], process: CheckProcess, folder: Path) -> int:
-    """Opens states and prints what is lost."""
+def open_states(
+    recording: Recording, chosen: list[Any], process: CheckProcess, folder: Path, end: float
+) -> int:
+    """Opens states until the end, on the monotonic clock, and prints what is lost."""
     seen: set[tuple[str, int]] = set()
     opened, lossy, at_points = Counter[str](), Counter[str](), Counter[str]()
     examples: Counter[str] = Counter()
@@ -390,6 +394,9 @@ def open_states(recording: Recording, chosen: list[Any], process: CheckProcess, 
         state = recording.state(recording.kept(point, loss, seed))
         marks = recording.marks(point)
         key = digest(state), len(marks)
+        if time.monotonic() > end:
+            print("The time is over.")
+            break
         points.add(point)
         if key in seen:
             continue
@@ -425,6 +432,7 @@ def main() -> None:
     parser.add_argument("stories", nargs="*", default=["index", "server"])
     parser.add_argument("--seeds", type=int, default=2, help="random parts of each point")
     parser.add_argument("--share", type=float, default=1.0, help="share of the states that is opened")
+    parser.add_argument("--minutes", type=float, default=600.0, help="time for opening states")
     parser.add_argument("--durability", default="full", help="full, normal, or none for the default")
     parser.add_argument("--keep", type=Path, help="folder for what is made, instead of a temporary one")
     for hidden in ("story", "check"):
@@ -450,7 +458,12 @@ def main() -> None:
                 scratch = Path(place) / story
                 scratch.mkdir(parents=True)
                 lossy += study(
-                    story, scratch, seeds=given.seeds, share=given.share, durability=given.durability
+                    story,
+                    scratch,
+                    seeds=given.seeds,
+                    share=given.share,
+                    minutes=given.minutes,
+                    durability=given.durability,
                 )
         sys.exit(1 if lossy else 0)
 

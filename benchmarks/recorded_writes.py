@@ -216,7 +216,7 @@ class _Reader:
                     self._apply(call[1], call[2], call[3], call[4], begun)
         return self.recording
 
-    def _apply(  # noqa: C901 - one branch a call
+    def _apply(  # noqa: C901, PLR0912 - one branch a call
         self, name: str, arguments: str, result: str, opened: str | None, begun: int
     ) -> None:
         match name:
@@ -329,9 +329,8 @@ class _Reader:
             self._change((target, self.names[source]))
 
     def _change(self, *changes: tuple[str, Inode | None]) -> None:
-        entries = tuple(
-            (self.names[os.path.dirname(path)], os.path.basename(path), inode) for path, inode in changes
-        )
+        places = ((Path(path), inode) for path, inode in changes)
+        entries = tuple((self.names[os.fspath(path.parent)], path.name, inode) for path, inode in places)
         self._add(Operation("names", names=entries), *{folder.number for folder, _, _ in entries})
 
     def _sync(self, inodes: Sequence[int], begun: int) -> None:
@@ -367,7 +366,7 @@ class _Reader:
             if match[2] is None:
                 base = _decode(match[1])
             else:
-                found.append(os.path.normpath(os.path.join(base, _decode(match[2]))))
+                found.append(os.path.normpath(Path(base) / _decode(match[2])))
         return found
 
 
