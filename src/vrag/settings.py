@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -268,6 +267,17 @@ class Settings(BaseSettings):
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""
     """File of a custom instruction; empty for the built-in one."""
+    keep_runs: float = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Days after the last question at which a server deletes a conversation that is neither "
+        "pinned nor shared; 0 for never.",
+    )
+    audit_log: Address = ""
+    """File in which a server logs who asked, searched, uploaded and removed what; empty for none."""
+    audit_questions: bool = False
+    """Write the text of questions and searches to the audit log."""
     search_url: str = ""
     """Search server in place of a collection: http://localhost:8001/search. `--collection` overrides it."""
     search_key: SecretStr = SecretStr("")
@@ -433,7 +443,7 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
     """Read file, `.env` and environment, the weakest first."""
     try:
         toml = TomlConfigSettingsSource(Settings, file)() if file else {}
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise SettingsError(f"The settings file {file} cannot be read: {error}.") from error
     known = Settings.model_fields.keys()
     try:

@@ -12,7 +12,6 @@ start deletes the hidden one.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -23,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrag.atomic_io import replace_file, sync
 from vrag.embed.registry import DeferredEmbedder
@@ -34,6 +33,7 @@ from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import LocalLocation, write_sealed
+from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
@@ -377,7 +377,8 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
         return None
     try:
         data = (place / MARK).read_bytes()
-        is_own = json.loads(data)["beside"] == first.directory.name
+        mark: Any = parse_json(data)
+        is_own = mark["beside"] == first.directory.name
     except (OSError, ValueError, LookupError, TypeError):
         return None
     if not is_own or check_seal(data) is Seal.BROKEN:

@@ -101,6 +101,8 @@ class Collection:
             location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS
         )
         self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
+        self.announced = 0
+        """Version of the manifest of which a client of this process was told that it can be searched."""
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
 

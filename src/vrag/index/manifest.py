@@ -78,13 +78,18 @@ def read_manifest(collection: Collection) -> dict[str, Known]:
 
 
 def make_plan(
-    paths: Sequence[str | Path], known: Mapping[str, Known], own: Path, *, retry_failed: bool
+    paths: Sequence[str | Path],
+    known: Mapping[str, Known],
+    own: Path,
+    *,
+    retry_failed: bool,
+    force_read: bool = False,
 ) -> IndexPlan:
     """Compare files and folders with the manifest.
 
     Files that an earlier `add` began and did not finish are continued wherever they are. The pictures in
     `own`, the collection's directory, are no documents. With `retry_failed`, files that failed, wholly or in
-    part, are tried again unchanged.
+    part, are tried again unchanged. With `force_read`, all files are to be read.
     """
     skipped: dict[Path, Skipped] = {}
     todo: dict[str, Path] = {}
@@ -97,7 +102,7 @@ def make_plan(
         else:
             name = os.fspath(path)
             found.append(name)
-            if not is_done(path, _document(known, name), retry_failed=retry_failed):
+            if force_read or not is_done(path, _document(known, name), retry_failed=retry_failed):
                 todo[name] = path
     unchanged = len(found) - len(todo)
     for name, entry in known.items():

@@ -321,12 +321,22 @@ class Table:
                 self._stamped = stamp, self._retry(lambda: self._number(self._newest()))
             return self._stamped[1]
 
-    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> Rows:
-        """Read columns of the rows for which a SQL condition holds, in no particular order."""
+    def read(
+        self,
+        columns: Sequence[str],
+        where: str | None = None,
+        limit: int | None = None,
+        *,
+        checked: bool = True,
+    ) -> Rows:
+        """Read columns of the rows for which a SQL condition holds, in no particular order.
+
+        Unless `checked`, rows are not compared with their checksums.
+        """
         with self._using("read"):
             if where is None and limit is None and (copy := self._newest_copy(columns)) is not None:
                 return Rows(copy.version, copy.data.select(list(columns)))
-            return self._retry(lambda: self._read(columns, where, limit))
+            return self._retry(lambda: self._read(columns, where, limit, checked=checked))
 
     def batches(self, columns: Sequence[str], rows: int, *, checked: bool = True) -> Generator[ArrowTable]:
         """Read columns of all rows, so many rows at a time, from one version; memory is bounded by those.
@@ -384,11 +394,12 @@ class Table:
 
             return self._retry(take)
 
-    def open(self) -> None:
-        """Open the table itself: from here on nothing is read from copies."""
-        with self._using("read"):
+    def reopen(self) -> None:
+        """Forget what is open, also copies: from here on the table itself is read, which may be another."""
+        with self._lock:
             self._from_copies = False
-            self._retry(self._newest)
+            self._table_version = self._key_index = self._stamped = None
+            self._forget()
 
     def save_copy(self, columns: Sequence[str]) -> None:
         """Keep a copy of these columns of the newest version, if LanceDB was used and the table is small."""
@@ -488,14 +499,16 @@ class Table:
             with self._store.commit(self._name):
                 yield handle
 
-    def _read(self, columns: Sequence[str], where: str | None, limit: int | None) -> Rows:
+    def _read(
+        self, columns: Sequence[str], where: str | None, limit: int | None, *, checked: bool = True
+    ) -> Rows:
         handle = self._newest()
         if handle is None:
             return Rows(0, self.schema.empty_table().select(list(columns)))
         query = handle.search()
         query = query if where is None else query.where(where)
         query = query if limit is None else query.limit(limit)
-        return Rows(self._number(handle), self._take(query, handle, columns))
+        return Rows(self._number(handle), self._take(query, handle, columns, checked=checked))
 
     def _take(
         self,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import json
 import os
 import re
 import secrets
@@ -54,6 +53,7 @@ from vrag.atomic_io import (
 from vrag.errors import CorpusError, RunError
 from vrag.index.integrity.checksums import checksum
 from vrag.index.integrity.sealed_json import Seal, seal_json
+from vrag.parsing import parse_json
 
 if sys.platform != "win32":
     import fcntl
@@ -66,6 +66,7 @@ META_LOCK = ".meta.lock"
 _DELETED = ".deleted"
 """End of the name of a directory that is being deleted. It begins with a dot: no run has such a name."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f-]{1,40}")
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """Prefix of a line that `RunLog` wrote."""
 
@@ -349,7 +350,9 @@ class RunStore:
         It is gone at once: a process that dies meanwhile leaves a directory that is no run, and that `sweep`
         removes. Raises `RunError` if there is no such run, some process writes it, or the disk refuses.
         """
-        directory = self.directory / self._resolve(run)
+        directory = self.directory / run
+        if not (_ID.fullmatch(run) and directory.is_dir()):  # one without events can be deleted too
+            directory = self.directory / self._resolve(run)
         if is_held(directory / LOCK):
             raise RunError(f"The run {directory.name} is in progress.", "Stop it first.")
         with _writing(self.directory):
@@ -409,7 +412,7 @@ class RunStore:
             raise RunError(f"The collection {self.within} is gone.", "Move it back.")
 
     def _resolve(self, run: str) -> str:
-        if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+        if run != "last" and not _ID.fullmatch(run):
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
         if (self.directory / run / EVENTS).is_file():
             return run
@@ -487,7 +490,7 @@ def _check_seal(seal: Seal, number: int, directory: Path) -> None:
 def _check_version(line: bytes, directory: Path) -> None:
     """Refuse a run of a layout of events that is not read; what is no event at all is left to the reader."""
     try:
-        version = json.loads(line).get("schema_version", SCHEMA_VERSION)
+        version = parse_json(line).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
         return
     if isinstance(version, int) and OLDEST_SCHEMA_VERSION <= version <= SCHEMA_VERSION:

@@ -127,7 +127,9 @@ class _Reader:
     def _ask(self, ranges: list[tuple[int, int]]) -> tuple[int | None, tuple[int, int] | None, int]:
         """Run a child; return the number of rows, the range at which it died, and how many rows it lost."""
         order = {"ranges": ranges, "groups": self._groups, "name": self._name, "folder": str(self._folder)}
-        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]))
+        path = os.pathsep.join(
+            filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+        )
         child = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -180,7 +182,15 @@ def _complete(rows: ArrowTable, schema: ArrowSchema) -> ArrowTable:
             columns.append(rows[field.name].cast(field.type))
             continue
         text = field.type in {pa.string(), pa.binary()}
-        empty = b"" if field.type == pa.binary() else "" if text else [] if hasattr(field.type, "value_type") else 0
+        empty = (
+            b""
+            if field.type == pa.binary()
+            else ""
+            if text
+            else []
+            if hasattr(field.type, "value_type")
+            else 0
+        )
         value = None if field.nullable else empty
         columns.append(pa.array([value] * rows.num_rows, field.type))
     return pa.table(columns, schema=schema)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_SEALED = re.compile(rb'(\{\n.*),\n  "checksum": "([0-9a-f]{8})"\n\}', re.DOTALL)
+SEALED = re.compile(rb'(\{\n.*),\n  "checksum": "([0-9a-f]{8})"\n\}', re.DOTALL)
 
 
 class Seal(Enum):
@@ -35,18 +35,27 @@ def seal_json(content: Mapping[str, Any]) -> bytes:
     return data + f',\n  "checksum": "{zlib.crc32(data):08x}"\n}}'.encode()
 
 
+def is_sealed(data: bytes) -> bool:
+    """Check whether a file ends with its own checksum."""
+    match = SEALED.fullmatch(data)
+    return match is not None and int(match[2], 16) == zlib.crc32(match[1])
+
+
 def check_seal(data: bytes, names: Collection[str] = ()) -> Seal:
     """Compare a file with its checksum.
 
     `names` are those of a file without one: any other is a damaged one. Without `names` others are accepted.
     """
-    match = _SEALED.fullmatch(data)
-    if match is not None:
-        return Seal.SOUND if int(match[2], 16) == zlib.crc32(match[1]) else Seal.BROKEN
+    if SEALED.fullmatch(data) is not None:
+        return Seal.SOUND if is_sealed(data) else Seal.BROKEN
     try:
         content: object = json.loads(data)
     except (ValueError, RecursionError):
         return Seal.BROKEN
-    if not isinstance(content, dict) or "checksum" in content or (names and not set(names).issuperset(content)):
+    if (
+        not isinstance(content, dict)
+        or "checksum" in content
+        or (names and not set(names).issuperset(content))
+    ):
         return Seal.BROKEN
     return Seal.MISSING

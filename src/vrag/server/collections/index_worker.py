@@ -336,6 +336,8 @@ class IndexWorker:
         if is_replaced:
             job.replaced()
         else:
+            collection = self.open_collection.collection
+            collection.announced = collection.file_table.version  # before a client reads the job's state
             job.settle(row)
         self._indexed += 1
         self._ended(job.state.value)
