@@ -7,7 +7,6 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import (
@@ -35,6 +34,7 @@ from vrag.corpus.formats.video import VideoFile
 from vrag.corpus.workers.worker import FileOpened, Task, TaskRejected, WorkerFailed
 from vrag.corpus.workers.worker_pool import WorkerDied, WorkerPool
 from vrag.errors import UnsupportedFormatError
+from vrag.scratch import scratch_directory
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def convert_all(
 
     Raises `CollectionError` if images cannot be stored, and `VragError` if no process can be started.
     """
-    with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
-        context = ConversionContext(items_dir.absolute(), options, Path(scratch))
+    with scratch_directory() as scratch:
+        context = ConversionContext(items_dir.absolute(), options, scratch)
         with WorkerPool(options.processes) as pool:
             yield from _Scheduler(sources, context, have, converters, live=live).run(pool)
 

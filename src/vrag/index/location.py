@@ -18,8 +18,10 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, first_line
+from vrag.index.array_cache import sweep_unfinished
 from vrag.index.table import Directory
 from vrag.parsing import parse_json
+from vrag.scratch import remove_abandoned, remove_unfinished_files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -317,7 +319,15 @@ class LocalLocation:
                     f"{self.directory} cannot be written to: {error.strerror or error}.",
                     "Free some disk space or fix the permissions.",
                 ) from error
+            self._remove_leftovers()
             yield
+
+    def _remove_leftovers(self) -> None:
+        """Remove the files for a while that killed processes left. The caller holds the lock."""
+        remove_abandoned()
+        sweep_unfinished(self.cache_dir)
+        for folder in (self.directory, self.directory / "index"):
+            remove_unfinished_files(folder)
 
     def _busy(self, waited: float) -> CollectionBusy:
         time = f" It did not end within {waited:g} s." if waited else ""
