@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import socket
+import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
@@ -37,6 +38,8 @@ IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
+MIN_ADDRESS_BYTES = 2 * 2**30
+"""Address space that the table's library and its threads need: with less they abort or hang, without words."""
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000
@@ -220,6 +223,20 @@ def _damaged(where: str, reason: str) -> CollectionError:
 
 def _model(embedder: EmbedderInfo | None) -> str:
     return f"the embedder {embedder.name}" if embedder else "no embedder"
+
+
+def check_memory_limit() -> None:
+    """Raise `CollectionError` if the address space of this process is limited too much to open tables."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_BYTES:
+        raise CollectionError(
+            f"The memory of this process is limited to {limit / 2**20:,.0f} MiB of addresses (ulimit -v).",
+            f"Allow at least {MIN_ADDRESS_BYTES / 2**20:,.0f} MiB, or limit the memory of its control group.",
+        )
 
 
 def is_leftover(name: str) -> bool:
