@@ -29,6 +29,8 @@ CollectionOption = Annotated[
     str | None,
     option(SEARCH, "Directory or URL of the collection.", "VRAG_COLLECTION", "--collection", "-c"),
 ]
+_WAIT = "Seconds to wait for another process that is writing to the collection; 0 to fail at once."
+WaitOption = Annotated[float | None, option(SEARCH, _WAIT, "VRAG_WAIT, or 5", min=0)]
 _COLLECTIONS = "Directory or URL of a collection; repeat it to search several collections together."
 CollectionsOption = Annotated[
     list[str] | None, option(SEARCH, _COLLECTIONS, "VRAG_COLLECTION", "--collection", "-c")
@@ -90,6 +92,10 @@ def _check_server(address: str) -> str:
 DpiOption = Annotated[float | None, typer.Option(help="Resolution of rendered pages, in dots per inch.")]
 WorkersOption = Annotated[
     int | None, typer.Option(help="Number of processes that read files; 0 for one per core.")
+]
+DurabilityOption = Annotated[
+    str | None,
+    typer.Option(help="`full` waits for the disk at every commit; `normal` at the end.", metavar="LEVEL"),
 ]
 InlineOption = Annotated[
     bool,

@@ -12,8 +12,8 @@ import sys
 import typer
 
 from vrag.cli.terminal.console import print_error, warn
-from vrag.cli.terminal.process import handle_closed_output
-from vrag.errors import SettingsError, VragError
+from vrag.cli.terminal.process import BUSY, handle_closed_output
+from vrag.errors import CollectionBusy, SettingsError, VragError
 from vrag.settings import unknown_variables
 
 COMMANDS = {
@@ -117,6 +117,8 @@ def run() -> None:
             create_app(None if completing else name)()
     except SettingsError as error:
         sys.exit(print_error(error, 2))
+    except CollectionBusy as error:
+        sys.exit(print_error(error, BUSY))
     except VragError as error:
         sys.exit(print_error(error, 1))
     except OSError as error:

@@ -188,6 +188,11 @@ def _openapi_schema(
     """Generate the OpenAPI document, with the names of collections and the routes that need a token."""
     schema = generate()
     schema["paths"]["/search"]["post"] |= search_body(corpora())
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            if errors.JSON_TYPE in operation.get("requestBody", {}).get("content", {}):
+                other_type = {**operation["responses"]["413"], "description": errors.MEANINGS[415]}
+                operation["responses"].setdefault("415", other_type)
     if with_token:
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         roles = {(method, re.sub(r":\w+}", "}", path)): rule.role for (method, path), rule in ROUTES.items()}

@@ -358,6 +358,9 @@ class McpTransport:
     the transport check token, Host and Origin.
     """
 
+    takes_json = True
+    """For `check_content_type`."""
+
     def __init__(self, mcp_tools: McpTools) -> None:
         self._mcp_tools = mcp_tools
         self._wanted = asyncio.Event()

@@ -47,6 +47,10 @@ class ServerOptions:
     sessions: int = 1024
     """Sessions at one time; one more ends the least recently used one."""
 
+    head_bytes: int = 256 * 1024
+    """Length of a request's head. The older form of search has its queries there."""
+    field_bytes: int = 16 * 1024
+    """Length of one of its header fields."""
     body_bytes: int = 4 * MIB
     """Length of a request's body."""
     body_seconds: float = 10.0

@@ -201,6 +201,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     @router.post(
         "/search",
         summary="Search",
+        openapi_extra=search_body(()),
         response_model=None,
         responses={200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "The hits."}}
         | refused,
@@ -208,7 +209,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     async def search(request: Request) -> Response:
         """For each query the best `top_k` items, best first. Filters apply before the ranking.
 
-        The body is read as JSON whatever Content-Type says. With `vrag_ret` the answer has the older form.
+        With `vrag_ret` the answer has the older form.
         """
         parsed = SearchRequest.model_validate_json(await request.body())
         hits = await search_batched(request, parsed)

@@ -51,8 +51,6 @@ _CORS_REQUEST_HEADERS = (
 )  # fmt: skip
 _CORS_RESPONSE_HEADERS = ("content-disposition", "etag", "location", "mcp-session-id", "retry-after")
 _COOKIE = "vrag_session"
-_MAX_SIGN_IN_BYTES = 32 * 1024
-"""Length of a body with the token. Explaining what is wrong with megabytes would hold up all for seconds."""
 
 
 def is_public(path: str) -> bool:
@@ -167,8 +165,10 @@ class AuthMiddleware:
         with contextlib.ExitStack() as stack:
             try:
                 kind = kind_of(scope["method"], scope["path"])
-                client = self._authenticate(scope, kind)
-                stack.enter_context(self._clients.opened(kind, client))
+                peer = peer_of(scope, self._options.proxies)
+                client = self._authenticate(scope, kind, peer)
+                user: User = scope["state"]["user"]
+                stack.enter_context(self._clients.opened(kind, client, peer, user.name))
                 body = self._bodies.body(scope, receive, kind)
                 stack.callback(body.close)
                 await scope["state"]["audit"].begin()
@@ -177,7 +177,7 @@ class AuthMiddleware:
                 return
             await self._app(scope, body, send)
 
-    def _authenticate(self, scope: Scope, kind: Kind) -> str:
+    def _authenticate(self, scope: Scope, kind: Kind, peer: Peer) -> str:
         """Return the client's name; refuse clients that are not allowed, or send too many requests.
 
         A token takes precedence over a cookie: no page of another site has it; nothing else is checked then.
@@ -185,7 +185,6 @@ class AuthMiddleware:
         browser sends; for a change that only a cookie authorises these must be there.
         """
         headers = Headers(scope=scope)
-        peer = peer_of(scope, self._options.proxies)
         path: str = scope["path"]
         state = scope.setdefault("state", {})
         needed, public = self._sessions.needed, is_public(path)
@@ -416,11 +415,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
     )
     async def sign_in(request: Request) -> Response:
         """Set a cookie that replaces the token for this browser, as long as it is used."""
-        body = await request.body()
-        if len(body) > _MAX_SIGN_IN_BYTES:
-            message = f"The body is longer than {_MAX_SIGN_IN_BYTES:,} bytes."
-            raise Refusal(413, message, "Send only the token.")
-        credentials = SignIn.model_validate_json(body)
+        credentials = SignIn.model_validate_json(await request.body())
         response = Response(status_code=204)
         if not sessions.needed:
             return response

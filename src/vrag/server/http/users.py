@@ -20,7 +20,6 @@ import logging
 import os
 import re
 import secrets
-import tomllib
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,8 +30,9 @@ from stat import S_IMODE
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from vrag.atomic_io import write_whole
+from vrag.atomic_io import make_directory, write_whole
 from vrag.errors import SettingsError, first_line
+from vrag.parsing import parse_toml
 
 log = logging.getLogger("vrag.server.users")
 _HEAD = "# Users of `vrag serve --tokens`; `vrag tokens add`, `role` and `remove` change it.\n"
@@ -207,7 +207,7 @@ class TokenFile:
     def _change(self, change: Callable[[dict[str, _Entry]], None]) -> None:
         """Change the file as a whole, one process at a time; it is created if it is missing."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), is_singleton=False):
                 entries = self._parse() if self.path.exists() else {}
                 change(entries)
@@ -244,13 +244,13 @@ class TokenFile:
                 data = file.read(_MAX_BYTES + 1)
             if len(data) > _MAX_BYTES:
                 raise self._unusable("is too large")
-            entries = _ENTRIES.validate_python(tomllib.loads(data.decode()))
+            entries = _ENTRIES.validate_python(parse_toml(data))
         except OSError as error:
             raise self._unusable(f"cannot be read: {error.strerror}") from error
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise self._unusable(f"is damaged at {place!r}: {error.errors()[0]['msg']}") from error
-        except (ValueError, RecursionError) as error:  # not UTF-8, or no TOML
+        except ValueError as error:
             raise self._unusable(f"is damaged: {first_line(error)}") from error
         folded: set[str] = set()
         for name in entries:

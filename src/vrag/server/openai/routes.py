@@ -88,7 +88,7 @@ def openai_routes(manager: RunManager) -> APIRouter:
     async def complete(request: Request) -> Response:
         """The last message is the question; those before it are its conversation.
 
-        The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
+        A client that leaves stops its run.
         """
         offer = await manager.capabilities()
 
