@@ -59,7 +59,7 @@ def test_users_of_former_releases_keep_their_rights(tmp_path: Path) -> None:
         for name, admin in (("alice", "admin = false"), ("bob", ""), ("carol", "admin = true"))
     )
     file = written(tmp_path, text)
-    before = {name: UserRole.MANAGE for name in ("alice", "bob")} | {"carol": UserRole.ADMINISTER}
+    before = dict.fromkeys(("alice", "bob"), UserRole.MANAGE) | {"carol": UserRole.ADMINISTER}
     assert {user.name: user.role for user in file.users} == before
     file.set_role("bob", UserRole.ASK)  # rewrites the file
     assert {user.name: user.role for user in file.users} == before | {"bob": UserRole.ASK}
