@@ -221,7 +221,7 @@ def test_who_opens_the_table_itself_reads_no_copy(tmp_path: Path) -> None:
         file.unlink()
     assert content(opened(tmp_path)) == (2, {"a": 1})
     table = opened(tmp_path)
-    table.open()
+    table.reopen()
     with pytest.raises(CollectionError):
         table.read(COLUMNS)
 

@@ -14,7 +14,8 @@ from library_harness import FIRST, Lines, library, until
 
 from vrag.errors import EmbedderFailedError
 from vrag.index.collection import Collection
-from vrag.index.maintenance import is_settled, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import is_settled
 from vrag.search.engine import Engine
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from vrag.atomic_io import atomic_file
 from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Converted, Failed, Finished, SourceFile
-from vrag.corpus.worker import explain
+from vrag.corpus.workers.worker import explain
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.embed_items import Embedded, embed_all
 from vrag.index.schema import ArrowTable, arrow

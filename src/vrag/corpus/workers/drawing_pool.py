@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
-from vrag.corpus.worker import TaskDone, TaskRejected, WorkerReady
-from vrag.corpus.worker_pool import GRACE_SECONDS, Worker, WorkerDied
+from vrag.corpus.workers.replies import TaskDone, TaskRejected, WorkerReady
+from vrag.corpus.workers.worker_pool import GRACE_SECONDS, Worker, WorkerDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from PIL.Image import Image
 
-    from vrag.corpus.worker import Message
+    from vrag.corpus.workers.replies import Message
     from vrag.geometry import View
 
 PROCESSES = 2
