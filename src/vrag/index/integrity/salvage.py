@@ -98,15 +98,15 @@ class _Reader:
 
     def run(self) -> bool:
         """Read; return whether the table could be opened."""
-        count = self._ask([])[0]
-        if count is None:
-            return False
-        ranges = [(at, min(at + _ROWS, count)) for at in range(0, count, _ROWS)]
-        while ranges:
-            _, begun, failed = self._ask(ranges)
+        ranges: list[tuple[int, int]] | None = None
+        while ranges is None or ranges:
+            count, begun, failed = self._ask(ranges)
+            if count is None and ranges is None:
+                return False
             self.lost += failed
             if begun is None:
                 break
+            ranges = _ranges(count or 0) if ranges is None else ranges
             start, end = begun
             rest = [(max(a, end), b) for a, b in ranges if b > end]
             if end - start > 1:
@@ -124,8 +124,8 @@ class _Reader:
             with pa.memory_map(str(path)) as file:
                 yield _complete(pa.ipc.open_file(file).read_all(), self._schema)
 
-    def _ask(self, ranges: list[tuple[int, int]]) -> tuple[int | None, tuple[int, int] | None, int]:
-        """Run a child; return the number of rows, the range at which it died, and how many rows it lost."""
+    def _ask(self, ranges: list[tuple[int, int]] | None) -> tuple[int | None, tuple[int, int] | None, int]:
+        """Run a child for these ranges, None for all; return the number of rows, the range at which it died, and how many rows it lost."""
         order = {"ranges": ranges, "groups": self._groups, "name": self._name, "folder": str(self._folder)}
         path = os.pathsep.join(
             filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
@@ -173,6 +173,10 @@ def _lines(child: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
+def _ranges(count: int) -> list[tuple[int, int]]:
+    return [(at, min(at + _ROWS, count)) for at in range(0, count, _ROWS)]
+
+
 def _complete(rows: ArrowTable, schema: ArrowSchema) -> ArrowTable:
     """Add the columns that could not be read: numbers and texts are empty, what may be missing is missing."""
     pa = arrow()
@@ -209,9 +213,10 @@ class _Child:
         self._groups = [group for group in order["groups"] if stored.issuperset(group)]
         self._columns = list(dict.fromkeys(name for group in self._groups for name in group))
 
-    def run(self, ranges: Sequence[tuple[int, int]]) -> None:
-        self._say(rows=int(self._handle.count_rows()))
-        for start, end in ranges:
+    def run(self, ranges: Sequence[tuple[int, int]] | None) -> None:
+        count = int(self._handle.count_rows())
+        self._say(rows=count)
+        for start, end in _ranges(count) if ranges is None else ranges:
             self._read(start, end)
 
     def _read(self, start: int, end: int) -> None:
@@ -259,7 +264,8 @@ class _Child:
         return rows
 
     def _say(self, **facts: object) -> None:
-        print(json.dumps(facts), flush=True)
+        sys.stdout.write(json.dumps(facts) + "\n")
+        sys.stdout.flush()
 
 
 def _limit_memory() -> None:
@@ -274,3 +280,4 @@ if __name__ == "__main__":
     _limit_memory()
     given = json.load(sys.stdin)
     _Child(given).run(given["ranges"])
+    os._exit(0)  # LanceDB's threads would take ten seconds to end

@@ -173,11 +173,11 @@ def _table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
         table = index / name.split("/", 1)[0]
         for path in table.rglob("*"):
             relative = path.relative_to(index).as_posix()
-            if path.is_file() and _refers(manifest, relative):
+            if path.is_file() and refers(manifest, relative):
                 yield relative
 
 
-def _refers(manifest: bytes, name: str) -> bool:
+def refers(manifest: bytes, name: str) -> bool:
     """Return whether a manifest refers to a file of its table.
 
     It begins with the transaction that made it, which names files of former versions; the first eight of its
@@ -323,7 +323,7 @@ def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
         and name not in kept
         and stored.modified.timestamp() <= limit
         and not any(
-            name.startswith(f"{table}/") and _refers(manifest, name.split("/", 1)[1])
+            name.startswith(f"{table}/") and refers(manifest, name.split("/", 1)[1])
             for table, manifest in manifests
         )
     ]
