@@ -22,6 +22,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from filelock import FileLock, Timeout
 
+from vrag.parsing import parse_json
+
 if sys.platform == "darwin":
     import fcntl
 
@@ -58,7 +60,7 @@ class Journal:
         """Length of the whole entries, where a refused write could not be cut off."""
         try:
             size = self._size
-            whole = _whole_size(self._stream, size)
+            whole = whole_size(self._stream, size)
             if whole < size:
                 self._stream.truncate(whole)
             if self._durable:
@@ -310,8 +312,8 @@ def one_writer(
         file_lock.release()
 
 
-def _whole_size(stream: IO[bytes], size: int) -> int:
-    """Count the bytes that are lines with their end, searching from the end."""
+def whole_size(stream: IO[bytes], size: int) -> int:
+    """Count those of the first `size` bytes that are lines with their end, searching from the end."""
     end = size
     while end:
         begin = max(0, end - _BLOCK)
@@ -332,12 +334,10 @@ def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
     """
     now = json.loads(json.dumps(made_with))
     try:
-        before: Any = json.loads(path.read_bytes())
+        before: Any = parse_json(path.read_bytes())
     except FileNotFoundError:
         write_whole(path, json.dumps(now, indent=2).encode() + b"\n")
         return []
-    except RecursionError:
-        raise ValueError("it is nested without end") from None
     if not isinstance(before, dict):
         raise ValueError("it holds no object")  # noqa: TRY004 - damage, as what is no JSON
     return changed(cast("dict[str, Any]", before), now)

@@ -37,6 +37,7 @@ from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import file_checksum
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.schema import arrow
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +59,9 @@ _MAX_CHECKED_BYTES = 16 << 20
 """Size of a file up to which all of it is checked before it is used: some ten milliseconds."""
 _STALE_SECONDS = 600.0
 """Age from which caches of other contents are deleted: another process may just be making one."""
+_MAX_OTHERS = 8
+"""The newest caches of other contents that are kept until then: where documents come and go all the time,
+there would be many."""
 MAX_TABLE_BYTES = 64 * 2**20
 """Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""
 _PREFIX = "table-"
@@ -114,12 +118,12 @@ def find(directory: Path) -> StoredArrays | None:
     """Open a cache directory; None when it is missing, damaged, or of another format."""
     try:
         data = (directory / _INDEX).read_bytes()
-        content: Any = json.loads(data)
+        content: Any = parse_json(data)
         if content["format"] != _FORMAT or check_seal(data) is not Seal.SOUND:
             return None
         arrays = {name: _map(directory / name, entry) for name, entry in content["arrays"].items()}
         return StoredArrays(arrays, content["facts"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None
 
 
@@ -159,19 +163,21 @@ def drop(array: NDArray[Any]) -> None:
 
 
 def sweep(home: Path, kind: str, keep: str) -> None:
-    """Delete caches of other contents once they are old, and what killed builds left.
+    """Delete caches of other contents once they are old or many, and what killed builds left.
 
     Of the caches in `home` whose names begin with `kind`, those whose names begin with `keep` stay.
     """
     from filelock import FileLock, Timeout
 
     with suppress(OSError):
-        for path in home.glob(f"{kind}*"):
+        paths = list(home.glob(f"{kind}*"))
+        others = [path for path in paths if _SCRATCH not in path.name and not path.name.startswith(keep)]
+        for number, path in enumerate(sorted(others, key=_age)):
+            if number >= _MAX_OTHERS or _age(path) > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+        for path in paths:
             lock = path / _LOCK
-            if _SCRATCH not in path.name:
-                if not path.name.startswith(keep) and _age(path) > _STALE_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
-            elif lock.exists() or _age(path) > _STALE_SECONDS:
+            if _SCRATCH in path.name and (lock.exists() or _age(path) > _STALE_SECONDS):
                 with suppress(Timeout, OSError):
                     with FileLock(lock, timeout=0):
                         pass  # no process is writing it; the lock itself could not be deleted here on Windows

@@ -14,6 +14,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
+from vrag.index.integrity.held_files import sweep_held_files
 from vrag.index.manifest import KEEP
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.table import any_of, literal
@@ -147,6 +148,7 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         settle(collection)
         for path in find_stray_pictures(collection):
             path.unlink(missing_ok=True)
+        sweep_held_files(collection.directory)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
         key = collection.catalog().key
@@ -201,6 +203,8 @@ def settle(collection: Collection) -> int:
         collection.item_table.delete(where)
     for document, name in differences.misnamed.items():
         collection.item_table.update(f"document = {literal(document)}", name_values(document, name))
+    if differences.folders:
+        collection.sync()  # pictures go once no version on the disk has them
     for folder in differences.folders:
         shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
     return sum(differences.orphans.values())

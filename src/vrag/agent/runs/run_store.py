@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import json
 import os
 import re
 import secrets
@@ -42,10 +41,19 @@ from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImag
 from vrag.agent.runs.event_lines import END, seal_line, unseal_line, unseal_lines
 from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
 from vrag.agent.runs.run_result import OUTLINED, RunResult
-from vrag.atomic_io import Journal, atomic_file, read_lines, sync, write_whole
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    make_directory,
+    read_lines,
+    sync,
+    sync_files,
+    write_whole,
+)
 from vrag.errors import CorpusError, RunError
 from vrag.index.integrity.checksums import checksum
 from vrag.index.integrity.sealed_json import Seal, seal_json
+from vrag.parsing import parse_json
 
 if sys.platform != "win32":
     import fcntl
@@ -58,6 +66,7 @@ META_LOCK = ".meta.lock"
 _DELETED = ".deleted"
 """End of the name of a directory that is being deleted. It begins with a dot: no run has such a name."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f-]{1,40}")
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """Prefix of a line that `RunLog` wrote."""
 
@@ -157,15 +166,23 @@ class RunLog:
     id: str
     directory: Path
     journal: Journal
+    durable: bool
+    """True if what is written is on the disk when `write` returns; False if it is in the files."""
     sums: dict[str, int] = field(default_factory=dict[str, int])
     """Checksums of the files that were saved, by name."""
+    _unsynced: list[Path] = field(default_factory=list[Path])
+    """Files that the next event may name."""
 
     def write(self, event: Event) -> None:
-        """Append an event; it is in the file when this returns.
+        """Append an event, once the files that were saved before are on the disk.
 
         Raises `RunError` if the disk refuses. Nothing of the event is in the file then.
         """
         with _writing(self.directory):
+            if self._unsynced:
+                paths, self._unsynced[:] = list(self._unsynced), ()
+                sync_files(paths)
+                sync(self.directory / FILES)
             self.journal.append(seal_line(event.model_dump_json().encode()))
             if isinstance(event, AnswerGiven | RunFailed):
                 size = (self.directory / EVENTS).stat().st_size
@@ -178,6 +195,8 @@ class RunLog:
         if not target.exists():
             with _writing(self.directory), atomic_file(target, durable=False) as file:
                 file.write(data)
+            if self.durable:
+                self._unsynced.append(target)
 
     def file(self, sha256: str) -> Path:
         """Return the path of the picture of this hash."""
@@ -191,6 +210,8 @@ class RunStore:
     directory: Path
     within: Path | None = None
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
+    durable: bool = True
+    """Whether an event is on the disk before anybody is shown it."""
 
     @contextmanager
     def record(self, meta: RunMeta | None = None) -> Generator[RunLog]:
@@ -203,13 +224,13 @@ class RunStore:
         directory = self.directory / run
         with ExitStack() as stack:
             with _writing(self.directory):
-                (directory / FILES).mkdir(parents=True)
+                make_directory(directory / FILES)
                 # Before there are events: who finds the run finds it locked.
                 stack.enter_context(FileLock(directory / LOCK, is_singleton=False))
                 if meta is not None:
                     write_meta(directory, meta)
-                journal = stack.enter_context(Journal(directory / EVENTS, durable=False))
-            yield RunLog(run, directory, journal)
+                journal = stack.enter_context(Journal(directory / EVENTS, durable=self.durable))
+            yield RunLog(run, directory, journal, self.durable)
 
     def ids(self) -> list[str]:
         """Return the ids of all runs, the newest first.
@@ -329,7 +350,9 @@ class RunStore:
         It is gone at once: a process that dies meanwhile leaves a directory that is no run, and that `sweep`
         removes. Raises `RunError` if there is no such run, some process writes it, or the disk refuses.
         """
-        directory = self.directory / self._resolve(run)
+        directory = self.directory / run
+        if not (_ID.fullmatch(run) and directory.is_dir()):  # one without events can be deleted too
+            directory = self.directory / self._resolve(run)
         if is_held(directory / LOCK):
             raise RunError(f"The run {directory.name} is in progress.", "Stop it first.")
         with _writing(self.directory):
@@ -389,7 +412,7 @@ class RunStore:
             raise RunError(f"The collection {self.within} is gone.", "Move it back.")
 
     def _resolve(self, run: str) -> str:
-        if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+        if run != "last" and not _ID.fullmatch(run):
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
         if (self.directory / run / EVENTS).is_file():
             return run
@@ -467,7 +490,7 @@ def _check_seal(seal: Seal, number: int, directory: Path) -> None:
 def _check_version(line: bytes, directory: Path) -> None:
     """Refuse a run of a layout of events that is not read; what is no event at all is left to the reader."""
     try:
-        version = json.loads(line).get("schema_version", SCHEMA_VERSION)
+        version = parse_json(line).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
         return
     if isinstance(version, int) and OLDEST_SCHEMA_VERSION <= version <= SCHEMA_VERSION:

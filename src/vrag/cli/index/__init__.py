@@ -1,4 +1,4 @@
-"""`vrag index`: collections, created, maintained, imported, exported and published."""
+"""`vrag index`: collections, created, maintained, backed up, imported, exported and published."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.index.backups import backup, list_backups, restore_backup
 from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
@@ -47,6 +48,9 @@ _ADVICE = {
     ProblemKind.DAMAGE: "To repair it: vrag index verify --repair",
 }
 app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
+app.command()(backup)
+app.command("backups")(list_backups)
+app.command("restore")(restore_backup)
 app.command("import")(import_index)
 app.command("publish")(publish)
 app.command("export")(export_index)
@@ -61,12 +65,16 @@ def add(
     dpi: opt.DpiOption = None,
     ocr: opt.OcrOption = None,
     workers: opt.WorkersOption = None,
+    durability: opt.DurabilityOption = None,
     embedder: opt.EmbedderOption = None,
     embed_document_instruction: opt.DocumentInstructionOption = None,
     visual_tokens: opt.VisualTokensOption = None,
     device: opt.DeviceOption = None,
     engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
     retry_failed: opt.RetryFailedOption = False,
+    force_read: bool = typer.Option(
+        False, "--force-read", help="Read files even if their size and modification time have not changed."
+    ),
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -102,6 +110,7 @@ def add(
             producer=producer,
             progress=progress,
             retry_failed=retry_failed,
+            force_read=force_read,
         )
     skipped = [{"path": str(file.path), "reason": file.reason} for file in added.skipped]
     facts = add_facts(added) | {"skipped": skipped}
@@ -255,4 +264,4 @@ def compact(
 
 def _open(collection: str | None, wait: float | None = None) -> Collection:
     settings = load_settings(collection=collection, wait=wait).settings
-    return Collection.open(settings.collection, wait=settings.wait)
+    return Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)

@@ -28,6 +28,7 @@ from vrag.index.integrity.file_records import (
 )
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, check_caches, check_sealed_files
 from vrag.index.integrity.salvage import salvage_rows
+from vrag.index.integrity.table_files import refers
 from vrag.index.location import COPIES
 from vrag.index.manifest import Known
 from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, document_of, file_key, vector_column
@@ -68,8 +69,6 @@ class TableState:
 
     def needs(self, name: str) -> bool:
         """Return whether the newest version needs a file of the table; older versions may need others."""
-        from vrag.index.remote.publish import refers
-
         newest = newest_version(self.directory)
         if version_of(name) is not None:
             return version_of(name) == newest

@@ -8,7 +8,6 @@ No request waits for them.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -28,6 +27,7 @@ from vrag.errors import VragError
 from vrag.index.collection import Collection
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import literal
+from vrag.parsing import parse_json
 from vrag.reading.answer import ReadPage
 from vrag.server.collections.registry import FrozenInfo, OpenCollection
 from vrag.types import Document
@@ -173,7 +173,7 @@ class QuestionMaker:
         """Return the questions about a document; None if they are not made yet."""
         try:
             data = _path(collection, document).read_bytes()
-            kept = json.loads(data)
+            kept = parse_json(data)
             if kept["by"] == self._suggester.name and check_seal(data) is not Seal.BROKEN:
                 return tuple(map(str, kept["questions"]))
         except (OSError, ValueError, KeyError, TypeError):
