@@ -2,13 +2,13 @@
 
     python -m benchmarks.damage [--rounds 1000] [--seed 1] [--no-sources] [--out FILE]
 
-The collection has PDF files, a picture, a video, a text and an upload, with vectors of late interaction, several
-versions of both tables, recorded runs and search caches. Each round takes a copy of it, and flips a random bit
-in a random file, or cuts a random file at a random place; the time of the file stays, as on a failing disk. Half
-of the files are drawn by their number, half by their bytes. Then
+The collection has PDF files, a picture, a video, a text and an upload, with vectors of late interaction,
+several versions of both tables, recorded runs and search caches. Each round takes a copy of it, and flips a
+random bit in a random file, or cuts a random file at a random place; the time of the file stays, as on a
+failing disk. Half of the files are drawn by their number, half by their bytes. Then
 
-1. `verify --repair` must find it, and name the file; a cut that looks like the end of a killed process may count
-   as a leftover.
+1. `verify --repair` must find it, and name the file; a cut that looks like the end of a killed process may
+   count as a leftover.
 2. It must repair it: every row, picture, run and setting is compared with the original's, and its own second
    verification finds nothing. In every tenth round `verify` runs by itself before and after.
 
@@ -32,6 +32,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -186,7 +187,7 @@ def check(home: Path, *, repair: bool = False) -> VerifyReport:
     """Verify the collection and its runs, as the command does."""
     producer = local(EMBEDDER)
 
-    def remake(damaged: Collection, paths: Any) -> object:
+    def remake(damaged: Collection, paths: Sequence[Path]) -> object:
         return add(Collection.open(damaged.directory), paths, embedder=EMBEDDER, producer=producer)
 
     report = verify(open_damaged(home), repair=repair, prepare=lambda _: remake)
@@ -201,7 +202,7 @@ def names_it(problem: VerifyProblem, file: str) -> bool:
 
 def run_round(number: int, seed: int, base: Path, home: Path, original: dict[str, Any]) -> dict[str, Any]:
     """Damage a copy; verify; repair; compare."""
-    chance = random.Random(f"{seed} {number}")  # noqa: S311 - not for secrets
+    chance = random.Random(f"{seed} {number}")
     copy(base, home)
     damage = draw(home, chance)
     damage.apply(home)
@@ -270,7 +271,11 @@ class Worker:
         """Run a round; a child that dies or hangs is a result of its own."""
         if self._child is None:
             self._child = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
         child = self._child
         assert child.stdin
@@ -328,19 +333,16 @@ def main() -> None:
 
 def fault_of(facts: dict[str, Any], *, no_sources: bool) -> str:
     """Return what is wrong with the result of a round; empty if nothing is."""
-    if "crash" in facts:
-        return "crashed"
-    if "error" in facts:
-        return "failed"
-    if not facts["found"]:
-        return "not found"
-    if not facts["named"]:
-        return "not named"
-    if facts["differing"] and not (facts["listed"] or (no_sources and not facts["clean"])):
-        return "changed in silence"
-    if not facts["clean"] and not facts["listed"]:
-        return "not repaired and not listed"
-    return ""
+    listed = facts.get("listed")
+    faults = {
+        "crashed": "crash" in facts,
+        "failed": "error" in facts,
+        "not found": not facts.get("found"),
+        "not named": not facts.get("named"),
+        "changed in silence": facts.get("differing") and not (listed or (no_sources and not facts["clean"])),
+        "not repaired and not listed": not facts.get("clean") and not listed,
+    }
+    return next((fault for fault, is_so in faults.items() if is_so), "")
 
 
 def part_of(file: str) -> str:

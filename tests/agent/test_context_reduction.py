@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_scripts import answers, environment, memorizes, note, of, searches
+from stored_events import strip_checksums
 from vimrag_runs import end_of
 
-from stored_events import strip_checksums
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.events import AnswerGiven, ContextShortened, ImageShown, MemoryUpdated, RunFailed, StopReason

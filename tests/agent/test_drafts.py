@@ -13,8 +13,8 @@ import pytest
 from agent_scripts import VIMRAG, VRAG, Way, answers, environment, of, way_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from stored_events import strip_checksums
+
 from vrag.agent.agent import Agent
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server_harness import serving
 from service_harness import scripted
-
 from stored_events import strip_checksums
+
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via, clean_title, write_meta
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import RunError

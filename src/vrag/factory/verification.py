@@ -22,8 +22,8 @@ def verify_collection(
     """Verify the collection of the settings and its runs; with `repair`, repair what can be repaired.
 
     `progress` receives what is checked, how much of it is done, and how much there is. Raises
-    `CollectionError` if there is no collection, or its header is damaged beyond repair, `CollectionBusy` while
-    another process is writing, and `OSError` if a repair cannot be written.
+    `CollectionError` if there is no collection, or its header is damaged beyond repair, `CollectionBusy`
+    while another process is writing, and `OSError` if a repair cannot be written.
     """
     from vrag.agent.runs.run_checks import check_runs
     from vrag.agent.runs.run_store import RunStore

@@ -81,11 +81,12 @@ class TableState:
         if not self.is_unreadable:
             try:
                 yield from self.table.batches(self.table.schema.names, _BATCH_ROWS, checked=False)
-                return
             except CollectionError as error:
                 self.is_unreadable = True
                 detail = f"It cannot be read in full. {error.message}"
                 self.problems.append(VerifyProblem("", f"{COPIES}/{self.directory.name}", detail))
+            else:
+                return
         if self.salvaged is None:
             found = salvage_rows(self.directory, self.table.schema, self.parts, self.faulty, scratch)
             self.salvaged = found.batches
@@ -177,7 +178,9 @@ class Inspection:
         if records.is_damaged:
             self._add(journal, "An entry does not have its checksum.")
         elif _is_torn(journal_path(directory)):
-            self._add(journal, "Its last entry is torn: its writer died, or it was cut.", ProblemKind.LEFTOVER)
+            self._add(
+                journal, "Its last entry is torn: its writer died, or it was cut.", ProblemKind.LEFTOVER
+            )
         if not directory.is_dir():
             if records.files:
                 self._add(name, "The table is missing.")

@@ -3,12 +3,13 @@
 In this order, so that nothing that can be read is lost when it is killed:
 
 1. Single flipped bits are flipped back where a checksum proves it, in small files, pictures and clips.
-2. A table whose files are damaged is written anew from the rows that can be read, and takes its place as a whole.
+2. A table whose files are damaged is written anew from the rows that can be read, and takes its place as a
+   whole. If only older versions are affected, these are deleted.
 3. Rows of the manifest that are damaged are made again from the files they name.
 4. Documents with damaged items whose file is as it was indexed are marked as begun; then their damaged rows
    are deleted. The caller makes them again at once; killed before that, the next `add` does.
-5. Without their file, damaged rows are kept as they can be read, with a new checksum, and the document says so.
-   A picture or clip stays as it is.
+5. Without their file, damaged rows are kept as they can be read, with a new checksum, and the document says
+   so. A picture or clip stays as it is.
 """
 
 from __future__ import annotations

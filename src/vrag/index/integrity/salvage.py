@@ -125,22 +125,26 @@ class _Reader:
                 yield _complete(pa.ipc.open_file(file).read_all(), self._schema)
 
     def _ask(self, ranges: list[tuple[int, int]] | None) -> tuple[int | None, tuple[int, int] | None, int]:
-        """Run a child for these ranges, None for all; return the number of rows, the range at which it died, and how many rows it lost."""
+        """Run a child for these ranges, None for all.
+
+        Returns the number of rows, the range at which it died, and how many rows it lost.
+        """
         order = {"ranges": ranges, "groups": self._groups, "name": self._name, "folder": str(self._folder)}
         path = os.pathsep.join(
             filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
         )
-        child = subprocess.Popen(
+        child = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": path},
         )
-        assert child.stdin is not None and child.stdout is not None
+        stdin = child.stdin
+        assert stdin is not None
         with child:
-            child.stdin.write(json.dumps(order).encode())
-            child.stdin.close()
+            stdin.write(json.dumps(order).encode())
+            stdin.close()
             count, begun, lost = None, None, 0
             try:
                 for line in _lines(child):
