@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -35,7 +36,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -112,8 +113,7 @@ def build(home: Path, documents: Path, uploaded: Path) -> None:
 
 def write_film(path: Path) -> None:
     """Write a video of some seconds."""
-    import av
-
+    av: Any = importlib.import_module("av")
     with av.open(str(path), "w") as container:
         stream = container.add_stream("mpeg4", rate=8)
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
@@ -227,7 +227,7 @@ def run_round(number: int, seed: int, base: Path, home: Path, original: dict[str
     differing = sorted(name for name in original.keys() | now.keys() if original.get(name) != now.get(name))
     listed = [f"{p.subject}: {p.detail}" for p in repaired.open]
     return facts | {
-        "clean": (again or repaired).worst == "",
+        "clean": (again or repaired).worst is None,
         "differing": differing[:8],
         "columns": describe(original, now, differing),
         "listed": listed[:6],
@@ -240,7 +240,8 @@ def describe(original: dict[str, Any], now: dict[str, Any], differing: list[str]
     for name in differing[:8]:
         a, b = original.get(name), now.get(name)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += [f"{name}.{column}" for column in a if a[column] != b[column]]
+            before: dict[str, Any] = dict(cast("dict[str, Any]", a))
+            found += [f"{name}.{column}" for column in before if before[column] != b[column]]
         else:
             found.append(f"{name} {'gone' if b is None else 'new' if a is None else 'other'}")
     return found[:12]
@@ -310,7 +311,8 @@ def main() -> None:
     parser.add_argument("--work", nargs=2, type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
-        work(*args.work, args.seed)
+        base, home = args.work
+        work(base, home, args.seed)
         return
     with tempfile.TemporaryDirectory(prefix="vrag-damage-") as folder:
         base, home, documents = Path(folder) / "base", Path(folder) / "collection", Path(folder) / "documents"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def verify_collection(
     from vrag.index.integrity.verification import open_damaged, verify
 
     def report(what: str) -> Callable[[int, int], None] | None:
-        return (lambda done, total: progress(what, done, total)) if progress else None
+        return partial(progress, what) if progress else None
 
     def prepare(collection: Collection) -> Callable[[Collection, Sequence[Path]], object]:
         from vrag.factory.indexing import embedder_of

@@ -59,7 +59,9 @@ def test_a_row_has_the_same_checksum_wherever_it_is_and_another_when_it_changes(
 
 
 def test_letters_that_move_from_one_cell_to_the_next_are_noticed() -> None:
-    one, two = (part_checksums(rows([(a, b, [], [0, 0])]), PART.columns) for a, b in (("ab", "c"), ("a", "bc")))
+    one, two = (
+        part_checksums(rows([(a, b, [], [0, 0])]), PART.columns) for a, b in (("ab", "c"), ("a", "bc"))
+    )
     assert one[0] != two[0]
 
 

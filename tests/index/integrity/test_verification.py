@@ -161,7 +161,7 @@ def test_leftovers_are_no_damage(home: Path) -> None:
     (home / "items" / "stray.jpg").write_bytes(b"x")
     report = verify(open_damaged(home))
     assert (report.ok, report.worst) == (True, ProblemKind.LEFTOVER)
-    assert repair(home).worst == ""
+    assert repair(home).worst is None
 
 
 def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:
@@ -180,7 +180,7 @@ def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:
 
 
 def test_a_collection_that_cannot_be_locked_is_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lock(_: LocalLocation, wait: float | None = None) -> None:  # noqa: ARG001
+    def lock(_: LocalLocation, wait: float | None = None) -> None:
         raise CollectionError("It is write-protected.")
 
     monkeypatch.setattr(LocalLocation, "lock", lock)

@@ -120,7 +120,7 @@ class Repair:
             column, out = ("id", lost) if state is self._found.rows else ("key", damaged)
             keep = np.asarray([value not in out for value in _values(batch[column])], np.bool_)
             table.append(batch.filter(arrow().array(keep)))
-        table.compact(timedelta(0))
+        table.compact(timedelta(milliseconds=1))
         journal_path(state.directory).unlink(missing_ok=True)
         replace_directory(folder / state.directory.name, state.directory)
         record_present(state.directory)

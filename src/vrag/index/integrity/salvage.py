@@ -189,17 +189,10 @@ def _complete(rows: ArrowTable, schema: ArrowSchema) -> ArrowTable:
         if field.name in rows.column_names:
             columns.append(rows[field.name].cast(field.type))
             continue
-        text = field.type in {pa.string(), pa.binary()}
-        empty = (
-            b""
-            if field.type == pa.binary()
-            else ""
-            if text
-            else []
-            if hasattr(field.type, "value_type")
-            else 0
-        )
-        value = None if field.nullable else empty
+        empty: Any = [] if hasattr(field.type, "value_type") else 0
+        if field.type in {pa.string(), pa.binary()}:
+            empty = "" if field.type == pa.string() else b""
+        value: Any = None if field.nullable else empty
         columns.append(pa.array([value] * rows.num_rows, field.type))
     return pa.table(columns, schema=schema)
 
@@ -245,7 +238,7 @@ class _Child:
 
     def _read_parts(self, row: int) -> ArrowTable | None:
         """Read the parts of a row that can be read; None if its first, which says what it is, cannot."""
-        found: ArrowTable | None = None
+        found: ArrowTable = None
         for group in self._groups:
             try:
                 part = self._take(row, row + 1, group)
@@ -253,8 +246,7 @@ class _Child:
                 if found is None:
                     return None
                 continue
-            if found is None:
-                found = part
+            found = part if found is None else found
             for name in group:
                 if name not in found.column_names:
                     found = found.append_column(part.schema.field(name), part[name])
