@@ -182,7 +182,7 @@ class ConversionContext:
 
 
 class ClipFile:
-    """A file for a clip, which is written and then read; without a name, so that it goes when it is closed."""
+    """A file for a clip, which is written and then read. It has no name and goes when it is closed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -200,7 +200,7 @@ class ClipFile:
 
 
 def open_unnamed(folder: Path) -> BinaryIO:
-    """Open an empty file without a name, to be written and read. Raises `CollectionError` if it cannot be made."""
+    """Open an empty file without a name, to be written and read. Raises `CollectionError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return cast("BinaryIO", TemporaryFile(dir=folder))

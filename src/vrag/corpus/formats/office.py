@@ -1,8 +1,9 @@
 """Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file.
 
 The first worker that opens a document has its parent process print it, which keeps the PDF until the document
-is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice prints: hidden slides and sheets are left out,
-a field such as today's date has the value of the day, and fonts that are not installed are replaced.
+is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice
+prints: hidden slides and sheets are left out, a field such as today's date has the value of the day, and fonts
+that are not installed are replaced.
 """
 
 from __future__ import annotations
@@ -241,12 +242,13 @@ def print_to_pdf(
     """Have LibreOffice print a document to a PDF file, without macros, links and network.
 
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
-    files), which is removed whatever happens, also when this process is killed. The file appears whole or not
-    at all. LibreOffice is restricted to that folder and its installation (`vrag.corpus.workers.sandbox`). `suffix` is that
-    of the format in lower case, with the dot; `seconds` limit processor time, see
-    `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if LibreOffice is not installed,
-    `ConversionTimeout` if it took longer than the time limit, `CorpusError` if it made nothing of the
-    document, and `OSError` if the document cannot be read or the PDF not be written.
+    files), which is removed whatever happens, also when this process is killed. LibreOffice is restricted to
+    it and to its installation (`vrag.corpus.workers.sandbox`). The file appears whole or not at all.
+
+    `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
+    `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if
+    LibreOffice is not installed, `ConversionTimeout` if it took longer than the time limit, `CorpusError` if
+    it made nothing of the document, and `OSError` if the document cannot be read or the PDF not be written.
     """
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:

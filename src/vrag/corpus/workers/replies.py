@@ -1,7 +1,7 @@
 """Replies of a worker to its parent: what they say, and how a worker writes them.
 
-A worker reads hostile files and may have been taken over by one, so its replies are no pickles: a line of JSON
-of a fixed schema, and bytes, both with their lengths before them. `reply_reader.py` reads them and believes
+A worker reads hostile files and may have been taken over by one, so its replies are no pickles: JSON of a
+fixed schema, and bytes, both with their lengths before them. `reply_reader.py` reads them and believes
 nothing. An item comes without its document, its id and any path: those the parent knows itself.
 """
 
@@ -107,7 +107,7 @@ def encode(reply: Reply) -> bytes:
     return b"".join((FRAME.pack(len(head), len(tail)), head, tail))
 
 
-def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:
+def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:  # noqa: PLR0911 - one for each kind
     match reply:
         case WorkerReady(protection):
             names = ("landlock", "seccomp", "user", "missing")

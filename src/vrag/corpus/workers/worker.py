@@ -2,8 +2,8 @@
 
 A file may crash, hang or take over the library that reads it, so nothing is decoded in the parent, and the
 worker gives up all rights that it can before the first file comes (`sandbox.py`): it has that file, Python's
-own folders and a pipe. Whatever else it needs, pictures beside the file and files for clips, it asks its parent
-for. It ends with its parent, however that ends: end of file on its standard input is the sign.
+own folders and a pipe. Whatever else it needs, pictures beside the file and files for clips, it asks its
+parent for. It ends with its parent, however that ends: end of file on its standard input is the sign.
 """
 
 from __future__ import annotations
