@@ -416,8 +416,8 @@ def test_libreoffice_reads_and_writes_its_own_folder_only(
         f"kill -0 {os.getpid()}",
     )
     script = "; ".join(f"({attempt}) && echo {number} >> done" for number, attempt in enumerate(attempts))
-    policy = office._policy(program, work_dir)
-    office._give_to(policy, tmp_path, work_dir)
+    policy = office.office_policy(program, work_dir)
+    office.give_to(policy, tmp_path, work_dir)
     command = sandbox.exec_command(policy, [program, "-c", f"cd {work_dir}; {script}; echo end >> done"])
     subprocess.run(command, check=False, capture_output=True)
     assert (work_dir / "done").read_text().split() == ["end"]

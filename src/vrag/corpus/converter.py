@@ -21,6 +21,7 @@ from vrag.errors import CollectionError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
 _COPIED_BYTES = 2**20
@@ -70,14 +71,6 @@ def usable_cores() -> int:
     if sys.platform == "linux":  # fewer than the machine's under taskset or in a container
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class Openable(Protocol):
-    """A file that may be opened for reading, several times at once: a path, a source."""
-
-    def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Open it at its start. Raises `OSError` if it cannot be read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from vrag.corpus.workers.replies import (
     FRAME,
     ClipWanted,
     FileOpened,
-    ItemFiles,
     ItemMade,
     NeighbourWanted,
     PrintWanted,
     Reply,
+    ReplyFiles,
     TaskDone,
     TaskRejected,
     WorkerFailed,
@@ -83,9 +83,9 @@ REPLIES: Sequence[Reply] = (
     ClipWanted(),
     BytesNeeded(),
     PartDrawn(Size(2, 1), bytes(6)),
-    ItemMade(ITEM, ItemFiles(picture(), ".png", "")),
-    ItemMade(CLIP, ItemFiles(picture(), ".png", ".mkv")),
-    ItemMade(PASSAGE, ItemFiles()),
+    ItemMade(ITEM, ReplyFiles(picture(), ".png", "")),
+    ItemMade(CLIP, ReplyFiles(picture(), ".png", ".mkv")),
+    ItemMade(PASSAGE, ReplyFiles()),
 )
 
 
@@ -106,7 +106,7 @@ def frame(fields: object, tail: bytes = b"") -> bytes:
 
 
 def item_fields(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    data = encode(ItemMade(ITEM, ItemFiles(picture(), ".png", "")))
+    data = encode(ItemMade(ITEM, ReplyFiles(picture(), ".png", "")))
     size, _ = FRAME.unpack_from(data)
     return json.loads(data[FRAME.size : FRAME.size + size]) | changes
 
@@ -165,7 +165,7 @@ def test_any_bytes_are_a_reply_or_refused(data: bytes, framed: bool) -> None:
 
 
 def made(ordinal: int) -> ItemMade:
-    return ItemMade(replace(PASSAGE, ordinal=ordinal), ItemFiles())
+    return ItemMade(replace(PASSAGE, ordinal=ordinal), ReplyFiles())
 
 
 OPENED = FileOpened(9, (1, 2))

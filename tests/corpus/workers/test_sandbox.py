@@ -19,7 +19,9 @@ from vrag.corpus.convert import Converted, Failed, convert_all
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.workers import sandbox
-from vrag.corpus.workers.sandbox import SandboxMode, SandboxOptions
+from vrag.corpus.workers.sandbox import Protection, SandboxMode, SandboxOptions
+from vrag.doctor.environment import start_worker
+from vrag.errors import VragError
 
 if TYPE_CHECKING:
     pass
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")
 DOCS = Path(__file__).parents[3] / "docs" / "threats.md"
 ALLOWED_OUTSIDE = (
-    "read list source reopen write append mkdir memfd tcp unix abstract socketpair listen fork vfork kill dumpable"
+    "read list source reopen write append mkdir memfd tcp unix abstract socketpair listen fork "
+    "vfork kill dumpable"
 ).split()
 """Attempts that succeed without a sandbox: without this, a refusal would prove nothing."""
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.sniff import Openable
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}

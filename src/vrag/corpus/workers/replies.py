@@ -78,7 +78,7 @@ class ClipWanted:
     """The converter asks for a file to write a clip to."""
 
 
-class ItemFiles(NamedTuple):
+class ReplyFiles(NamedTuple):
     """The files of an item: the bytes of its picture, and the suffixes of picture and clip."""
 
     picture: bytes = b""
@@ -91,7 +91,7 @@ class ItemMade:
     """An item was made; the clip lies in the file that was given for it."""
 
     item: Item
-    files: ItemFiles
+    files: ReplyFiles
 
 
 Wanted = NeighbourWanted | PrintWanted | ClipWanted
@@ -128,7 +128,7 @@ def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:  # noqa: PLR0911 - on
             return {}, b""
 
 
-def _item_fields(item: Item, files: ItemFiles) -> dict[str, Any]:
+def _item_fields(item: Item, files: ReplyFiles) -> dict[str, Any]:
     clip = item.clip
     return {
         "ordinal": item.ordinal,

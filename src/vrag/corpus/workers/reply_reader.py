@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
 from vrag.corpus.formats.video import CONTAINERS
 from vrag.corpus.workers import replies
-from vrag.corpus.workers.replies import FRAME, FileOpened, ItemFiles, ItemMade, TaskDone, TaskRejected
+from vrag.corpus.workers.replies import FRAME, FileOpened, ItemMade, ReplyFiles, TaskDone, TaskRejected
 from vrag.corpus.workers.sandbox import Protection
 from vrag.errors import VragError
 from vrag.geometry import Box, Size
@@ -211,7 +211,7 @@ def _item(fields: _ItemMade, picture: bytes, task: Task) -> ItemMade:
         clip=Clip(stem + fields.clip_suffix, *clip) if clip else None,
         heading=fields.heading,
     )
-    return ItemMade(item, ItemFiles(picture, suffix, fields.clip_suffix))
+    return ItemMade(item, ReplyFiles(picture, suffix, fields.clip_suffix))
 
 
 def _check_picture(data: bytes, suffix: str, size: Size, most: int) -> None:

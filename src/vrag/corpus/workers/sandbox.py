@@ -48,7 +48,8 @@ ftruncate 77 46 fadvise64 221 223 mmap 9 222 munmap 11 215 mprotect 10 226 mrema
 brk 12 214 mincore 27 232 membarrier 324 283 futex 202 98 futex_waitv 449 449 set_robust_list 273 99
 get_robust_list 274 100 set_tid_address 218 96 rseq 334 293 sched_yield 24 124 sched_getaffinity 204 123
 sched_getparam 143 121 sched_getscheduler 145 120 sched_get_priority_max 146 125
-sched_get_priority_min 147 126 getcpu 309 168 rt_sigaction 13 134 rt_sigprocmask 14 135 rt_sigreturn 15 139 rt_sigpending 127 136
+sched_get_priority_min 147 126 getcpu 309 168 rt_sigaction 13 134 rt_sigprocmask 14 135 rt_sigreturn 15 139
+rt_sigpending 127 136
 rt_sigtimedwait 128 137 rt_sigsuspend 130 133 sigaltstack 131 132 restart_syscall 219 128 exit 60 93
 exit_group 231 94 getpid 39 172 gettid 186 178 getppid 110 173 getuid 102 174 geteuid 107 175 getgid 104 176
 getegid 108 177 getresuid 118 148 getresgid 120 150 getgroups 115 158 getpgrp 111 -1 getpgid 121 155
@@ -352,7 +353,7 @@ def _when(number: int | None, body: list[Instruction]) -> list[Instruction]:
 def _one_of(
     argument: int, values: tuple[int, ...], otherwise: int = _EPERM, result: int = _ALLOW
 ) -> list[Instruction]:
-    """Return `result` if an argument has one of the values, in the lower 32 bits: the kernel reads no more."""
+    """Return `result` if an argument has one of the values: its lower 32 bits, all that the kernel reads."""
     tests = [
         (_EQUAL, len(values) - 1 - n, 0 if n < len(values) - 1 else 1, value)
         for n, value in enumerate(values)
