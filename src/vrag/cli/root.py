@@ -12,8 +12,8 @@ import sys
 import typer
 
 from vrag.cli.terminal.console import print_error, warn
-from vrag.cli.terminal.process import handle_closed_output
-from vrag.errors import SettingsError, VragError
+from vrag.cli.terminal.process import BUSY, handle_closed_output
+from vrag.errors import CollectionBusy, SettingsError, VragError
 from vrag.settings import unknown_variables
 
 COMMANDS = {
@@ -29,8 +29,9 @@ COMMANDS = {
     "tables": "Print the tables of a document, without a model and without a collection.",
     "index": "Add documents to a collection, and maintain it.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
-    "runs": "List, show, replay, export, rename and delete recorded runs.",
-    "tokens": "Add, list and remove the users of a server.",
+    "runs": "List, show, replay, export, rename, delete and purge recorded runs.",
+    "tokens": "Add, list and remove the users of a server, and change their roles.",
+    "audit": "Show the audit log of a server: who asked, uploaded and removed what.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
     "train": "Train a model to search, look and answer.",
@@ -116,6 +117,8 @@ def run() -> None:
             create_app(None if completing else name)()
     except SettingsError as error:
         sys.exit(print_error(error, 2))
+    except CollectionBusy as error:
+        sys.exit(print_error(error, BUSY))
     except VragError as error:
         sys.exit(print_error(error, 1))
     except OSError as error:

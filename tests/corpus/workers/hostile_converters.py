@@ -220,7 +220,7 @@ class Liar(OpenFile):
         self.count = 2
 
     def item(self, ordinal: int) -> Item:
-        stream = self._source.link._replies  # type: ignore[attr-defined]
+        stream: Any = self._source.link._replies  # type: ignore[attr-defined]
         for head, tail in self._lines:
             data = (
                 head.encode("utf-8", "surrogatepass") if isinstance(head, str) else json.dumps(head).encode()

@@ -212,7 +212,7 @@ def test_items_that_are_there_or_were_not_asked_for_are_refused() -> None:
 
 def test_lies_of_a_worker_cost_its_file_and_say_why(tmp_path: Path) -> None:
     """The process writes them to its pipe itself, as code that has taken it over would."""
-    lies = {
+    lies: dict[str, list[list[Any]]] = {
         "path": [[item_fields(picture_suffix="/../../../x.png", ordinal=1), picture().decode("latin-1")]],
         "order": [[item_fields(ordinal=3), picture().decode("latin-1")]],
         "failure": [[{"kind": "WorkerFailed", "message": "The disk is broken.", "hint": "Buy one."}, ""]],

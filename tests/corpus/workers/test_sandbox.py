@@ -10,7 +10,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")
 DOCS = Path(__file__).parents[3] / "docs" / "threats.md"
-ALLOWED_OUTSIDE = (
+ALLOWED_OUTSIDE: list[str] = (
     "read list source reopen write append mkdir memfd tcp unix abstract socketpair listen fork "
     "vfork kill dumpable"
-).split()
+).split(" ")
 """Attempts that succeed without a sandbox: without this, a refusal would prove nothing."""
 
 
@@ -88,8 +88,8 @@ def listen(stack: ExitStack, family: int, address: object) -> tuple[int, object]
     opened = stack.enter_context(socket.socket(family))
     opened.bind(address)  # type: ignore[arg-type]
     opened.listen()
-    name = opened.getsockname()
-    return (name[1] if isinstance(name, tuple) else 0), address
+    name: Any = opened.getsockname()
+    return (int(name[1]) if family == socket.AF_INET else 0), address
 
 
 @linux

@@ -3,8 +3,8 @@
 On Linux: Landlock leaves it the files that its policy names, and neither network nor signals to others; a
 seccomp filter leaves it the system calls that reading a file takes; it has no capabilities, cannot gain any,
 and, when it was started as root, is another user. Nothing of it can be undone, and all of it holds for what
-the process starts. macOS and Windows have nothing comparable that a program may use without installation: there
-this module does nothing and says so.
+the process starts. macOS and Windows have nothing comparable that a program may use without an
+installer: there this module does nothing and says so.
 
 The filter of workers is a list of what is allowed. Other system calls fail as if they were not permitted, and
 those that are newer than this list as if the kernel did not have them: a newer C library then takes the older
