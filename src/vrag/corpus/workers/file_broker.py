@@ -1,7 +1,7 @@
 """The files that a parent opens for its workers: sources, pictures beside them, printed documents, clips.
 
-Which files these are is decided here, by the task: a worker names at most a picture below the folder of its own
-file, and only if that is an HTML file, whose author can have it shown anyway.
+Which files these are is decided here, by the task: a worker names at most a picture below the folder of its
+own file, and only if that is an HTML file, whose author can have it shown anyway.
 """
 
 from __future__ import annotations
@@ -93,10 +93,8 @@ class FileBroker:
             if clip is None or not 0 < size <= max(MIN_CLIP_BYTES, MAX_CLIP_GROWTH * source_bytes):
                 raise CorpusError(f"The clip has {size:,} bytes.")
             # By positions of its own: those of the file are also the worker's.
-            reader = (
-                GivenFile(os.dup(clip.fileno())).open("rb") if HAS_DESCRIPTORS else Path(clip.name).open("rb")
-            )
-            with reader:
+            given = GivenFile(os.dup(clip.fileno()) if HAS_DESCRIPTORS else Path(clip.name))
+            with given.open("rb") as reader:
                 self._store(item, files.clip_suffix, reader)
         if files.picture:
             self._store(item, files.picture_suffix, files.picture)
