@@ -22,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vrag.atomic_io import replace_file, sync
 from vrag.embed.registry import DeferredEmbedder
