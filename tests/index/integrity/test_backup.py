@@ -82,6 +82,7 @@ def upload(collection: Collection, name: str, text: str) -> Path:
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(".1.part")
     part.write_text(text)
+    os.utime(part, ns=(LONG_AGO, LONG_AGO))
     part.replace(path)
     add_sources(collection, [path], local(None))
     return path
