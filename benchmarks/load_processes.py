@@ -1,4 +1,4 @@
-"""The processes of the load study: a model server whose replies are scripted, and the server under load."""
+"""The processes of studies of load: a model server whose replies are scripted, and the server under load."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ __all__ = ["Sample", "index", "log_faults", "model_server", "server"]
 ROOT = Path(__file__).resolve().parents[1]
 PAUSE, FIRST_TICKS = 0.95, 5
 """Seconds between pieces of a reply; pieces of a thought before the search."""
+LOOK_PAUSE = 0.05
+"""Seconds between the pieces of a reply that looks."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,29 @@ def index(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def server(folder: Path, model: str, runs: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server in a process of its own: its address, and the process."""
+def server(
+    folder: Path, model: str, runs: int, *options: str, **variables: str
+) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server in a process of its own: its address, and the process.
+
+    Args:
+        folder: Has the collection, and gets the log.
+        model: Base URL of the model server.
+        runs: Most at one time, of all and of each client.
+        options: More options of `vrag serve`.
+        variables: More variables of its environment.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     most = ["--runs", str(runs), "--client-runs", str(runs)]
-    flags = ["--port", str(port), "--logs", "json", "--drain", "2", *most]
+    flags = ["--port", str(port), "--logs", "json", "--drain", "2", *most, *options]
     line = [sys.executable, "-m", "vrag", "serve", *flags]
     with (
         (folder / "log").open("ab") as log,
-        subprocess.Popen(line, env=environment(folder, model), cwd=folder, stderr=log, stdout=log) as process,
+        subprocess.Popen(
+            line, env=environment(folder, model) | variables, cwd=folder, stderr=log, stdout=log
+        ) as process,
     ):
         try:
             url = f"http://127.0.0.1:{port}"
@@ -117,9 +131,9 @@ def log_faults(folder: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def model_server() -> Generator[str]:
-    """The model in a process of its own; its base URL."""
-    line = [sys.executable, "-m", "benchmarks.load_processes"]
+def model_server(script: str = "thinks") -> Generator[str]:
+    """The model in a process of its own, with one of the scripts of this module; its base URL."""
+    line = [sys.executable, "-m", "benchmarks.load_processes", script]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:
@@ -130,9 +144,13 @@ def model_server() -> Generator[str]:
 
 def main() -> None:
     """Is the model until it is told to stop."""
-    with ChatServer(thinks) as model:
+    with ChatServer({"thinks": thinks, "looks": looks}[sys.argv[1]]) as model:
         print(model.url, flush=True)
-        signal.pause()
+        while True:  # a study of hours must not keep the pictures of every call
+            time.sleep(10)
+            for asked in model.requests:
+                if asked.done.is_set():
+                    asked.body.clear()
 
 
 def thinks(asked: Asked) -> Say:
@@ -147,6 +165,21 @@ def thinks(asked: Asked) -> Say:
         return Say("<search>ferry passengers</search>", "tick ticks " * first, piece=11, pause=PAUSE)
     said = "tick ticks " * max(1, ticks - first - 8)
     return Say("<answer>48,200 passengers.</answer>", said, piece=11, pause=PAUSE)
+
+
+def looks(asked: Asked) -> Say:
+    """Searches for the question, enlarges a part of the first page, and answers; or suggests a question."""
+    if "<question page=" in asked.text and (
+        page := re.search(r"Page (\d+):\s+(\w[\w\s]{20,60})\b", asked.text)
+    ):
+        words = " ".join(page[2].split())
+        return Say(f'<question page="{page[1]}">{words}?</question>', pause=LOOK_PAUSE, piece=40)
+    if asked.turn == 0:
+        words = " ".join(re.findall(r"\w+", asked.question.rpartition("\n")[2])[:20])
+        return Say(f"<search>{words}</search>", "It needs looking up.", pause=LOOK_PAUSE)
+    if asked.turn == 1 and asked.images:
+        return Say("<bbox>[20, 20, 300, 200]</bbox>", "A closer look.", pause=LOOK_PAUSE)
+    return Say("<answer>Forty-two.</answer>", "Seen.", pause=LOOK_PAUSE)
 
 
 if __name__ == "__main__":

@@ -300,6 +300,31 @@ def test_one_writes_and_the_lock_is_free_again(tmp_path: Path) -> None:
         pass
 
 
+def test_the_lock_of_another_writer_is_waited_for(tmp_path: Path) -> None:
+    lock, announced = tmp_path / "lock", list[str]()
+    code = (
+        "import sys; from pathlib import Path; from vrag.atomic_io import one_writer\n"
+        "with one_writer(Path(sys.argv[1]), ValueError()): print('held', flush=True); sys.stdin.readline()"
+    )
+    command = [sys.executable, "-c", code, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin
+        assert other.stdout
+        assert other.stdout.readline() == b"held\n"
+        busy = one_writer(lock, lambda: RunError(f"waited {len(announced)}"), wait=0.1)
+        with pytest.raises(RunError, match="waited 0"), busy:
+            pass
+
+        release = other.stdin.close
+
+        def announce() -> None:
+            announced.append("once")
+            release()
+
+        with one_writer(lock, RunError("never"), wait=60, on_wait=announce):
+            assert announced == ["once"]
+
+
 def test_what_a_folder_is_made_with_is_written_once_and_compared(tmp_path: Path) -> None:
     path = tmp_path / "made.json"
     assert bind(path, {"model": "a", "boxes": (1, 2)}) == []

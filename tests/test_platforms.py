@@ -329,7 +329,7 @@ def test_output_into_files_is_utf_8_whatever_the_code_page() -> None:
 
 ENDED = """
 import json, os, sys
-from vrag.corpus import timeout_exec
+from vrag.corpus.workers import timeout_exec
 
 os.dup2(os.pipe()[0], 0)  # the caller lives on
 status = timeout_exec.main(["0.5", sys.argv[1], sys.executable, "-c", "import time; time.sleep(600)"])

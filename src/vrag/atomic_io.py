@@ -16,13 +16,19 @@ import secrets
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from filelock import FileLock, Timeout
 
+from vrag.parsing import parse_json
+
+if sys.platform == "darwin":
+    import fcntl
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vrag.errors import VragError
@@ -30,8 +36,12 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 2.0
 """Time for which a file that is open elsewhere is waited for, on Windows."""
 _RETRY_SECONDS = 0.02
+_LOCK_SECONDS = 0.05
+"""Time between two attempts to get a lock that is waited for."""
 _NAME_LENGTH = 60
 """Characters of a name that begin the name of its unfinished copy: at most 240 bytes, of 255 allowed."""
+_SYNCS_AT_ONCE = 8
+"""Files that are put on the disk at the same time: file systems write the metadata of all of them at once."""
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
 
@@ -50,7 +60,7 @@ class Journal:
         """Length of the whole entries, where a refused write could not be cut off."""
         try:
             size = self._size
-            whole = _whole_size(self._stream, size)
+            whole = whole_size(self._stream, size)
             if whole < size:
                 self._stream.truncate(whole)
             if self._durable:
@@ -96,7 +106,7 @@ class Journal:
         if self._stream.write(data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self._durable:
-            os.fsync(self._stream.fileno())
+            sync_handle(self._stream.fileno())
 
     def _truncate(self, end: int, *, ignore_errors: bool = False) -> None:
         """Cut off what a refused write left; where that is refused as well, before the next one."""
@@ -148,7 +158,7 @@ def atomic_file(path: Path, *, durable: bool = True, mode: int = 0o666) -> Gener
             yield file
             file.flush()
             if durable:
-                os.fsync(file.fileno())
+                sync_handle(file.fileno())
         replace_file(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -181,19 +191,56 @@ def write_file(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        sync_handle(file.fileno())
+
+
+def sync_handle(handle: int) -> None:
+    """Put an open file or the names in an open directory on the disk.
+
+    On macOS, `fsync` leaves the data in the memory of the drive: F_FULLFSYNC empties that as well, where the
+    file system has it.
+    """
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+        except OSError:
+            pass
+        else:
+            return
+    os.fsync(handle)
 
 
 def sync(path: Path) -> None:
-    """Put a file or the names in a directory on the disk, where the system can."""
+    """Put a file or the names in a directory on the disk, where the system can.
+
+    Windows does so for files alone: NTFS has a journal of its names, and writes it within seconds.
+    """
     windows = sys.platform == "win32"
     if windows and path.is_dir():
         return
     handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)  # Windows wants the right to write
     try:
-        os.fsync(handle)
+        sync_handle(handle)
     finally:
         os.close(handle)
+
+
+def sync_files(paths: Sequence[Path]) -> None:
+    """Put files on the disk, several at once; the names are `sync`'s, of their folders."""
+    if len(paths) < 2:
+        for path in paths:
+            sync(path)
+        return
+    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+        list(pool.map(sync, paths))
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory with its parents, and put the names of those that are new on the disk."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(new):
+        sync(folder.parent)
 
 
 def replace_file(source: Path, target: Path) -> None:
@@ -235,24 +282,38 @@ def replace_directory(written: Path, target: Path) -> None:
 
 
 @contextmanager
-def one_writer(lock: Path, busy: VragError) -> Generator[None]:
+def one_writer(
+    lock: Path,
+    busy: VragError | Callable[[], VragError],
+    *,
+    wait: float = 0.0,
+    on_wait: Callable[[], None] | None = None,
+) -> Generator[None]:
     """Hold a lock file, which stays; the system frees it with the process, however that ends.
 
-    Raises `busy` if another process holds it, and `OSError` if the file cannot be created.
+    Another process that holds it is waited for, up to `wait` seconds, after `on_wait` was called. Raises
+    `busy`, or what that returns, if it is still held then, and `OSError` if the file cannot be created.
     """
     file_lock = FileLock(lock, timeout=0, is_singleton=False)
     try:
-        file_lock.acquire()
+        try:
+            file_lock.acquire()
+        except Timeout:
+            if wait <= 0:
+                raise
+            if on_wait is not None:
+                on_wait()
+            file_lock.acquire(wait, poll_interval=_LOCK_SECONDS)
     except Timeout as error:
-        raise busy from error
+        raise busy() if callable(busy) else busy from error
     try:
         yield
     finally:
         file_lock.release()
 
 
-def _whole_size(stream: IO[bytes], size: int) -> int:
-    """Count the bytes that are lines with their end, searching from the end."""
+def whole_size(stream: IO[bytes], size: int) -> int:
+    """Count those of the first `size` bytes that are lines with their end, searching from the end."""
     end = size
     while end:
         begin = max(0, end - _BLOCK)
@@ -273,12 +334,10 @@ def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
     """
     now = json.loads(json.dumps(made_with))
     try:
-        before: Any = json.loads(path.read_bytes())
+        before: Any = parse_json(path.read_bytes())
     except FileNotFoundError:
         write_whole(path, json.dumps(now, indent=2).encode() + b"\n")
         return []
-    except RecursionError:
-        raise ValueError("it is nested without end") from None
     if not isinstance(before, dict):
         raise ValueError("it holds no object")  # noqa: TRY004 - damage, as what is no JSON
     return changed(cast("dict[str, Any]", before), now)

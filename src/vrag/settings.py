@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -93,6 +92,8 @@ class Settings(BaseSettings):
     """Directory of the collection (index, pictures, runs), or the URL where it is published."""
     collections: Addresses = ()
     """Collections that are searched together; empty to use only `collection`."""
+    wait: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    """Seconds to wait for another process that is writing to the collection; 0 to fail at once."""
     embedder: str = ""
     """Embedding model of items and queries; empty for the collection's own, or for none."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$")
@@ -126,6 +127,11 @@ class Settings(BaseSettings):
     """Number of hits that the reranker sees."""
     reader: str = ""
     """Extractive question-answering model that reads text beside the offline reader; empty for none."""
+    durability: Literal["full", "normal"] = Field(
+        default="full",
+        description="Whether commits and events of runs are on the disk before they are acknowledged (full); "
+        "normal may lose the last of them when the machine loses power.",
+    )
     dpi: float = Field(default=144.0, ge=36, le=600)
     """Resolution of rendered pages, in dots per inch."""
     ocr: bool = True
@@ -152,6 +158,10 @@ class Settings(BaseSettings):
     """Time limit for converting an office document, in seconds of processor time."""
     workers: int = Field(default=0, ge=0)
     """Number of processes that read files; 0 for one per core."""
+    sandbox: Literal["auto", "on", "off"] = "auto"
+    """Restrict the processes that read files: auto, as far as the system can; on, or read nothing; off."""
+    parse_user: str = "nobody"
+    """User that reads files when vrag runs as root; empty for root."""
     agent: AgentName = Field(
         default="vrag",
         description="Agent: vrag; vimrag, with a memory graph; or a baseline: rag (one search and one "
@@ -261,6 +271,17 @@ class Settings(BaseSettings):
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""
     """File of a custom instruction; empty for the built-in one."""
+    keep_runs: float = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Days after the last question at which a server deletes a conversation that is neither "
+        "pinned nor shared; 0 for never.",
+    )
+    audit_log: Address = ""
+    """File in which a server logs who asked, searched, uploaded and removed what; empty for none."""
+    audit_questions: bool = False
+    """Write the text of questions and searches to the audit log."""
     search_url: str = ""
     """Search server in place of a collection: http://localhost:8001/search. `--collection` overrides it."""
     search_key: SecretStr = SecretStr("")
@@ -280,6 +301,11 @@ class Settings(BaseSettings):
     """Message and hint for keys that are missing or not sent."""
     _places: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Origins of keys that are not in the variable of their setting."""
+
+    @property
+    def durable(self) -> bool:
+        """True if what is acknowledged is on the disk."""
+        return self.durability == "full"
 
     def key(self, name: Key) -> str | None:
         """Return a key to send to the server in the settings; None where there is none.
@@ -421,7 +447,7 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
     """Read file, `.env` and environment, the weakest first."""
     try:
         toml = TomlConfigSettingsSource(Settings, file)() if file else {}
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise SettingsError(f"The settings file {file} cannot be read: {error}.") from error
     known = Settings.model_fields.keys()
     try:

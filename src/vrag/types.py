@@ -74,6 +74,8 @@ class Clip:
     """End in the video, in seconds."""
     frames: tuple[float, ...] = ()
     """Its key frames, in seconds from the beginning of the video."""
+    checksum: int = field(default=0, compare=False)
+    """Checksum of the stored clip; 0 where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,8 @@ class Item:
     """The headings above a passage, outermost first, joined by " › "."""
     uid: str = ""
     """Its name outside of the collection, if it has one; for people and other programs."""
+    checksum: int = field(default=0, compare=False)
+    """Checksum of the stored picture; 0 where it is not known."""
 
     @property
     def name(self) -> str:

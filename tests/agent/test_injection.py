@@ -45,7 +45,7 @@ from vrag.agent.replies.call_parser import KnownNodes, read_call
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import ToolNode, render_call
 from vrag.agent.tool_plugins import ToolResult
-from vrag.corpus.worker_pool import START_CODE
+from vrag.corpus.workers.worker_pool import START_CODE
 from vrag.geometry import Box, View, encode_jpeg
 from vrag.model_profiles import profile_named
 from vrag.testing import MemorySearcher, passage

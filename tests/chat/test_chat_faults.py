@@ -23,6 +23,7 @@ from vrag.chat import (
     OpenAIChat,
 )
 from vrag.chat.errors import ErrorResponse, failure_of, seconds_asked
+from vrag.chat.http_clients import Connections
 from vrag.doctor import CheckStatus
 from vrag.doctor.endpoint import check_address
 from vrag.errors import ContextTooLong, ModelError, ServerError, SettingsError
@@ -547,3 +548,15 @@ def test_the_same_is_said_of_a_search_server_and_by_the_doctor(plain: str) -> No
     assert check.status is CheckStatus.FAILED
     assert f"write {plain.replace('https:', 'http:')}" in check.hint
     assert check_address(plain.replace("https:", "http:"), 5).status is CheckStatus.OK
+
+
+@pytest.mark.parametrize("proxy", ["unknown://proxy:1", "http://[::1"])
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_a_proxy_that_cannot_be_used_is_told(
+    monkeypatch: pytest.MonkeyPatch, variable: str, proxy: str
+) -> None:
+    monkeypatch.setenv(variable, proxy)
+    with pytest.raises(SettingsError, match="proxy of the environment") as told:
+        Connections("http://models.example/v1", None, 1.0, 1)
+    assert variable in told.value.hint
+    Connections("http://127.0.0.1:8000/v1", None, 1.0, 1)

@@ -94,13 +94,13 @@ def test_a_crash_costs_the_item_it_happened_on(tmp_path: Path) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is blocked is given up after twice the limit of processor time."""
-    monkeypatch.setattr("vrag.corpus.worker_pool.WALL_FACTOR", 2.0)
+    monkeypatch.setattr("vrag.corpus.workers.worker_pool.WALL_FACTOR", 2.0)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, nothing is taken for blocked."""
-    monkeypatch.setattr("vrag.corpus.worker_pool.WALL_FACTOR", 1000.0)
+    monkeypatch.setattr("vrag.corpus.workers.worker_pool.WALL_FACTOR", 1000.0)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.pdf_files import PdfPage, endless, pdf_bytes, text_at, with_owner_password
-from vrag.corpus import drawing, drawing_pool
+from vrag.corpus import drawing
 from vrag.corpus.drawing import BytesNeeded, DrawTask, OpenPdfFiles, PartDrawn, factor_of
-from vrag.corpus.drawing_pool import DrawingPool
 from vrag.corpus.formats.pdfium import Pdf
+from vrag.corpus.workers import drawing_pool
+from vrag.corpus.workers.drawing_pool import DrawingPool
 from vrag.errors import CollectionError, CorpusError
 from vrag.geometry import Box, Size, Space, View, draw_part, draw_view
 from vrag.index.source_file import MAX_SOURCE_BYTES

@@ -63,6 +63,25 @@ def test_word_boxes_hold_the_dark_pixels_of_the_picture(tmp_path: Path, boxes: s
     assert not (dark & ~covered).any(), "ink outside of the boxes"
 
 
+def test_a_page_gives_the_same_whatever_was_read_before_it(tmp_path: Path) -> None:
+    """With a font that the file names and does not contain, boxes used to depend on the pages before."""
+    pages = [PdfPage(text_at(72, 700, line) + text_at(72, 600, "Same words")) for line in ("Wide WWW", "iii")]
+    path = tmp_path / "file.pdf"
+    path.write_bytes(pdf_bytes(*pages, PdfPage()).replace(b"/Helvetica ", b"/Verdana   "))
+    context = ConversionContext(tmp_path / "items", OPTIONS)
+
+    def read(ordinals: list[int]) -> dict[int, tuple[Item, bytes]]:
+        items: dict[int, tuple[Item, bytes]] = {}
+        with PdfFile(read_source(path), context) as file:
+            for ordinal in ordinals:
+                item = file.item(ordinal)
+                items[ordinal] = item, (tmp_path / "items" / str(item.image)).read_bytes()
+        return items
+
+    alone = read([1]) | read([2]) | read([3])
+    assert read([1, 2, 3]) == read([3, 2, 1]) == read([2, 3, 1]) == read([2, 1, 3, 1, 2]) == alone
+
+
 def test_text_outside_of_the_crop_box_is_left_out(tmp_path: Path) -> None:
     content = text_at(72, 700, "hidden") + text_at(72, 100, "seen")
     (item,) = items_of(

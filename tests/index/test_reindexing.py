@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,8 @@ from built_files import FAILED, PENDING, READY, texts, the_document, write
 
 from vrag.errors import CollectionError
 from vrag.index.build import add
-from vrag.index.maintenance import prune, remove, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import prune, remove
 from vrag.index.manifest import IndexProgress
 from vrag.index.schema import file_rows
 
@@ -222,3 +224,27 @@ class TestNothingToDo:
         collection.file_table.delete("true")
         add(collection, [])
         assert texts(collection) == []
+
+
+def test_force_read_finds_other_bytes_of_the_same_size_and_time_and_makes_nothing_twice(
+    collection: Collection, folder: Path, conversion: FakeConversion
+) -> None:
+    changed, same, broken = (
+        write(folder / name, text) for name, text in (("a.txt", "old"), ("b.txt", "same"), ("c.txt", "BAD x"))
+    )
+    add(collection, [folder])
+    status = changed.stat()
+    changed.write_text("new", encoding="utf-8")
+    os.utime(changed, ns=(status.st_atime_ns, status.st_mtime_ns))
+    made = len(conversion.made)
+
+    assert add(collection, [folder]).unchanged == 3
+    assert texts(collection) == ["old", "same"]
+    report = add(collection, [folder], force_read=True)
+    assert (report.changed, report.unchanged, report.added, report.failed) == (1, 2, 0, 0)
+    assert texts(collection) == ["new", "same"]
+    assert len(conversion.made) == made + 1
+    version = collection.content_version
+    assert add(collection, [folder, same, broken], force_read=True).unchanged == 3
+    assert collection.content_version == version
+    assert verify(collection).ok

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,7 @@ from vrag.index.build import add
 from vrag.index.catalog import Catalog
 from vrag.index.collection import Collection
 from vrag.index.location import CollectionHeader, EmbedderRecord
-from vrag.index.maintenance import prune
+from vrag.index.maintenance import prune, remove
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 
@@ -160,6 +162,29 @@ class TestLock:
             process.communicate()
         with collection.lock():
             pass
+
+    def test_another_process_is_waited_for_and_named(
+        self, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        patient, messages = Collection.open(collection.directory, wait=60), list[str]()
+        other = ExitStack()
+
+        def warn(message: str, *values: object) -> None:
+            messages.append(message % values)
+            other.close()
+
+        monkeypatch.setattr("vrag.index.location.log.warning", warn)
+        other.enter_context(collection.lock())
+        with patient.lock():
+            pass
+        (message,) = messages
+        assert re.search(rf" \(process {os.getpid()} on .*\)\. Waiting for it, up to 60 s\.$", message)
+
+    def test_the_wait_has_an_end(self, collection: Collection, caplog: pytest.LogCaptureFixture) -> None:
+        short = Collection.open(collection.directory, wait=0.05)
+        with collection.lock(), pytest.raises(CollectionBusy, match=r"did not end within 0\.05 s"):
+            remove(short, ["a.txt"])
+        assert "Waiting for it" in caplog.text
 
 
 class TestReading:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.errors import SettingsError
+from vrag.errors import SettingsError, first_line
 from vrag.providers import hide_credentials, reachable
 
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
@@ -63,6 +63,7 @@ class Connections:
     """The HTTP clients of one server. Each event loop has its own, since connections belong to a loop.
 
     `connect` is the timeout for a connection in seconds, `kept` the maximum number of idle ones per loop.
+    Raises as `uses_proxy` does.
     """
 
     def __init__(self, base: str, key: str | None, connect: float, kept: int) -> None:
@@ -70,6 +71,7 @@ class Connections:
         self._headers = {"Accept-Encoding": "identity", "User-Agent": "vrag"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
+        self._uses_proxy = uses_proxy(base)
         self._timeout = httpx.Timeout(None, connect=connect)
         self._limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
@@ -92,7 +94,7 @@ class Connections:
                     limits=self._limits,
                     verify=certificates_for(self._base),
                     follow_redirects=False,  # the key goes nowhere else
-                    trust_env=not is_loopback(self._base),  # a proxy is for remote servers
+                    trust_env=self._uses_proxy,
                 )
             )
             pool.clients.append(client)
@@ -236,6 +238,23 @@ def checked_key(key: str | None, variable: str, server: str = "model server") ->
         message = f"The key of the {server} contains a character that no key has."
         raise SettingsError(message, f"Correct {variable}.")
     return stripped or None
+
+
+def uses_proxy(url: str) -> bool:
+    """Return whether requests to an address use the proxies of the environment: all to other machines do.
+
+    Raises `SettingsError` if one of these proxies cannot be used.
+    """
+    if is_loopback(url):
+        return False
+    try:
+        httpx.Client(verify=False).close()  # noqa: S501 - it sends nothing
+    except (ValueError, ImportError, httpx.InvalidURL) as error:
+        raise SettingsError(
+            f"A proxy of the environment cannot be used: {first_line(error)}.",
+            "Correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; http://HOST:PORT is a proxy.",
+        ) from error
+    return True
 
 
 def is_loopback(url: str) -> bool:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.chat.http_clients import certificates_for, is_loopback, read_body
+from vrag.chat.http_clients import certificates_for, read_body, uses_proxy
 from vrag.chat.messages import json_object
 
 _ARCHITECTURES = {
@@ -85,7 +85,7 @@ def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
     """Return a client for a few requests."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     verify = certificates_for(base_url)
-    return httpx.AsyncClient(headers=headers, verify=verify, trust_env=not is_loopback(base_url))
+    return httpx.AsyncClient(headers=headers, verify=verify, trust_env=uses_proxy(base_url))
 
 
 async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity | None:

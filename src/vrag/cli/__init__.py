@@ -6,8 +6,9 @@ import sys
 def main() -> None:
     """Run the command line and end the process with its exit status.
 
-    0: done. 1: failed. 2: wrong usage. 3: the documents have no answer. 130: stopped by Ctrl-C, 143: by
-    SIGTERM. 141: the reader of the output is gone, as with `| head`; nothing is printed about it.
+    0: done. 1: failed. 2: wrong usage. 3: the documents have no answer. 4: another process is writing to the
+    collection. 130: stopped by Ctrl-C, 143: by SIGTERM. 141: the reader of the output is gone, as with
+    `| head`; nothing is printed about it.
     """
     from vrag.cli.terminal.process import STOPPED, handle_sigterm, stop_status
 

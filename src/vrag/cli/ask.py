@@ -52,6 +52,7 @@ def ask(
         help="Ask a follow-up question to this run: its id, the beginning of one, or `last`. Without paths, "
         "the documents of that run are searched.",
     ),
+    wait: opt.WaitOption = None,
     images: list[Path] = typer.Option(
         [], "--image", "-i", help="Picture that belongs to the question (JPEG, PNG, WebP); repeatable."
     ),
@@ -67,7 +68,11 @@ def ask(
     conversation, `vimrag` with a memory graph. `rag` (one search, one answer) and `react` (search only)
     are baselines to compare with.
 
-    Exit status: 0 answered, 3 abstained, 2 wrong usage, 1 failed, 130 stopped.
+    If another process is writing to the collection, new documents wait for it (--wait), and after that the
+    answer comes from what is indexed already.
+
+    Exit status: 0 answered, 3 abstained, 2 wrong usage, 1 failed, 4 another process is writing to the
+    collection, which has nothing to answer from yet, 130 stopped.
 
     Examples:
 

@@ -43,6 +43,7 @@ def demo(
     collection: opt.CollectionOption = None,
     only: opt.OnlyOption = None,
     port: opt.PortOption = None,
+    wait: opt.WaitOption = None,
     browser: bool = typer.Option(True, help="Open the page in a browser."),
     copy_to: Path | None = typer.Option(
         None, "--copy-to", help="Copy the sample documents and questions to this new folder instead."
@@ -71,7 +72,7 @@ def demo(
         copy_samples(copy_to)
         return
     place = collection or str(samples_collection())
-    report = load_settings(agent=agent, model=model, base_url=base_url, collection=place)
+    report = load_settings(agent=agent, model=model, base_url=base_url, collection=place, wait=wait)
     if "://" not in place and CollectionHeader.read(Path(place)) is None:
         err.print(Text(FIRST_TIME, "dim"))
     if question is not None:

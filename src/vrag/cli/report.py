@@ -70,6 +70,7 @@ def report(
     hits: opt.TopKOption = None,
     search_url: opt.SearchUrlOption = None,
     image_root: opt.ImageRootOption = None,
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Ask several questions and write one document: each answer with pictures and sources.

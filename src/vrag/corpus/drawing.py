@@ -2,9 +2,9 @@
 
 A page was rendered when its document was indexed; a part of it that is enlarged is drawn from the file again,
 with the detail that the stored picture has no pixels for. The file may be hostile: `DrawTask` runs in a
-worker process (`worker.py`), which is given its bytes and opens no path. It draws on the pixel grid of the
-stored picture, every pixel of which it divides into `factor × factor`: the part lies exactly where it lies
-there.
+worker process (`workers/worker.py`), which is given its bytes and opens no path. It draws on the pixel grid
+of the stored picture, every pixel of which it divides into `factor × factor`: the part lies exactly where it
+lies there.
 """
 
 from __future__ import annotations

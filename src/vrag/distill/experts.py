@@ -17,7 +17,6 @@ A section that is left out is the default; `grounder = false` leaves the boxes t
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -36,6 +35,7 @@ from vrag.distill.expert_messages import UnusableReplyError
 from vrag.distill.sample_store import ExpertUsage
 from vrag.errors import ModelError, SettingsError
 from vrag.model_profiles import PROFILES, Profile, profile_named, profile_of
+from vrag.parsing import parse_toml
 from vrag.providers import DASHSCOPE, is_dashscope, split_model
 
 T = TypeVar("T")
@@ -199,7 +199,7 @@ def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
     known.
     """
     try:
-        values = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
+        values = {} if path is None else parse_toml(path.read_bytes())
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise SettingsError(f"The experts {path} cannot be read: {reason}.") from error

@@ -27,6 +27,7 @@ from vrag.distill.select import trace, view_of
 from vrag.errors import RunError, SampleError, SettingsError
 from vrag.geometry import Size, View, draw_view, encode_jpeg
 from vrag.model_profiles import Profile, profile_named
+from vrag.parsing import parse_json
 from vrag.rollouts.resumable_store import report_disk_errors
 
 IMAGE = "<image>"
@@ -129,7 +130,7 @@ def _read_info(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        known: Any = json.loads(path.read_bytes())
+        known: Any = parse_json(path.read_bytes())
     except ValueError as error:
         raise SampleError(f"{path} is not JSON: {error}.") from error
     if not isinstance(known, dict):
@@ -186,7 +187,7 @@ class _RunConversion:
     def user(self, sha256: str, *, first: bool) -> str:
         """Convert a message of the environment; raise `SampleError` if its file is missing or damaged."""
         try:
-            message: dict[str, Any] = json.loads(self._file(sha256, "json"))
+            message: dict[str, Any] = parse_json(self._file(sha256, "json"))
             parts: list[dict[str, Any]] = list(message["parts"])
         except (ValueError, KeyError, TypeError) as error:
             raise SampleError(f"A message of the run {self.run.id} is damaged: {error}.") from error

@@ -20,6 +20,7 @@ from vrag.distill.sample_store import Sample, SampleOutcome, SampleStore
 from vrag.errors import RunError, SampleError, SettingsError
 from vrag.geometry import Box, Size, Space, View
 from vrag.model_profiles import Profile, profile_named
+from vrag.parsing import parse_json
 from vrag.rollouts.resumable_store import report_disk_errors
 
 _SLACK = 1e-6
@@ -199,7 +200,7 @@ def read_selected(store: SampleStore) -> list[str]:
     path = store.directory / "selected.jsonl"
     try:
         return [
-            TypeAdapter(str).validate_python(json.loads(line)["run"])
+            TypeAdapter(str).validate_python(parse_json(line)["run"])
             for line in path.read_bytes().splitlines()
         ]
     except FileNotFoundError:

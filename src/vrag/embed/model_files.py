@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrag.embed.device import library
 from vrag.errors import EmbedError, first_line
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the fi
     """
     path = folder / name
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        return parse_json(path.read_bytes()) if path.is_file() else None
     except (OSError, ValueError) as error:
         raise EmbedError(f"{path} cannot be read: {error}.", "Download the model again.") from error
 
@@ -192,7 +193,7 @@ def _weights_digest(path: Path) -> bytes:
             length = int.from_bytes(file.read(8), "little")
             header = file.read(min(length, size))
             sample = hashlib.sha256(header + size.to_bytes(8, "little"))
-            tensors: dict[str, Any] = json.loads(header)
+            tensors: dict[str, Any] = parse_json(header)
             tensors.pop("__metadata__", None)
             offsets = sorted(tuple(map(int, tensor["data_offsets"])) for tensor in tensors.values())
             for start, end in offsets:  # counted from behind the header

@@ -12,7 +12,6 @@ start deletes the hidden one.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -23,16 +22,18 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from vrag.atomic_io import replace_file, write_file
+from vrag.atomic_io import replace_file, sync
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
-from vrag.factory.search import SearchParts, open_client
+from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
-from vrag.index.location import LocalLocation
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
+from vrag.index.location import LocalLocation, write_sealed
+from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
     from vrag.types import Hit, Item, Query
 
+T = TypeVar("T")
 log = logging.getLogger("vrag.server")
 MARK = "served.json"
 """File in a collection that a server created: `{"beside": <directory name of the first collection>}`."""
@@ -74,8 +76,9 @@ class _RegistryState:
 class CollectionRegistry:
     """A `Searcher` over all open collections of a server. Create it with `open`; it is thread-safe.
 
-    A call uses the collections that are open when it begins. Items of a collection that is deleted meanwhile
-    may be found and can then not be shown (`SearchError`, `CollectionError`).
+    A call uses the collections that are open when it begins. If one of them is deleted meanwhile and the call
+    fails, it begins again with the others. Items of a deleted collection may have been found and can then not
+    be shown (`SearchError`).
     """
 
     def __init__(self, settings: Settings, parts: SearchParts | None, client: Searcher | None) -> None:
@@ -99,7 +102,7 @@ class CollectionRegistry:
         """
         if settings.search_url:
             return cls(settings, None, open_client(settings))
-        opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
+        opened = open_collections(settings)
         pinned = {name: opened[address] for name, address in unique_names(opened).items()}
         taken = {name.rsplit("/", 1)[-1] for name in pinned}
         found = (
@@ -112,10 +115,8 @@ class CollectionRegistry:
         parts = SearchParts.open(settings, collections, embedder)
         registry = cls(settings, parts, None)
         engines = {name: parts.engine(collection) for name, collection in collections.items()}
-        open_collections = (
-            registry._open(name, each, removable=name in created) for name, each in collections.items()
-        )
-        registry._state = registry._new_state(engines, tuple(open_collections))
+        states = (registry._open(name, each, removable=name in created) for name, each in collections.items())
+        registry._state = registry._new_state(engines, tuple(states))
         return registry
 
     @property
@@ -153,35 +154,47 @@ class CollectionRegistry:
 
     def details(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
         """Return the files of these items, as an `ItemFiles`; items that do not exist are left out."""
-        return (self._state.files if self._state else SearcherFiles(self.searcher)).details(ids)
+        return self._call(
+            lambda: (self._state.files if self._state else SearcherFiles(self.searcher)).details(ids)
+        )
 
     @property
     def version(self) -> str:
         """Hash over what can be found now."""
-        return self.searcher.version
+        return self._call(lambda: self.searcher.version)
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """For each query the best `top_k` items of all that is open.
 
         Raises `SearchError` as `Searcher.search`.
         """
-        return self.searcher.search(queries, top_k)
+        return self._call(lambda: self.searcher.search(queries, top_k))
 
     def item(self, id: str) -> Item:
         """Return the item with this id. Raises `SearchError` if there is none."""
-        return self.searcher.item(id)
+        return self._call(lambda: self.searcher.item(id))
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         """Return the picture of an item, as `Searcher.image` says."""
-        return self.searcher.image(id, least=least)
+        return self._call(lambda: self.searcher.image(id, least=least))
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, as `Searcher.frames` says."""
-        return self.searcher.frames(id, fps=fps, most=most)
+        return self._call(lambda: self.searcher.frames(id, fps=fps, most=most))
 
     def part(self, id: str, view: View) -> Image | None:
         """Draw a part of a page, as `Searcher.part` says."""
-        return self.searcher.part(id, view)
+        return self._call(lambda: self.searcher.part(id, view))
+
+    def _call(self, function: Callable[[], T]) -> T:
+        """Return what a function returns; call it again if it fails while a collection is deleted."""
+        while True:
+            state = self._state
+            try:
+                return function()
+            except CollectionError:
+                if self._state is state:
+                    raise
 
     def create(self, name: str) -> OpenCollection:
         """Create a collection as `CollectionSet.create`, with the options and embedder of the first one."""
@@ -295,14 +308,17 @@ def _create_managed(first: Collection, name: str) -> Collection:
     place = first.directory.parent / name
     scratch = _hidden(place)
     try:
-        Collection.create(scratch, first.header.options, embedder=first.header.embedder)
-        write_file(scratch / MARK, json.dumps({"beside": first.directory.name}).encode())
+        Collection.create(
+            scratch, first.header.options, embedder=first.header.embedder, durable=first.durable
+        )
+        write_sealed(scratch, MARK, seal_json({"beside": first.directory.name}))
         scratch.rename(place)  # fails if the place is taken
+        sync(place.parent)
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)
         reason = error.strerror or error
         raise CollectionError(f"The collection {place} cannot be created: {reason}.") from error
-    return Collection.open(place)
+    return Collection.open(place, durable=first.durable)
 
 
 def _hide(collection: Collection) -> Path:
@@ -318,6 +334,7 @@ def _hide(collection: Collection) -> Path:
                 place.rename(gone)
         if sys.platform == "win32":  # renames no folder with an open file, such as the lock
             replace_file(place, gone)
+        sync(gone.parent)
     except OSError as error:
         reason = error.strerror or error
         raise CollectionError(f"The collection {place} cannot be deleted: {reason}.") from error
@@ -359,13 +376,15 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
     if not re.fullmatch(NAME_PATTERN, place.name) or place.is_symlink():
         return None
     try:
-        mark: object = json.loads((place / MARK).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        data = (place / MARK).read_bytes()
+        mark: dict[str, object] = parse_json(data)
+        is_own = mark["beside"] == first.directory.name
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    if mark != {"beside": first.directory.name}:
+    if not is_own or check_seal(data) is Seal.BROKEN:
         return None
     try:
-        collection = Collection.open(place)
+        collection = Collection.open(place, durable=first.durable)
     except VragError as error:
         log.warning("The collection %s is left out: %s", place.name, error)
         return None

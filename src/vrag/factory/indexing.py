@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.converter import CorpusOptions
+from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
@@ -86,7 +87,7 @@ def index_documents(
     """
     from vrag.index.build import add
 
-    collection, options, opened = _open_when_created(report)
+    collection, options, opened = open_when_created(report)
     embedder = embedder or opened
     added: AddReport | None = None
     try:
@@ -104,8 +105,8 @@ def index_documents(
     return IndexedDocuments(collection, documents, embedder, added)
 
 
-def _open_when_created(report: SettingsReport) -> IndexJob:
-    """Open the collection to add to; wait a moment for another process that is creating it."""
+def open_when_created(report: SettingsReport) -> IndexJob:
+    """Open the collection to add to, as `open_for_adding`, also while another process is creating it."""
     for _ in range(OPEN_ATTEMPTS):
         existed = _exists(report.settings.collection)
         try:
@@ -144,8 +145,14 @@ def unreadable_error(paths: Sequence[Path]) -> CorpusError:
     )
 
 
+def apply_sandbox(settings: Settings) -> None:
+    """Have the processes that read files restricted as the settings say."""
+    configure_sandbox(SandboxOptions(settings.sandbox, settings.parse_user))
+
+
 def corpus_options(settings: Settings) -> CorpusOptions:
-    """Return the conversion options from the settings."""
+    """Return the conversion options from the settings, and apply the sandbox of the settings."""
+    apply_sandbox(settings)
     return CorpusOptions(**{name: getattr(settings, name) for name in CORPUS_SETTINGS})
 
 
@@ -163,9 +170,17 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
     if not _exists(settings.collection):
         embedder = load_embedder(settings, settings.embedder) if settings.embedder else None
         return IndexJob(
-            Collection.create(settings.collection, requested, embedder=embedder), requested, embedder
+            Collection.create(
+                settings.collection,
+                requested,
+                embedder=embedder,
+                wait=settings.wait,
+                durable=settings.durable,
+            ),
+            requested,
+            embedder,
         )
-    collection = Collection.open(settings.collection)
+    collection = Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
     chosen = {name: getattr(requested, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
     embedder_record = collection.header.embedder
     if embedder_record is None and report.origins["embedder"] == "flag":

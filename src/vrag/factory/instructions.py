@@ -10,12 +10,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import stat
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vrag.errors import DownloadError, SettingsError
+from vrag.parsing import parse_toml
 
 RAW_FILES = "https://raw.githubusercontent.com"
 """Address of raw files on GitHub."""
@@ -135,9 +135,12 @@ def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
 def _download(url: str) -> bytes:
     import httpx
 
+    from vrag.chat.http_clients import uses_proxy
+
     chunks = bytearray()
     try:
-        with httpx.stream("GET", url, timeout=30, follow_redirects=True) as response:
+        proxies = uses_proxy(url)
+        with httpx.stream("GET", url, timeout=30, follow_redirects=True, trust_env=proxies) as response:
             response.raise_for_status()
             for chunk in response.iter_bytes():
                 chunks += chunk
@@ -165,7 +168,7 @@ def _message_text(node: ast.AST) -> str | None:
 
 
 def _from_toml(text: str) -> Instruction:
-    values: dict[str, Any] = tomllib.loads(text)
+    values: dict[str, Any] = parse_toml(text)
     if unknown := sorted(values.keys() - {"instruction", "answer_now"}):
         raise ValueError(f"there is no {unknown[0]}, only instruction and answer_now")
     if not all(isinstance(value, str) for value in values.values()) or "instruction" not in values:

@@ -17,8 +17,8 @@ from platformdirs import user_data_path
 
 from vrag.agent.question import Question
 from vrag.errors import SettingsError
-from vrag.factory.indexing import index_documents
-from vrag.factory.search import SearchParts, open_client
+from vrag.factory.indexing import apply_sandbox, index_documents
+from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
 from vrag.search.multi import unique_names
@@ -256,9 +256,9 @@ def run_store(settings: Settings) -> RunStore:
     from vrag.agent.runs.run_store import RunStore
 
     if settings.search_url:
-        return RunStore(user_data_path("vrag", appauthor=False) / "runs")
+        return RunStore(user_data_path("vrag", appauthor=False) / "runs", durable=settings.durable)
     collection = Collection.open(settings.places[0])
-    return RunStore(collection.runs_dir, within=collection.home)
+    return RunStore(collection.runs_dir, collection.home, settings.durable)
 
 
 def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceSources:
@@ -287,10 +287,11 @@ def open_session(
     Raises `CollectionError` if there is none and `EmbedError` if the embedder cannot be loaded that a
     collection was built with.
     """
+    apply_sandbox(settings)  # parts of pages are drawn from their files
     origins = origins or dict.fromkeys(type(settings).model_fields, "default")
     if settings.search_url:
         return Session(settings, {}, open_client(settings), scope, origins)
-    opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
+    opened = open_collections(settings)
     collections = {name: opened[address] for name, address in unique_names(opened).items()}
     parts = SearchParts.open(settings, collections, embedder)
     searcher = parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})

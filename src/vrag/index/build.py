@@ -79,9 +79,11 @@ class AddReport:
     failed: int
     """Files of this run of which nothing could be made; `problems` has the reasons."""
     unchanged: int
-    """Files of the same size and modification time as before: they were not read."""
+    """Files of the same size and modification time as before, which were not read, or of the same content."""
     items: int
     """Items that were made."""
+    copies: int
+    """Of the files that are new or changed, those with the content of another file: it was not read again."""
     problems: tuple[Document, ...]
     """Files found that failed, wholly or in part, now or earlier; with reasons."""
     skipped: tuple[Skipped, ...]
@@ -98,6 +100,7 @@ def add(
     producer: Producer | None = None,
     progress: Callable[[IndexProgress], None] | None = None,
     retry_failed: bool = False,
+    force_read: bool = False,
 ) -> AddReport:
     """Add files and folders to a collection, and finish what an earlier run left.
 
@@ -113,6 +116,8 @@ def add(
         producer: Makes the items, with vectors of that embedder; None to make them on this machine.
         progress: Receives the progress, at most ten times per second.
         retry_failed: Try files again that failed, wholly or in part, though they have not changed.
+        force_read: Read files though their size and modification time have not changed; what has the same
+            content is not made again.
 
     Raises:
         FingerprintMismatch: If options or embedder differ from those of the collection.
@@ -124,9 +129,12 @@ def add(
     collection.header.check_options(options)
     collection.header.check_embedder(embedder)
     build = _Build(collection, producer or local(embedder), options, retry_failed)
-    return build.run(
-        lambda known: make_plan(paths, known, collection.directory, retry_failed=retry_failed), progress
-    )
+
+    def plan(known: Mapping[str, Known]) -> IndexPlan:
+        own = collection.directory
+        return make_plan(paths, known, own, retry_failed=retry_failed, force_read=force_read)
+
+    return build.run(plan, progress)
 
 
 def add_sources(
@@ -184,7 +192,8 @@ class _Build:
         self._retry_failed = retry_failed
         self._committed = committed
         self._writer = Writer(collection, committed)
-        self._added = self._changed = self._failed = self._items = 0
+        self._added = self._changed = self._failed = self._unchanged = 0
+        self._items = self._copies = 0
         self._ordinals_by_document: dict[str, set[int]] = {}
         """Ordinals of the existing items of each document that is not complete."""
         self._open: dict[str, OpenDocument] = {}
@@ -209,7 +218,7 @@ class _Build:
             writing = has_changes or bool(plan.todo) or not is_settled(self._collection)
             if writing:
                 try:
-                    stack.enter_context(self._collection.lock())
+                    stack.enter_context(self._collection.lock(wait=None if has_changes else 0.0))
                 except CollectionError:
                     if has_changes:
                         raise
@@ -229,8 +238,9 @@ class _Build:
             added=self._added,
             changed=self._changed,
             failed=self._failed,
-            unchanged=plan.unchanged,
+            unchanged=plan.unchanged + self._unchanged,
             items=self._items,
+            copies=self._copies,
             problems=tuple(document for document in documents if document.reason),
             skipped=plan.skipped,
             seconds=time.monotonic() - started,
@@ -317,12 +327,26 @@ class _Build:
                 self._meter.failed(name)
                 self._record(_row(SourceFile(path, "", name, 0, 0), DocumentStatus.FAILED, reason=reason), 0)
             else:
-                if self._is_new(source):
+                if self._is_recorded(source):
+                    self._unchanged += 1
+                    self._meter.finished()
+                elif self._is_new(source):
                     batch.append(source)
             if len(batch) >= _BEGIN_SIZE or time.monotonic() - since >= _BEGIN_SECONDS:
                 yield from self._begin(batch)
                 batch, since = [], time.monotonic()
         yield from self._begin(batch)
+
+    def _is_recorded(self, source: SourceFile) -> bool:
+        """Return whether the manifest is complete for a file that was read only to compare its content."""
+        known = self._manifest.get(os.fspath(source.path))
+        if known is None or (known.id, known.size, known.mtime_ns) != (
+            source.document,
+            source.size,
+            source.mtime_ns,
+        ):
+            return False
+        return is_done(source.path, known, retry_failed=self._retry_failed)
 
     def _is_new(self, source: SourceFile) -> bool:
         """Return whether the content is new; record the file of a known content."""
@@ -334,6 +358,7 @@ class _Build:
             duplicate = self._complete[content].document
             row = _row(source, duplicate.status, duplicate.items, duplicate.reason)
             self._record(row, self._complete[content].rows)
+            self._copies += duplicate.path != os.fspath(source.path)
         elif content in self._open:
             self._open[content].duplicates.append(source)
         else:
@@ -399,6 +424,7 @@ class _Build:
                 self._retry_sources.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)
+                self._copies += source is not first and status.served
         for path in self._partial.pop(content, ()):  # tried again because of another path
             before = self._manifest[path]
             if before.id == content and status.served:

@@ -16,19 +16,35 @@ object storage (`remote/publish.py`), it can be read from there by its URL.
 from __future__ import annotations
 
 import os
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from vrag.atomic_io import make_directory
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
-from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
+from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
+from vrag.index.location import CollectionHeader, LocalLocation, check_memory_limit, is_leftover
 from vrag.index.remote.object_storage import is_url
-from vrag.index.schema import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
+from vrag.index.schema import (
+    FILE_COLUMNS,
+    FILE_PARTS,
+    ITEM_COLUMNS,
+    ITEM_PARTS,
+    document_of,
+    file_rows,
+    file_schema,
+    item_of,
+    item_schema,
+)
 from vrag.index.source_file import (
     CheckedFiles,
     OpenSource,
@@ -39,10 +55,10 @@ from vrag.index.source_file import (
     with_kept_copies,
 )
 from vrag.index.table import Rows, Table
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Sequence
 
     from PIL.Image import Image
 
@@ -64,6 +80,7 @@ class Collection:
     """
 
     def __init__(self, location: CollectionLocation, header: CollectionHeader) -> None:
+        check_memory_limit()
         self.location = location
         self.header = header
         self.address = location.address
@@ -72,6 +89,8 @@ class Collection:
         """Its directory on this machine; of a published collection, where its runs are kept."""
         self.home = location.directory if isinstance(location, LocalLocation) else None
         """The local directory of the collection; None for a published one."""
+        self.durable = not isinstance(location, LocalLocation) or location.durable
+        """Whether what is written here is on the disk before it is acknowledged."""
         self.items_dir = self.directory / "items"
         """The directory of the pictures. `stored` opens those of a published collection as well."""
         self.runs_dir = self.directory / "runs"
@@ -79,8 +98,12 @@ class Collection:
         self.cache_dir = location.cache_dir
         """The directory of search structures. May be deleted at any time."""
         items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
-        self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items)
-        self.file_table = Table(location.store, "files", file_schema, files)
+        self.item_table = Table(
+            location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS
+        )
+        self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
+        self.announced = 0
+        """Version of the manifest of which a client of this process was told that it can be searched."""
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
 
@@ -105,10 +128,15 @@ class Collection:
         self._files = CheckedFiles()
 
     @classmethod
-    def open(cls, directory: str | Path) -> Collection:
-        """Open a collection in a directory, or published at a URL, and write nothing.
+    def open(cls, directory: str | Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
+        """Open a collection in a directory, or published at a URL.
 
-        Raises `CollectionError` if there is none, or another version of vrag created it.
+        With `durable`, what is written to it later is on the disk before it is acknowledged. Nothing is
+        written here, unless a writer was killed or the machine lost power in the middle of a commit: that is
+        undone.
+
+        `wait` is the time for which `lock` waits for another process, in seconds. Raises
+        `CollectionError` if there is none, or another version of vrag created it.
         """
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
@@ -122,7 +150,9 @@ class Collection:
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        return cls(LocalLocation(path), header)
+        collection = cls(LocalLocation(path, wait, durable=durable), header)
+        collection._recover()
+        return collection
 
     @classmethod
     def create(
@@ -131,18 +161,22 @@ class Collection:
         options: CorpusOptions | None = None,
         *,
         embedder: EmbedderInfo | None = None,
+        wait: float = 0.0,
+        durable: bool = True,
     ) -> Collection:
         """Create an empty collection in a directory that is empty or does not exist.
 
         How files become items, and the embedder of its vectors, are permanent; without an embedder, search is
-        lexical only. Raises `CollectionError` if the directory holds anything or cannot be written to.
+        lexical only. `wait` as for `open`. Raises `CollectionError` if the directory holds anything or cannot
+        be written to.
         """
         path = _local_path(directory)
+        location = LocalLocation(path, wait, durable=durable)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             _check_empty(path)  # before the lock file is created
-            with LocalLocation(path).lock():
+            with location.lock():
                 _check_empty(path)
                 header.write(path)
         except OSError as error:
@@ -150,7 +184,7 @@ class Collection:
                 f"The collection {path} cannot be created: {error.strerror or error}.",
                 "Choose a directory that you may write to: --collection, VRAG_COLLECTION.",
             ) from error
-        return cls(LocalLocation(path), header)
+        return cls(location, header)
 
     @classmethod
     def open_or_create(
@@ -159,17 +193,19 @@ class Collection:
         options: CorpusOptions | None = None,
         *,
         embedder: EmbedderInfo | None = None,
+        wait: float = 0.0,
+        durable: bool = True,
     ) -> Collection:
         """Open the collection, or create it when there is none.
 
         Options are compared with those it was built with; None accepts any. The embedder is for a new
-        collection: `add` compares it. Raises `FingerprintMismatch` if it was built with other settings, and
-        `CollectionError` as `open` and `create` do.
+        collection: `add` compares it. `wait` as for `open`. Raises `FingerprintMismatch` if it was built with
+        other settings, and `CollectionError` as `open` and `create` do.
         """
         path = _local_path(directory)
         if CollectionHeader.read(path) is None:
-            return cls.create(path, options, embedder=embedder)
-        collection = cls.open(path)
+            return cls.create(path, options, embedder=embedder, wait=wait, durable=durable)
+        collection = cls.open(path, wait=wait, durable=durable)
         if options is not None:
             collection.header.check_options(options)
         return collection
@@ -205,7 +241,7 @@ class Collection:
 
     def items(self, ids: Sequence[str]) -> dict[str, Item]:
         """Return the items with these ids; those that do not exist are absent."""
-        rows = self.item_table.find("id", list(dict.fromkeys(ids)), ITEM_COLUMNS)
+        rows = self.item_table.find("id", list(dict.fromkeys(ids)), (*ITEM_COLUMNS, CHECKSUMS))
         return {row["id"]: item_of(row) for row in rows.to_pylist()}
 
     def item(self, id: str) -> Item:
@@ -224,7 +260,10 @@ class Collection:
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
-            with self.stored(item.image) as file, Image.open(file, formats=IMAGE_FORMATS) as image:
+            with (
+                self.stored(item.image, item.checksum) as file,
+                Image.open(file, formats=IMAGE_FORMATS) as image,
+            ):
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
@@ -241,7 +280,7 @@ class Collection:
         if item.clip is None:
             raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
         try:
-            with self.stored(item.clip.path) as file, on_disk(file) as path:
+            with self.stored(item.clip.path, item.clip.checksum) as file, on_disk(file) as path:
                 return clip_frames(path, item.clip.start, fps=fps, most=most)
         except (OSError, CorpusError) as error:
             raise CollectionError(
@@ -272,26 +311,73 @@ class Collection:
             fault = fault or opened
         return fault or SourceFault.ABSENT
 
-    def stored(self, name: str) -> BinaryIO:
+    def stored(self, name: str, checksum: int = 0) -> BinaryIO:
         """Open a picture or clip, by its path relative to `items/`, to read and to seek in.
 
-        Raises `FileNotFoundError` if there is none, and `CollectionError` if the path leads out of `items/`,
-        or the storage cannot be reached.
+        It is compared with its checksum; 0 for one that is not known. Raises `FileNotFoundError` if there is
+        none, and `CollectionError` if it is damaged, the path leads out of `items/`, or the storage cannot be
+        reached.
         """
-        return self.location.open(name)
+        file = self.location.open(name)
+        if not checksum:
+            return file
+        if self.home is None:  # what is transferred is transferred once
+            with file:
+                file = BytesIO(file.read())
+        if file_checksum(file) != checksum:
+            file.close()
+            raise CollectionError(
+                f"{name} is damaged: it does not have its checksum.", self.location.repair_hint
+            )
+        file.seek(0)
+        return file
 
     def save_copies(self) -> None:
         """Keep copies of small tables, without vectors, so that the next process opens sooner."""
-        self.item_table.save_copy(ITEM_COLUMNS)
+        self.item_table.save_copy((*ITEM_COLUMNS, CHECKSUMS))
         self.file_table.save_copy(self.file_table.schema.names)
 
-    def lock(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self, wait: float | None = None) -> Generator[None]:
         """Hold the lock for writing. Readers need none.
 
-        Raises `CollectionBusy` at once if another process holds it, and `CollectionError` if nothing can be
-        written there.
+        What a killed writer or a loss of power left of a commit is undone first. `wait` is the time to wait
+        for another process that holds it, in seconds; None for that of `open`. Raises `CollectionBusy` if it
+        still holds it then, and `CollectionError` if nothing can be written there.
         """
-        return self.location.lock()
+        with self.location.lock(wait):
+            self._undo_interrupted()
+            try:
+                yield
+            finally:
+                self.sync()
+
+    def sync(self) -> None:
+        """Put on the disk what is not there yet of what was written. The caller holds the lock."""
+        for table in (self.item_table, self.file_table):
+            table.sync()
+
+    def _undo_interrupted(self) -> None:
+        """Go back to versions that are whole; mark files as begun whose items are no longer all there."""
+        undone = [table.recover() for table in (self.item_table, self.file_table)]
+        if not any(undone):
+            return
+        counts = Counter[str](self.scan(["document"]).data["document"].to_pylist())
+        rows = self.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
+        incomplete = [document_of(row) for row in rows if row["rows"] != counts[row["id"]]]
+        begun = [
+            (replace(document, status=DocumentStatus.PENDING, items=0, reason=""), 0)
+            for document in incomplete
+            if document.status.served
+        ]
+        if begun:
+            self.file_table.upsert(file_rows(begun), "key")
+
+    def _recover(self) -> None:
+        """Undo what a dead writer left, where this process may write and no other is writing."""
+        if any(table.is_interrupted for table in (self.item_table, self.file_table)):
+            with suppress(CollectionError), self.lock(0):
+                pass
 
 
 def _import_hint(path: Path) -> str:

@@ -6,18 +6,24 @@ The header holds the settings a collection was built with. It is written once, w
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
-from contextlib import contextmanager
+import sys
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from vrag.atomic_io import atomic_file
+from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
-from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
+from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, first_line
+from vrag.index.array_cache import sweep_unfinished
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
+from vrag.parsing import parse_json
+from vrag.scratch import remove_abandoned, remove_unfinished_files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -26,11 +32,20 @@ if TYPE_CHECKING:
 
     from vrag.index.table import TableStore
 
+log = logging.getLogger("vrag")
+
 FILE_NAME = "collection.json"
+COPIES = "index"
+"""The folder with copies of sealed files: without its header nothing of a collection can be read."""
 IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
+MIN_ADDRESS_BYTES = 2 * 2**30
+"""Address space that the table's library and its threads need: with less they abort or hang, without words."""
+_MAX_OPTION = 1e15
+"""Largest number of an option that is believed."""
+_MAX_DIMENSION = 1_000_000
 _LOCK = "lock"
 _WRITER = "writer.json"
 
@@ -61,8 +76,16 @@ class EmbedderRecord:
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> EmbedderRecord:
         """Parse the fields of `collection.json`; the first ones had no settings."""
-        kind, settings = VectorKind(fields["kind"]), dict(fields.get("settings", {}))
-        return cls(fields["name"], kind, fields["dimension"], fields["fingerprint"], settings)
+        kind, settings, dimension = (
+            VectorKind(fields["kind"]),
+            _object(fields.get("settings", {})),
+            fields["dimension"],
+        )
+        if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
+            raise TypeError("its vectors have no length")
+        if not all(type(value) in {str, int} for value in settings.values()):
+            raise TypeError("a setting of its embedder is neither text nor a number")
+        return cls(_text(fields["name"]), kind, dimension, _text(fields["fingerprint"]), settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +114,7 @@ class CollectionHeader:
         except OSError as error:
             raise CollectionError(f"{path} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise _damaged(str(path), error) from error
+            raise _damaged(str(path), first_line(error)) from error
 
     @classmethod
     def parse(cls, text: str, where: str) -> CollectionHeader:
@@ -100,8 +123,12 @@ class CollectionHeader:
         Raises `CollectionError` if it is damaged or of another version of vrag.
         """
         try:
-            content: dict[str, Any] = json.loads(text)
-            schema: int = content["schema"]
+            content = _object(parse_json(text))
+            if check_seal(text.encode()) is Seal.BROKEN:
+                raise ValueError("it does not have its checksum")  # noqa: TRY301 - damage like any other
+            schema = content["schema"]
+            if not isinstance(schema, int) or isinstance(schema, bool):
+                raise TypeError("its schema is not a number")  # noqa: TRY301 - damage like any other
             if schema > SCHEMA:
                 raise CollectionError(
                     f"{where} was created by a newer version of vrag (layout {schema}).",
@@ -112,14 +139,16 @@ class CollectionHeader:
                     f"{where} was created by an earlier version of vrag (layout {schema}, now {SCHEMA}).",
                     "Build the collection again in another directory: the documents are unchanged.",
                 )
-            embedder: dict[str, Any] | None = content["embedder"]
+            embedder = content["embedder"]
             return cls(
-                CorpusOptions(**content["corpus"]),
-                content["corpus_fingerprint"],
-                EmbedderRecord.parse(embedder) if embedder else None,
+                _parse_options(_object(content["corpus"])),
+                _text(content["corpus_fingerprint"]),
+                None if embedder is None else EmbedderRecord.parse(_object(embedder)),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _damaged(where, error) from error
+        except KeyError as error:
+            raise _damaged(where, f"it has no {error.args[0]}") from error
+        except (ValueError, TypeError) as error:
+            raise _damaged(where, first_line(error)) from error
 
     def write(self, directory: Path) -> None:
         """Write it as a whole, also when the machine loses power."""
@@ -131,8 +160,7 @@ class CollectionHeader:
             "corpus_fingerprint": self.corpus_fingerprint,
             "embedder": asdict(self.embedder) if self.embedder else None,
         }
-        with atomic_file(directory / FILE_NAME) as file:
-            file.write(json.dumps(content, indent=2).encode())
+        write_sealed(directory, FILE_NAME, seal_json(content))
 
     def check_options(self, options: CorpusOptions) -> None:
         """Refuse settings that make other items."""
@@ -168,14 +196,58 @@ class CollectionHeader:
             )
 
 
-def _damaged(where: str, error: Exception) -> CollectionError:
+def write_sealed(directory: Path, name: str, data: bytes) -> None:
+    """Write a small file of a collection as a whole, then its copy. Raises `OSError`."""
+    write_whole(directory / name, data)
+    (directory / COPIES).mkdir(exist_ok=True)
+    write_whole(directory / COPIES / name, data)
+
+
+def _parse_options(fields: dict[str, Any]) -> CorpusOptions:
+    """Return the conversion options. Raises `TypeError` for unknown names and values of another type."""
+    defaults: dict[str, bool | int | float] = asdict(CorpusOptions())
+    for name, value in fields.items():
+        allowed = (int, float) if isinstance(defaults.get(name), float) else (type(defaults.get(name)),)
+        if type(value) not in allowed or not 0 <= value <= _MAX_OPTION:
+            raise TypeError(f"{name!r} cannot have the value {value!r:.40}")
+    return CorpusOptions(**fields)
+
+
+def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file holds
+    if not isinstance(value, dict):
+        raise TypeError("an object is missing")
+    return cast("dict[str, Any]", value)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - whatever a file holds
+    if not isinstance(value, str):
+        raise TypeError("a text is missing")
+    return value
+
+
+def _damaged(where: str, reason: str) -> CollectionError:
     return CollectionError(
-        f"{where} is damaged: {error}.", "Build the collection again in another directory."
+        f"{where} is damaged: {reason}.",
+        "Run: vrag index verify --repair. If that cannot repair it, restore a backup: vrag index restore",
     )
 
 
 def _model(embedder: EmbedderInfo | None) -> str:
     return f"the embedder {embedder.name}" if embedder else "no embedder"
+
+
+def check_memory_limit() -> None:
+    """Raise `CollectionError` if the address space of this process is limited too much to open tables."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_BYTES:
+        raise CollectionError(
+            f"The memory of this process is limited to {limit / 2**20:,.0f} MiB of addresses (ulimit -v).",
+            f"Allow at least {MIN_ADDRESS_BYTES / 2**20:,.0f} MiB, or limit the memory of its control group.",
+        )
 
 
 def is_leftover(name: str) -> bool:
@@ -208,7 +280,7 @@ class CollectionLocation(Protocol):
         """Return the size of the collection in bytes."""
         ...
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
         """Hold the lock for writing, as `Collection.lock` describes."""
         ...
 
@@ -218,11 +290,14 @@ class LocalLocation:
 
     repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
+        """`wait` is how long `lock` waits for another process, in seconds."""
+        self._wait = wait
         self.directory = directory
+        self.durable = durable
         self.address = os.fspath(directory)
         self.cache_dir = directory / "cache"
-        self.store: TableStore = Directory(directory / "index")
+        self.store: TableStore = Directory(directory / "index", durable=durable)
 
     def path(self, stored: str) -> Path:
         """Return the path of a stored picture or clip, given relative to `items/`."""
@@ -239,37 +314,31 @@ class LocalLocation:
     def size(self) -> int:
         """Return the bytes of all files in the directory; those that vanish meanwhile count nothing."""
         total = 0
-        for path in self.directory.rglob("*"):
-            try:
-                total += path.lstat().st_size
-            except OSError:
-                continue
+        for folder, folders, names in os.walk(self.directory):
+            for name in (*folders, *names):
+                with suppress(OSError):
+                    total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - many files
         return total
 
     @contextmanager
-    def lock(self) -> Generator[None]:
-        """Hold the lock for writing, and name this process for the error message of others."""
-        from filelock import FileLock, Timeout
-
-        lock, writer = FileLock(self.directory / _LOCK, timeout=0), self.directory / _WRITER
-        try:
-            lock.acquire()
-        except Timeout:
+    def lock(self, wait: float | None = None) -> Generator[None]:
+        """Hold the lock for writing, and name this process for the messages of others."""
+        wait, writer = self._wait if wait is None else wait, self.directory / _WRITER
+        with ExitStack() as stack:
             try:
-                content = json.loads(writer.read_text(encoding="utf-8"))
-                process = f" (process {content['pid']} on {content['host']})"
-            except (OSError, ValueError, KeyError, TypeError):
-                process = ""
-            raise CollectionBusy(
-                f"Another process is writing to {self.directory}{process}.",
-                "Wait until it has finished, or stop it. You can search meanwhile.",
-            ) from None
-        except OSError as error:
-            raise CollectionError(
-                f"{self.directory} cannot be locked for writing: {error.strerror or error}.",
-                "Choose a directory that you may write to.",
-            ) from error
-        try:
+                lock = one_writer(
+                    self.directory / _LOCK,
+                    lambda: self._busy(wait),
+                    wait=wait,
+                    on_wait=lambda: log.warning("%s Waiting for it, up to %g s.", self._writing, wait),
+                )
+                stack.enter_context(lock)
+            except OSError as error:
+                raise CollectionError(
+                    f"{self.directory} cannot be locked for writing: {error.strerror or error}.",
+                    "Choose a directory that you may write to.",
+                ) from error
+            stack.callback(writer.unlink, missing_ok=True)
             try:
                 content = {"pid": os.getpid(), "host": socket.gethostname()}
                 writer.write_text(json.dumps(content), encoding="utf-8")
@@ -278,7 +347,31 @@ class LocalLocation:
                     f"{self.directory} cannot be written to: {error.strerror or error}.",
                     "Free some disk space or fix the permissions.",
                 ) from error
+            self._remove_leftovers()
             yield
-        finally:
-            writer.unlink(missing_ok=True)
-            lock.release()
+
+    def _remove_leftovers(self) -> None:
+        """Remove the files for a while that killed processes left. The caller holds the lock."""
+        remove_abandoned()
+        sweep_unfinished(self.cache_dir)
+        for folder in (self.directory, self.directory / "index"):
+            remove_unfinished_files(folder)
+
+    def _busy(self, waited: float) -> CollectionBusy:
+        time = f" It did not end within {waited:g} s." if waited else ""
+        hint = "Wait longer for it with --wait SECONDS (VRAG_WAIT), or stop it. You can search meanwhile."
+        return CollectionBusy(f"{self._writing}{time}", hint)
+
+    @property
+    def _writing(self) -> str:
+        """A sentence that names the process which holds the lock, as far as it is known."""
+        try:
+            content = parse_json((self.directory / _WRITER).read_bytes())
+        except (OSError, ValueError):
+            content = None
+        match content:
+            case {"pid": int(pid), "host": str(host)}:
+                process = f" (process {pid} on {host:.255})"
+            case _:
+                process = ""
+        return f"Another process is writing to {self.directory}{process}."

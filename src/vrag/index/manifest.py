@@ -14,7 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrag.atomic_io import sync, sync_files
 from vrag.corpus.discover import Skipped, find
+from vrag.errors import CollectionError
 from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
 from vrag.index.table import literal
 from vrag.types import DocumentStatus
@@ -51,6 +53,23 @@ class IndexPlan:
     """Paths that are no files to convert, with reasons."""
 
 
+def sync_stored(items_dir: Path, items: Iterable[Item]) -> None:
+    """Put the pictures and clips of items on the disk. Raises `CollectionError` if that fails."""
+    names = {name for item in items for name in (item.image, item.clip and item.clip.path) if name}
+    paths = [items_dir / name for name in sorted(names)]
+    if not paths:
+        return
+    try:
+        sync_files(paths)
+        for folder in (*sorted({path.parent for path in paths}), items_dir, items_dir.parent):
+            sync(folder)
+    except OSError as error:
+        raise CollectionError(
+            f"Pictures in {items_dir} cannot be put on the disk: {error.strerror or error}.",
+            "Free some disk space or fix the permissions.",
+        ) from error
+
+
 def read_manifest(collection: Collection) -> dict[str, Known]:
     """Read the rows of the manifest, by path."""
     rows = collection.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
@@ -59,13 +78,18 @@ def read_manifest(collection: Collection) -> dict[str, Known]:
 
 
 def make_plan(
-    paths: Sequence[str | Path], known: Mapping[str, Known], own: Path, *, retry_failed: bool
+    paths: Sequence[str | Path],
+    known: Mapping[str, Known],
+    own: Path,
+    *,
+    retry_failed: bool,
+    force_read: bool = False,
 ) -> IndexPlan:
     """Compare files and folders with the manifest.
 
     Files that an earlier `add` began and did not finish are continued wherever they are. The pictures in
     `own`, the collection's directory, are no documents. With `retry_failed`, files that failed, wholly or in
-    part, are tried again unchanged.
+    part, are tried again unchanged. With `force_read`, all files are to be read.
     """
     skipped: dict[Path, Skipped] = {}
     todo: dict[str, Path] = {}
@@ -78,7 +102,7 @@ def make_plan(
         else:
             name = os.fspath(path)
             found.append(name)
-            if not is_done(path, _document(known, name), retry_failed=retry_failed):
+            if force_read or not is_done(path, _document(known, name), retry_failed=retry_failed):
                 todo[name] = path
     unchanged = len(found) - len(todo)
     for name, entry in known.items():
@@ -372,7 +396,10 @@ class Writer:
         if self._items:
             items, vectors = zip(*self._items, strict=True)
             embedder = self._collection.header.embedder
-            self._collection.item_table.append(item_rows(items, vectors if embedder else None, embedder))
+            stored = self._collection.stored
+            rows = item_rows(items, vectors if embedder else None, embedder, stored)
+            sync_stored(self._collection.items_dir, items)
+            self._collection.item_table.append(rows)
             self._items = []
             self._commits += 1
         if self._documents:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from vrag.embed.embedder import EmbedderInfo, VectorKind
+from vrag.errors import CollectionError
 from vrag.geometry import Box, Size
+from vrag.index.integrity.checksums import CHECKSUMS, RowPart, file_checksum, part_checksums
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
@@ -49,6 +52,29 @@ _ITEM_TYPES = {
 }
 ITEM_COLUMNS = tuple(_ITEM_TYPES)
 """The columns an `Item` is made from; a table with an embedder has `vector` or `vectors` besides."""
+_NAME_CHECKSUM = "name_checksum"
+"""A column of its own: the name is the one thing that is changed, for all items of a document at once."""
+_ENTRY = RowPart("entry", ("id", "document", "kind", "ordinal"), place=0)
+_MEDIA_COLUMNS = (
+    *("id", "text_source", "width", "height", "image"),
+    *("clip_path", "clip_start", "clip_end", "clip_frames", "uid"),
+)
+TEXT = RowPart("text", ("id", "heading", "text"), place=1)
+WORDS = RowPart("words", ("id", "spans", "boxes"), place=2)
+PICTURE = RowPart("picture", (), place=4)
+CLIP = RowPart("clip", (), place=5)
+NAME = RowPart("file name", ("document", "document_name"), column=_NAME_CHECKSUM)
+ITEM_PARTS = (
+    _ENTRY,
+    TEXT,
+    WORDS,
+    RowPart("media", _MEDIA_COLUMNS, place=3),
+    PICTURE,
+    CLIP,
+    *(RowPart("vector", ("id", column), place=6, is_small=False) for column in ("vector", "vectors")),
+    NAME,
+)
+"""What is covered by each checksum of an item; a table has one of the two columns of vectors, or none."""
 _NULLABLE = {"width", "height", "image", "clip_path", "clip_start", "clip_end", "clip_frames"}
 
 _FILE_TYPES = {
@@ -63,6 +89,11 @@ _FILE_TYPES = {
     "rows": "int64",
     "reason": "text",
 }
+FILE_PARTS = (
+    RowPart("entry", ("key", "id", "status", "items", "rows"), place=0),
+    RowPart("file", ("key", "path", "name", "size", "mtime_ns", "reason"), place=1),
+)
+"""What is covered by each checksum of a row of the manifest."""
 FILE_COLUMNS = ("path", "id", "name", "size", "mtime_ns", "status", "items", "reason")
 """The columns a `Document` is made from; the table has `key` and `rows` besides."""
 
@@ -118,10 +149,11 @@ def item_schema(embedder: EmbedderInfo | None) -> ArrowSchema:
     """Return the Arrow schema of the items, with vectors if there is an embedder.
 
     `spans` holds start and end of each word one after the other, `boxes` x1, y1, x2, y2 of each
-    word in fractions of the picture. Times of clips are in seconds of the video.
+    word in fractions of the picture. Times of clips are in seconds of the video. `checksums` are those of
+    `ITEM_PARTS`; rows of earlier versions of vrag have none.
     """
     pa = arrow()
-    fields = _fields(_ITEM_TYPES)
+    fields = [*_fields(_ITEM_TYPES), *checksum_fields(ITEM_PARTS)]
     if embedder is not None:
         if embedder.kind is VectorKind.SINGLE:
             vectors = pa.list_(pa.float32(), embedder.dimension)
@@ -133,15 +165,82 @@ def item_schema(embedder: EmbedderInfo | None) -> ArrowSchema:
 
 def file_schema() -> ArrowSchema:
     """Return the Arrow schema of the manifest: one row per path."""
-    return arrow().schema(_fields(_FILE_TYPES))
+    return arrow().schema([*_fields(_FILE_TYPES), *checksum_fields(FILE_PARTS)])
+
+
+def checksum_fields(parts: Sequence[RowPart]) -> list[Any]:
+    """Return the Arrow fields of the checksums of a table."""
+    pa = arrow()
+    count = 1 + max(part.place for part in parts)
+    fields = {part.column: pa.uint32() for part in parts}
+    fields[CHECKSUMS] = pa.list_(pa.uint32(), count)
+    return [pa.field(name, kind) for name, kind in sorted(fields.items())]
+
+
+def seal(
+    rows: ArrowTable, parts: Sequence[RowPart], files: Mapping[RowPart, NDArray[np.uint32]]
+) -> ArrowTable:
+    """Give rows the checksums of all their parts; `files` are those of their files, (rows,)."""
+    pa = arrow()
+    fields = checksum_fields(parts)
+    names = set(rows.column_names)
+    sums = {
+        field.name: np.zeros((rows.num_rows, getattr(field.type, "list_size", 1)), np.uint32)
+        for field in fields
+    }
+    for part in parts:
+        if part in files:
+            sums[part.column][:, part.place] = files[part]
+        elif part.columns and names.issuperset(part.columns):
+            sums[part.column][:, part.place] = part_checksums(rows, part.columns)
+    for field in fields:
+        numbers = pa.array(sums[field.name].reshape(-1))
+        is_list = hasattr(field.type, "list_size")
+        column = pa.FixedSizeListArray.from_arrays(numbers, field.type.list_size) if is_list else numbers
+        if field.name in names:
+            rows = rows.set_column(rows.column_names.index(field.name), field, column)
+        else:
+            rows = rows.append_column(field, column)
+    return rows
+
+
+def file_checksums(
+    rows: ArrowTable, open_file: Callable[[str], BinaryIO]
+) -> dict[RowPart, NDArray[np.uint32]]:
+    """Compute the checksums of the pictures and clips of items; 0 for one that cannot be read."""
+
+    def compute(name: str | None) -> int:
+        if name is None:
+            return 0
+        try:
+            with open_file(name) as file:
+                return file_checksum(file)
+        except (OSError, CollectionError):
+            return 0
+
+    columns = {PICTURE: "image", CLIP: "clip_path"}
+    return {
+        part: np.asarray([compute(name) for name in rows[column].to_pylist()], np.uint32)
+        for part, column in columns.items()
+    }
+
+
+def name_values(document: str, name: str) -> dict[str, str | int]:
+    """Return the values of the columns that all items of a document change when its name changes."""
+    rows = arrow().table({"document": [document], "document_name": [name]})
+    return {"document_name": name, NAME.column: int(part_checksums(rows, NAME.columns)[0])}
 
 
 def item_rows(
-    items: Sequence[Item], vectors: Sequence[NDArray[Any]] | None = None, embedder: EmbedderInfo | None = None
+    items: Sequence[Item],
+    vectors: Sequence[NDArray[Any]] | None = None,
+    embedder: EmbedderInfo | None = None,
+    open_file: Callable[[str], BinaryIO] | None = None,
 ) -> ArrowTable:
     """Convert items to an Arrow table of `item_schema(embedder)`.
 
-    With an embedder each item has vectors, (dimension,) or (vectors, dimension).
+    With an embedder each item has vectors, (dimension,) or (vectors, dimension). `open_file` opens a stored
+    picture or clip; without it their checksums are those of the items, as far as these have them.
     """
     pa = arrow()
     rows = [
@@ -167,12 +266,18 @@ def item_rows(
         }
         for item in items
     ]
-    table = pa.Table.from_pylist(rows, schema=item_schema(None))
-    if embedder is None:
-        return table
-    assert vectors is not None
-    column = _vector_array(vectors, embedder)
-    return table.append_column(pa.field(vector_column(embedder.kind), column.type), column)
+    table = pa.Table.from_pylist(rows, schema=pa.schema(_fields(_ITEM_TYPES)))
+    if embedder is not None:
+        assert vectors is not None
+        column = _vector_array(vectors, embedder)
+        table = table.append_column(pa.field(vector_column(embedder.kind), column.type), column)
+    if open_file is not None:
+        return seal(table, ITEM_PARTS, file_checksums(table, open_file))
+    known = {
+        PICTURE: np.asarray([item.checksum for item in items], np.uint32),
+        CLIP: np.asarray([item.clip.checksum if item.clip else 0 for item in items], np.uint32),
+    }
+    return seal(table, ITEM_PARTS, known)
 
 
 def _vector_array(vectors: Sequence[NDArray[Any]], embedder: EmbedderInfo) -> Any:  # noqa: ANN401
@@ -188,8 +293,22 @@ def _vector_array(vectors: Sequence[NDArray[Any]], embedder: EmbedderInfo) -> An
     return pa.ListArray.from_arrays(pa.array(ends), rows)
 
 
+class FileChecksums(NamedTuple):
+    """The checksums of the files of an item; 0 where they are not known."""
+
+    picture: int
+    clip: int
+
+
+def stored_file_checksums(row: dict[str, Any]) -> FileChecksums:
+    """Return the checksums of the files of an item, by its row."""
+    numbers = row.get(CHECKSUMS)
+    return FileChecksums(numbers[PICTURE.place], numbers[CLIP.place]) if numbers else FileChecksums(0, 0)
+
+
 def item_of(row: dict[str, Any]) -> Item:
-    """Convert a row with `ITEM_COLUMNS` to its item."""
+    """Convert a row with `ITEM_COLUMNS`, and perhaps its checksums, to its item."""
+    checksums = stored_file_checksums(row)
     width, height, spans, boxes = row["width"], row["height"], row["spans"], row["boxes"]
     words = tuple(
         Word(spans[2 * i], spans[2 * i + 1], Box.unit(*boxes[4 * i : 4 * i + 4]))
@@ -197,7 +316,8 @@ def item_of(row: dict[str, Any]) -> Item:
     )
     clip = None
     if row["clip_path"] is not None:
-        clip = Clip(row["clip_path"], row["clip_start"], row["clip_end"], tuple(row["clip_frames"] or ()))
+        times = row["clip_start"], row["clip_end"], tuple(row["clip_frames"] or ())
+        clip = Clip(row["clip_path"], *times, checksums.clip)
     return Item(
         id=row["id"],
         document=row["document"],
@@ -212,6 +332,7 @@ def item_of(row: dict[str, Any]) -> Item:
         heading=row["heading"],
         clip=clip,
         uid=row["uid"],
+        checksum=checksums.picture,
     )
 
 
@@ -244,7 +365,8 @@ def file_rows(documents: Iterable[tuple[Document, int]]) -> ArrowTable:
         }
         for document, rows in documents
     ]
-    return arrow().Table.from_pylist(records, schema=file_schema())
+    pa = arrow()
+    return seal(pa.Table.from_pylist(records, schema=pa.schema(_fields(_FILE_TYPES))), FILE_PARTS, {})
 
 
 def document_of(row: dict[str, Any]) -> Document:

@@ -142,7 +142,7 @@ class SourceDrawing:
     def draw(self, item: Item, view: View) -> Image | None:
         """Draw a part of a page as `ItemStore.part` describes."""
         from vrag.corpus.drawing import SUFFIX
-        from vrag.corpus.drawing_pool import shared_pool
+        from vrag.corpus.workers.drawing_pool import shared_pool
 
         if item.kind is not ItemKind.PAGE or item.size != view.item:
             return None

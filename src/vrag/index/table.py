@@ -13,6 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -20,11 +21,18 @@ import numpy as np
 
 from vrag.errors import CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
-from vrag.index.schema import ArrowSchema, ArrowTable, to_arrow_int64
+from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
+from vrag.index.integrity.file_records import (
+    is_interrupted,
+    recorded_commit,
+    recorded_deletion,
+    sync_records,
+)
+from vrag.index.integrity.recovery import recover_table
+from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-    from datetime import timedelta
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -35,8 +43,14 @@ LanceTable: TypeAlias = Any
 
 _ATTEMPTS = 3
 """Number of attempts at a long read whose version is compacted away."""
+_NEVER = timedelta(days=100 * 365)
+"""An age that no version has."""
 _RUST_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
 """The place in LanceDB's code where it noticed an error, which helps nobody here."""
+_FAILURES = (RuntimeError, OSError, ValueError, LookupError, MemoryError)
+"""What LanceDB and pyarrow raise, also where a damaged file makes no sense."""
+_PANIC = "PanicException"
+"""A failed assumption of LanceDB: a `BaseException` of no importable class."""
 _CLOCK_TICK_NS = 50_000_000
 """More than the clock of any file system lags behind."""
 _MAX_SQL_VALUES = 1000
@@ -84,6 +98,27 @@ class TableStore(ABC):
         """Read the manifest of the newest version without LanceDB; None where that cannot be done."""
         return None
 
+    @contextmanager
+    def commit(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
+        """Acknowledge the commits that are made in this block when it ends."""
+        yield
+
+    @contextmanager
+    def deletion(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
+        """Prepare for the deletion of older versions of a table in this block."""
+        yield
+
+    def is_interrupted(self, table: str) -> bool:  # noqa: ARG002 - for overrides
+        """Return whether a writer of a table did not finish, or is at work."""
+        return False
+
+    def sync(self, table: str) -> None:  # noqa: B027 - for overrides
+        """Put on the disk what is not there yet of a table."""
+
+    def recover(self, table: str) -> bool:  # noqa: ARG002 - for overrides
+        """Undo commits to a table that were interrupted, and return whether there were any."""
+        return False
+
     @abstractmethod
     def renew(self) -> None:
         """Forget what is remembered of the newest version."""
@@ -98,12 +133,15 @@ class TableStore(ABC):
 
 
 class Directory(TableStore):
-    """Tables in a directory of this machine."""
+    """Tables in a directory of this machine.
 
-    def __init__(self, path: Path) -> None:
+    With `durable` a commit is on the disk when the method that makes it returns.
+    """
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.name = str(path)
         self.options: dict[str, str] = {}
-        self._path = path
+        self._path, self._durable = path, durable
 
     def table_version(self, table: str) -> TableVersion | None:
         """Return the newest version on the disk."""
@@ -121,6 +159,33 @@ class Directory(TableStore):
         """Read the manifest of the newest version on the disk."""
         return newest_manifest(self._path / f"{table}.lance")
 
+    @contextmanager
+    def commit(self, table: str) -> Generator[None]:
+        """Record the commits that are made in this block, with their files."""
+        with recorded_commit(self._path / f"{table}.lance", durable=self._durable):
+            yield
+
+    @contextmanager
+    def deletion(self, table: str) -> Generator[None]:
+        """Put newer versions on the disk before older ones go."""
+        with recorded_deletion(self._path / f"{table}.lance"):
+            yield
+
+    def is_interrupted(self, table: str) -> bool:
+        """Look at the last entry of its journal."""
+        return is_interrupted(self._path / f"{table}.lance")
+
+    def sync(self, table: str) -> None:
+        """Put recorded files on the disk."""
+        sync_records(self._path / f"{table}.lance")
+
+    def recover(self, table: str) -> bool:
+        """Go back to the last version that is whole."""
+        database = self.name
+        return recover_table(
+            self._path / f"{table}.lance", lambda: import_lancedb().connect(database).open_table(table)
+        )
+
     def renew(self) -> None:
         """Do nothing: nothing is remembered."""
 
@@ -133,7 +198,7 @@ class Directory(TableStore):
             return "Fix the permissions, or use a collection in another directory."
         if "not found" in lowered:
             return "A file of the table is gone: build the collection again in another directory."
-        return "Run: vrag index verify"
+        return "Run: vrag index verify --repair"
 
     def prepare(self) -> str:
         """Create the directory, if there is none."""
@@ -186,6 +251,19 @@ class _KeyIndex(NamedTuple):
         return [int(number) for start, end in pairs for number in self.numbers[start:end]]
 
 
+def _is_failure(error: BaseException) -> bool:
+    """Check whether LanceDB or pyarrow could not do something."""
+    return isinstance(error, _FAILURES) or type(error).__name__ == _PANIC
+
+
+def _printable(value: Any) -> str:  # noqa: ANN401 - pyarrow has no types
+    """Return a cell for people: what is damaged may be no text."""
+    try:
+        return repr(value.as_py())
+    except ValueError:
+        return "a row"
+
+
 def _encode(values: Sequence[str]) -> NDArray[np.bytes_]:
     return np.asarray([value.encode("utf-8", "surrogatepass") for value in values], np.bytes_)
 
@@ -194,8 +272,9 @@ class Table:
     """A table of a store, by name. Created by its first write; until then it is empty.
 
     May be shared by threads. Each read is of the newest version at its start. Until LanceDB is needed for
-    something, `version`, `read` and `find` use a copy of the newest version where there is one. All methods
-    raise `CollectionError` if the table cannot be read or written.
+    something, `version`, `read` and `find` use a copy of the newest version where there is one. Rows that are
+    read from LanceDB are compared with their checksums; a copy has been, and is checked as a whole. All
+    methods raise `CollectionError` if the table cannot be read or written, or a row is damaged.
     """
 
     def __init__(
@@ -204,8 +283,11 @@ class Table:
         name: str,
         schema: Callable[[], ArrowSchema],
         copies: TableCopies | None = None,
+        parts: Sequence[RowPart] = (),
     ) -> None:
         self._store = store
+        self._parts = tuple(parts)
+        """The parts of rows that have checksums."""
         self._name = name
         self._make_schema = schema
         self._handle: LanceTable = None
@@ -239,18 +321,28 @@ class Table:
                 self._stamped = stamp, self._retry(lambda: self._number(self._newest()))
             return self._stamped[1]
 
-    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> Rows:
-        """Read columns of the rows for which a SQL condition holds, in no particular order."""
+    def read(
+        self,
+        columns: Sequence[str],
+        where: str | None = None,
+        limit: int | None = None,
+        *,
+        checked: bool = True,
+    ) -> Rows:
+        """Read columns of the rows for which a SQL condition holds, in no particular order.
+
+        Unless `checked`, rows are not compared with their checksums.
+        """
         with self._using("read"):
             if where is None and limit is None and (copy := self._newest_copy(columns)) is not None:
                 return Rows(copy.version, copy.data.select(list(columns)))
-            return self._retry(lambda: self._read(columns, where, limit))
+            return self._retry(lambda: self._read(columns, where, limit, checked=checked))
 
-    def batches(self, columns: Sequence[str], rows: int) -> Generator[ArrowTable]:
+    def batches(self, columns: Sequence[str], rows: int, *, checked: bool = True) -> Generator[ArrowTable]:
         """Read columns of all rows, so many rows at a time, from one version; memory is bounded by those.
 
         When `compact` deletes that version meanwhile, it begins again with the newest: rows that came
-        already come again.
+        already come again. Unless `checked`, rows are not compared with their checksums.
         """
         for attempt in reversed(range(_ATTEMPTS)):
             with self._using("read"):
@@ -262,8 +354,10 @@ class Table:
                 count = int(handle.count_rows())
                 for at in range(0, count, rows):
                     places = list(range(at, min(at + rows, count)))
-                    yield handle.take_offsets(places).select(list(columns)).to_arrow().select(list(columns))
-            except (RuntimeError, OSError, ValueError):
+                    yield self._take(handle.take_offsets(places), handle, columns, checked=checked)
+            except BaseException as error:
+                if not _is_failure(error):
+                    raise
                 if attempt:
                     self._store.renew()
                     continue
@@ -296,15 +390,16 @@ class Table:
                 rows = self._key_index.rows(values)
                 if not rows:
                     return self.schema.empty_table().select(list(columns))
-                return handle.take_row_ids(rows).select(list(columns)).to_arrow().select(list(columns))
+                return self._take(handle.take_row_ids(rows), handle, columns)
 
             return self._retry(take)
 
-    def open(self) -> None:
-        """Open the table itself: from here on nothing is read from copies."""
-        with self._using("read"):
+    def reopen(self) -> None:
+        """Forget what is open, also copies: from here on the table itself is read, which may be another."""
+        with self._lock:
             self._from_copies = False
-            self._retry(self._newest)
+            self._table_version = self._key_index = self._stamped = None
+            self._forget()
 
     def save_copy(self, columns: Sequence[str]) -> None:
         """Keep a copy of these columns of the newest version, if LanceDB was used and the table is small."""
@@ -318,46 +413,142 @@ class Table:
             if self._store.manifest(self._name) == manifest and rows.version == manifest.version:
                 self._copies.write(manifest, rows.data)
 
+    @property
+    def is_interrupted(self) -> bool:
+        """True if a writer did not finish, or is at work."""
+        with self._using("read"):
+            return self._store.is_interrupted(self._name)
+
+    def sync(self) -> None:
+        """Put on the disk what is not there yet."""
+        with self._using("written"):
+            self._store.sync(self._name)
+
+    def recover(self) -> bool:
+        """Undo commits that were interrupted, and return whether there were any.
+
+        The caller is the one writer.
+        """
+        with self._using("written"):
+            is_undone = self._store.recover(self._name)
+            if is_undone:
+                self._forget()
+            return is_undone
+
     def append(self, rows: ArrowTable) -> None:
         """Add rows in one commit."""
-        with self._using("written"):
-            self._writable().add(rows)
+        with self._committing() as handle:
+            handle.add(self._storable(rows, handle))
 
     def upsert(self, rows: ArrowTable, key: str) -> None:
         """Add rows, or replace those with the same key, in one commit."""
-        with self._using("written"):
-            merge = self._writable().merge_insert(key)
-            merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
+        with self._committing() as handle:
+            merge = handle.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+            merge.execute(self._storable(rows, handle))
 
     def delete(self, where: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
-        with self._using("written"):
-            self._writable().delete(where)
+        with self._committing() as handle:
+            handle.delete(where)
 
     def update(self, where: str, values: Mapping[str, Any]) -> None:
         """Set columns of the rows for which a SQL condition holds, in one commit."""
-        with self._using("written"):
-            self._writable().update(where=where, values=dict(values))
+        with self._committing() as handle:
+            stored = set(handle.schema.names)
+            kept = {name: value for name, value in values.items() if name in stored}
+            handle.update(where=where, values=kept)
+
+    def has_checksums(self) -> bool:
+        """Return whether the table has columns of checksums: one of an earlier version of vrag has none."""
+        with self._using("read"):
+            handle = self._newest()
+            return handle is None or self._checksum_columns <= set(handle.schema.names)
+
+    def add_checksums(self) -> None:
+        """Add the columns of checksums; the rows have none yet."""
+        with self._committing() as handle:
+            stored = set(handle.schema.names)
+            handle.add_columns([field for field in self.schema if field.name not in stored])
+
+    def _storable(self, rows: ArrowTable, handle: LanceTable) -> ArrowTable:
+        """Leave out checksums that the table has no column for."""
+        absent = self._checksum_columns - set(handle.schema.names)
+        return rows.drop_columns(sorted(absent & set(rows.column_names))) if absent else rows
 
     def compact(self, keep: timedelta) -> None:
         """Merge small files and delete versions older than `keep`, and what killed writers left.
 
-        A reader in the middle of an older version reads again from the newest.
+        The merged version is acknowledged before the older ones are deleted. A reader in the middle of an
+        older version reads again from the newest.
         """
         with self._using("written"):
             handle = self._newest()
-            if handle is not None:
+            if handle is None:
+                return
+            with self._store.commit(self._name):
+                handle.optimize(cleanup_older_than=_NEVER)
+            with self._store.deletion(self._name):
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
                 handle.optimize(cleanup_older_than=keep, delete_unverified=True)
 
-    def _read(self, columns: Sequence[str], where: str | None, limit: int | None) -> Rows:
+    @contextmanager
+    def _committing(self) -> Generator[LanceTable]:
+        """Hold the lock, and acknowledge the commit that is made in this block; create the table first."""
+        with self._using("written"):
+            handle = self._writable()
+            with self._store.commit(self._name):
+                yield handle
+
+    def _read(
+        self, columns: Sequence[str], where: str | None, limit: int | None, *, checked: bool = True
+    ) -> Rows:
         handle = self._newest()
         if handle is None:
             return Rows(0, self.schema.empty_table().select(list(columns)))
-        query = handle.search().select(list(columns))
+        query = handle.search()
         query = query if where is None else query.where(where)
-        data = (query if limit is None else query.limit(limit)).to_arrow()
-        return Rows(self._number(handle), data.select(list(columns)))
+        query = query if limit is None else query.limit(limit)
+        return Rows(self._number(handle), self._take(query, handle, columns, checked=checked))
+
+    def _take(
+        self,
+        query: Any,  # noqa: ANN401 - LanceDB has no types
+        handle: LanceTable,
+        columns: Sequence[str],
+        *,
+        checked: bool = True,
+    ) -> ArrowTable:
+        """Read columns of a query, and compare its rows with their checksums.
+
+        Checksums that the table does not have, because an earlier version of vrag made it, are missing.
+        """
+        stored = set(handle.schema.names)
+        missing = [name for name in columns if name not in stored and name in self._checksum_columns]
+        wanted = [name for name in columns if name not in missing]
+        with_sums = with_parts(wanted, self._parts if checked else (), handle.schema.names)
+        data = query.select(with_sums).to_arrow()
+        if checked:
+            self._check(data)
+        for name in missing:
+            field = self.schema.field(name)
+            data = data.append_column(field, arrow().nulls(data.num_rows, field.type))
+        return data.select(list(columns))
+
+    @property
+    def _checksum_columns(self) -> set[str]:
+        return {part.column for part in self._parts}
+
+    def _check(self, data: ArrowTable) -> None:
+        damages = find_damage(data, self._parts)
+        if damages:
+            row, part = damages[0]
+            key = next((name for name in ("id", "key") if name in data.column_names), "")
+            name = f" of {_printable(data[key][row])}" if key else ""
+            raise CollectionError(
+                f"The {part.title}{name} in the table {self._name} in {self._store.name} is damaged: "
+                "it does not have its checksum.",
+                self._store.hint("checksum"),
+            )
 
     def _is_indexed(self, key: str, version: int) -> bool:
         return self._key_index is not None and self._key_index[:2] == (key, version)
@@ -399,7 +590,7 @@ class Table:
         if table_version is None:
             return None
         self._from_copies = False
-        database = _import_lancedb().connect(table_version.database, storage_options=self._store.options)
+        database = import_lancedb().connect(table_version.database, storage_options=self._store.options)
         try:
             handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
@@ -417,8 +608,10 @@ class Table:
         database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
-            database = _import_lancedb().connect(database_path, storage_options=self._store.options)
-            handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
+            database = import_lancedb().connect(database_path, storage_options=self._store.options)
+            with self._store.commit(self._name):
+                handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
+            self._handle = handle
             self._table_version = self._store.table_version(self._name)
         return handle
 
@@ -426,7 +619,9 @@ class Table:
         """Read again when that fails: the version may have been deleted meanwhile."""
         try:
             return read()
-        except (RuntimeError, ValueError):
+        except BaseException as error:
+            if not _is_failure(error):
+                raise
             self._forget()
             return read()
 
@@ -436,11 +631,13 @@ class Table:
 
     @contextmanager
     def _using(self, verb: str) -> Generator[None]:
-        """Hold the lock, and convert failures: LanceDB raises RuntimeError, OSError or ValueError."""
+        """Hold the lock, and convert failures: LanceDB raises one of `_FAILURES`, or panics."""
         with self._lock:
             try:
                 yield
-            except (RuntimeError, OSError, ValueError) as error:
+            except BaseException as error:
+                if not _is_failure(error):
+                    raise
                 self._forget()
                 text = str(error).strip() or type(error).__name__
                 line = _RUST_SOURCE.sub("", text.splitlines()[0])[:300].rstrip(" .,")
@@ -450,7 +647,7 @@ class Table:
                 ) from error
 
 
-def _import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
+def import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
     """Import LanceDB without the clients of remote catalogs, which are never used here.
 
     An empty package stands in for theirs, so that only its submodules with types are loaded. It is removed

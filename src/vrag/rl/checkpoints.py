@@ -31,6 +31,7 @@ import numpy as np
 from vrag.atomic_io import atomic_dir, changed, one_writer, write_whole
 from vrag.embed.device import library
 from vrag.errors import TrainingError, first_line
+from vrag.parsing import parse_json
 from vrag.rl.model import TrainableModel
 from vrag.rl.update import Updates
 
@@ -131,7 +132,7 @@ class Checkpoints:
             return None
         step, folder = steps[-1]
         try:
-            state: dict[str, Any] = dict(json.loads((folder / _STATE).read_text(encoding="utf-8")))
+            state: dict[str, Any] = dict(parse_json((folder / _STATE).read_bytes()))
         except (OSError, ValueError, TypeError) as error:
             raise TrainingError(f"{folder} is damaged: {error}.", _REMOVE) from error
         return SavedCheckpoint(folder, step, state)
@@ -175,7 +176,7 @@ class Checkpoints:
             shutil.rmtree(self.run)
         if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
             try:
-                before: dict[str, Any] = dict(json.loads(known.read_text(encoding="utf-8")))
+                before: dict[str, Any] = dict(parse_json(known.read_bytes()))
             except (OSError, ValueError, TypeError):
                 message = f"{self.run} is not empty and holds no run."
                 raise TrainingError(message, "Use another folder.") from None

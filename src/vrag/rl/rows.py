@@ -17,7 +17,6 @@ its trajectory is one segment.
 from __future__ import annotations
 
 import io
-import json
 import math
 import re
 from bisect import bisect_left
@@ -43,6 +42,7 @@ from vrag.agent.events import (
 from vrag.agent.memory.memory_graph import NodeKind
 from vrag.cases import is_gold
 from vrag.geometry import Size
+from vrag.parsing import parse_json
 from vrag.rl.advantages import Segment, TrajectoryCredit, leading
 from vrag.types import Case
 
@@ -283,7 +283,7 @@ def _list_images(sha256: str, files: Mapping[str, bytes]) -> list[str]:
     if data is None:
         raise _UnusableCallError(f"The message {sha256:.12} is missing from the run.")
     try:
-        parts: list[dict[str, Any]] = json.loads(data)["parts"]
+        parts: list[dict[str, Any]] = parse_json(data)["parts"]
         return [str(part["picture"]) for part in parts if "picture" in part]
     except (ValueError, KeyError, TypeError) as error:
         raise _UnusableCallError(f"The message {sha256:.12} is damaged.") from error

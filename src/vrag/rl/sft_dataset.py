@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from vrag.agent.policy import EnclosedImage, FinishReason, Message, Role, Text
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import TrainingError
 from vrag.geometry import Size
+from vrag.parsing import parse_json
 from vrag.rl.generation import GeneratedReply, GenerationPrompt, first_prompt, next_prompt
 from vrag.rl.model import TrainableModel
 from vrag.rl.rows import DroppedRow, Row, RunRows, Vocabulary, rows_of
@@ -198,7 +198,7 @@ class _TokenizedConversation:
     def _read_message(self, sha256: str) -> Message:
         if sha256 in self._messages:
             return self._messages[sha256]
-        value: dict[str, Any] = json.loads(self._files[f"{sha256}.json"])
+        value: dict[str, Any] = parse_json(self._files[f"{sha256}.json"])
         parts: list[Text | EnclosedImage] = []
         for part in value["parts"]:
             if "picture" in part:

@@ -12,7 +12,6 @@ the next writer removes it. Records made with other settings are refused, since 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from vrag.atomic_io import Journal, bind, one_writer, read_lines, write_lines
 from vrag.errors import VragError
+from vrag.parsing import parse_json
 
 LOCK = "lock"
 SCHEMA_VERSION = 1
@@ -113,7 +113,7 @@ class ResumableStore(Generic[M]):
         except ValueError as error:
             raise self._error(f"{path} is damaged: {error}.", "Use another folder.") from error
         if names:
-            differences = describe_differences(names, json.loads(path.read_bytes()), made_with)
+            differences = describe_differences(names, parse_json(path.read_bytes()), made_with)
             raise self._error(
                 f"{self.folder} was made with {differences}.", "Use the same settings, or another folder."
             )

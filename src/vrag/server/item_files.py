@@ -19,12 +19,14 @@ from cachetools import LRUCache
 from vrag.corpus.formats.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
 from vrag.index.collection import Collection
+from vrag.index.integrity.checksums import CHECKSUMS
 from vrag.index.location import LocalLocation
+from vrag.index.schema import stored_file_checksums
 from vrag.index.table import any_of
 from vrag.search.searcher import Searcher
 from vrag.types import Hit, ItemKind, Query
 
-_COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
+_COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid", CHECKSUMS)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _SINGLE_PAGE_SUFFIXES = frozenset(SUFFIXES) - {".tif", ".tiff"}
 """Suffixes of pictures that are one page."""
@@ -38,14 +40,16 @@ class StoredMedia:
     collection: Collection
     name: str
     """Its path relative to the collection's `items/`."""
+    checksum: int = 0
+    """Its checksum; 0 where it is not known."""
 
     def open(self) -> BinaryIO:
         """Open the file to read and to seek in.
 
-        Raises `FileNotFoundError` if it is gone, and `CollectionError` if its path leads out of the
-        collection, or the storage cannot be reached.
+        Raises `FileNotFoundError` if it is gone, and `CollectionError` if it is damaged, its path leads out
+        of the collection, or the storage cannot be reached.
         """
-        return self.collection.stored(self.name)
+        return self.collection.stored(self.name, self.checksum)
 
     @property
     def path(self) -> Path | None:
@@ -114,12 +118,12 @@ class CollectionFiles:
         for collection in self._collections:
             for condition in any_of("id", [name for name in ids if name not in found]):
                 for row in collection.item_table.read(_COLUMNS, condition).data.to_pylist():
-                    image, clip = row["image"], row["clip_path"]
+                    image, clip, sums = row["image"], row["clip_path"], stored_file_checksums(row)
                     found[row["id"]] = ItemDetails(
                         text=row["text"],
                         uid=row["uid"],
-                        picture=StoredMedia(collection, image) if image else None,
-                        clip=StoredMedia(collection, clip) if clip else None,
+                        picture=StoredMedia(collection, image, sums.picture) if image else None,
+                        clip=StoredMedia(collection, clip, sums.clip) if clip else None,
                         start=row["clip_start"],
                         end=row["clip_end"],
                     )

@@ -19,10 +19,11 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import BY_READER, OFFLINE, one_line, step_line
+from vrag.render.text_format import BY_READER, one_line, step_line
 from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
+from vrag.server.http.audit_log import AuditAction
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import FrozenModel, Refusal, problem_response
 from vrag.server.items import cropped_picture
@@ -139,6 +140,8 @@ class Tool:
     arguments: type[BaseModel]
     is_slow: bool = False
     """True if it calls a model, which may cost something, and keeps a record."""
+    action: AuditAction | None = None
+    """Its name in the audit log; None for a tool that only shows what a search found."""
 
 
 TOOLS = (
@@ -148,6 +151,7 @@ TOOLS = (
         "Finds pages, passages and video clips, best first. Look at the hits: an excerpt seldom has what a "
         "page shows." + _DATA,
         SearchArguments,
+        action=AuditAction.SEARCH,
     ),
     Tool(
         "look",
@@ -171,6 +175,7 @@ TOOLS = (
         "answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
+        action=AuditAction.ASK,
     ),
 )
 
@@ -289,7 +294,7 @@ def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> d
     """
     places = [_place(number, item, pictures) for number, item in enumerate(outline.evidence, 1)]
     reading, text = outline.reading, outline.marked_answer.text
-    offline = outline.answer is not None and outline.started.settings.policy == OFFLINE
+    offline = outline.answer is not None and outline.is_offline
     return {
         "answer": text if outline.answer is not None else None,
         **({"withdrawn": text} if outline.withdrawn is not None else {}),

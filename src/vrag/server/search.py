@@ -183,7 +183,10 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     refused = responses(502, 503, 504)
 
     async def search_batched(http_request: Request, request: SearchRequest) -> DetailedHits:
-        number = 1 if isinstance(request.queries, str) else len(request.queries)
+        texts = [request.queries] if isinstance(request.queries, str) else list(map(str, request.queries))
+        number = len(texts)
+        names = sorted(request.corpora or ())
+        http_request.state.audit.note(collection=",".join(names), question="\n".join(texts))
         if number * request.top_k > options.hits:
             message = f"{number} queries times top_k {request.top_k} is more than {options.hits:,} hits."
             raise Refusal(422, message, "Ask for less at a time.")

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from vrag.cases import write_cases
 from vrag.errors import CaseError
+from vrag.parsing import parse_json
 from vrag.synthesis.canvas import Colour, print_pdf
 from vrag.synthesis.sampling import COLOURS, WORDS, Name, Words, check_vocabulary, deal_names
 from vrag.synthesis.templates import (
@@ -183,7 +184,7 @@ def _former_documents(folder: Path) -> set[str]:
     if not (folder / MANIFEST).is_file():
         raise CaseError(f"{folder} is not empty.", "Use a new folder.")
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = parse_json((folder / MANIFEST).read_bytes())
         written = set(map(str, manifest["documents"]))
     except (ValueError, KeyError, TypeError) as error:
         raise CaseError(f"{folder / MANIFEST} is damaged.", "Use a new folder.") from error

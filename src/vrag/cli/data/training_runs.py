@@ -158,6 +158,7 @@ def sample(
     limit: int | None = typer.Option(None, min=1, help="Sample only the first cases."),
     retry_failed: opt.RetryFailedOption = False,
     collection: opt.CollectionOption = None,
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Let expert models answer questions with known answers, and score their answers.
@@ -170,7 +171,7 @@ def sample(
     """
     cases = read_questions(dataset, limit)
     models, learner = read_experts(experts, os.environ), profile_named(profile)
-    report = load_settings(collection=collection)
+    report = load_settings(collection=collection, wait=wait)
     if docs:
         session, indexed = index_documents(report, docs)
         documents = indexed.documents

@@ -89,6 +89,7 @@ def run(
     embedder: opt.EmbedderOption = None,
     device: opt.DeviceOption = None,
     ranking: opt.RankingOption = None,
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Ask questions with known answers, judge the answers, and write a report.
@@ -102,7 +103,8 @@ def run(
     With --extract the judge's model shortens long answers before published rules compare them, as
     the authors of MMLongBench-Doc do.
 
-    Exit status: 0 measured, 1 given up or nothing could be measured, 2 wrong usage, 130 stopped.
+    Exit status: 0 measured, 1 given up or nothing could be measured, 2 wrong usage, 4 another process is
+    writing to the collection, 130 stopped.
 
     Examples:
 

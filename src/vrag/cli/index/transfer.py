@@ -33,6 +33,7 @@ def import_index(
     device: opt.DeviceOption = None,
     ocr: opt.OcrOption = None,
     workers: opt.WorkersOption = None,
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Import an index of the reference implementation into a collection, with its vectors unchanged.
@@ -55,6 +56,7 @@ def import_index(
             corpus_options(settings) if header is None else None,  # an existing collection keeps its options
             files=files,
             embedder=_open_embedder(settings, header),
+            wait=settings.wait,
             progress=progress,
         )
 
@@ -165,6 +167,7 @@ def publish(
     keep: float = typer.Option(
         60.0, min=0, help="With --prune: minutes for which earlier publications remain readable."
     ),
+    wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Upload a collection to object storage, or its vectors to Qdrant.
@@ -175,11 +178,11 @@ def publish(
 
     Example: vrag index publish s3://bucket/reports; then: vrag search "revenue" --collection s3://bucket/reports
     """
-    settings = opt.load_flags({"collection": collection}).settings
+    settings = opt.load_flags({"collection": collection, "wait": wait}).settings
     from vrag.index.remote.publish import publish as publish_collection
     from vrag.index.remote.qdrant import QdrantStore, is_qdrant
 
-    opened = Collection.open(settings.collection)
+    opened = Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
     columns = (TextColumn("Uploading"), BarColumn(), MofNCompleteColumn())
     if is_qdrant(address):
         with Progress(*columns, console=console.err, transient=True) as bar:

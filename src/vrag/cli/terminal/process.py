@@ -11,7 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
-DONE, FAILED = 0, 1
+DONE, FAILED, BUSY = 0, 1, 4
+"""Exit statuses; `BUSY` if another process is writing to the collection, or has the folder."""
 STOPPED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """Exit statuses after Ctrl-C and SIGTERM, as shells report them."""
 OUTPUT_CLOSED = 141

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
-from vrag.corpus.formats.pdfium import SKIPPED, Pdf
+from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages
 from vrag.corpus.ocr import WORD, read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
+    from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
 MIN_LETTERS = 16
@@ -42,21 +43,25 @@ class PdfFile(OpenFile):
     beyond reading or without pages.
     """
 
-    def __init__(self, source: SourceFile, context: ConversionContext) -> None:
+    def __init__(
+        self, source: SourceFile, context: ConversionContext, printed: Openable | None = None
+    ) -> None:
+        """Open the source or, of a document that is not PDF, what was printed of it."""
         self._source, self._context = source, context
-        with source.path.open("rb") as file:
-            if b"%PDF-" not in file.read(SIGNATURE_BYTES):
-                raise CorpusError(f"This is not a PDF file: {describe(source.path)}.")
-        self._pdf = Pdf(source.path)
-        self.count = len(self._pdf)
+        file = printed or source
+        with file.open("rb") as opened:
+            if b"%PDF-" not in opened.read(SIGNATURE_BYTES):
+                raise CorpusError(f"This is not a PDF file: {describe(file)}.")
+        self._pages = IndependentPages(file)
+        self.count = len(self._pages)
         if not self.count:
-            self._pdf.close()
+            self._pages.close()
             raise CorpusError("The PDF file has no pages, or its list of pages is damaged.")
 
     def item(self, ordinal: int) -> Item:
         """Make the item of one page."""
         options = self._context.options
-        with self._pdf.page(ordinal) as page:
+        with self._pages.page(ordinal) as page:
             text, words = read_layer(page)
             image = page.render(_scale(page.size, options))
         origin = TextSource.LAYER
@@ -79,7 +84,7 @@ class PdfFile(OpenFile):
 
     def close(self) -> None:
         """Close the PDF file."""
-        self._pdf.close()
+        self._pages.close()
 
 
 def _scale(points: tuple[float, float], options: CorpusOptions) -> float:

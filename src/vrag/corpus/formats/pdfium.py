@@ -13,17 +13,19 @@ import hashlib
 import io
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import IMAGE_FORMATS, Box, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from PIL.Image import Image
     from pypdfium2 import PdfPage
+
+    from vrag.corpus.sniff import Openable
 
 SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
@@ -33,6 +35,8 @@ BLANK_PAGE = (612.0, 792.0)
 """Width and height of a page whose image is missing, in points: letter paper."""
 QUALITY = 92
 """JPEG quality for images in other formats."""
+MAX_OBJECTS = 10_000
+"""Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
 
 
@@ -89,18 +93,21 @@ class PageFrame(NamedTuple):
 
 
 class Pdf:
-    """An open PDF file, by its path or its bytes.
+    """An open PDF file, by its path, its bytes, or something else that opens it.
 
     Raises `EncryptedFileError` if it asks for a password, and `CorpusError` if it is not a PDF file, or
     damaged beyond reading.
     """
 
-    def __init__(self, source: Path | bytes) -> None:
+    def __init__(self, source: Openable | bytes) -> None:
         from pypdfium2 import PdfDocument, PdfiumError, raw
 
+        opened = source if isinstance(source, bytes | Path) else source.open("rb")
         try:
-            self._pdf = PdfDocument(source)
+            self._pdf = PdfDocument(opened, autoclose=True)
         except PdfiumError as error:
+            if not isinstance(opened, bytes | Path):
+                opened.close()
             if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
                 raise EncryptedFileError(
                     "The PDF file is protected by a password.", "Save a copy without it."
@@ -126,6 +133,64 @@ class Pdf:
         self._pdf.close()
 
 
+class IndependentPages:
+    """The pages of a PDF file, each as if no other had been read before it.
+
+    A font that a file names and does not contain is replaced by one of PDFium's own. Its weight and
+    width are set for each letter that is drawn, in a face that all files of the process share; boxes of
+    letters are measured with the face as it was left, and kept while the file is open. For a page with such a
+    font, PDFium is therefore started anew and the file opened again. That holds in a process that has nothing
+    else of PDFium open. Raises as `Pdf` does.
+    """
+
+    def __init__(self, file: Openable) -> None:
+        self._file = file
+        self._pdf = self._open()
+
+    def __len__(self) -> int:
+        return len(self._pdf)
+
+    def page(self, ordinal: int) -> PdfiumPage:
+        """Open a page, numbered from 1, after the one before was closed. Raises as `Pdf.page` does."""
+        if self._is_tainted:
+            self._reopen()
+        page = self._pdf.page(ordinal)
+        if page.has_replaced_fonts:
+            if self._is_used:
+                page.close()
+                self._reopen()
+                page = self._pdf.page(ordinal)
+            self._is_tainted = True
+        self._is_used = True
+        return page
+
+    def close(self) -> None:
+        """Close the file."""
+        self._pdf.close()
+
+    def _open(self) -> Pdf:
+        _restart()
+        self._is_used = False
+        """True if a page was opened since PDFium was started."""
+        self._is_tainted = False
+        """True if one of them had such fonts: the next one most likely has them too."""
+        return Pdf(self._file)
+
+    def _reopen(self) -> None:
+        self._pdf.close()
+        self._pdf = self._open()
+
+
+def _restart() -> None:
+    """Start PDFium anew, unless something of it is open in this process."""
+    from pypdfium2 import raw
+    from pypdfium2.internal import ObjectTracker
+
+    if not any(ObjectTracker.values()):
+        raw.FPDF_DestroyLibrary()
+        raw.FPDF_InitLibraryWithConfig(raw.FPDF_LIBRARY_CONFIG(version=2))
+
+
 class PdfiumPage:
     """An open page; a context manager."""
 
@@ -145,6 +210,37 @@ class PdfiumPage:
         box = raw.FS_RECTF()
         raw.FPDF_GetPageBoundingBox(self._page.raw, box)
         return PageFrame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
+
+    @property
+    def has_replaced_fonts(self) -> bool:
+        """True if some of its text has a font that the file does not contain, or one made of drawings."""
+        from pypdfium2 import raw
+
+        fonts: set[int | None] = set()
+        owners: list[tuple[Any, Any, Any]] = [
+            (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
+        ]
+        remaining = MAX_OBJECTS
+        while owners:
+            owner, count_objects, get_object = owners.pop()
+            count = count_objects(owner)
+            remaining -= count
+            if remaining < 0:
+                return True
+            for index in range(count):
+                entry = get_object(owner, index)
+                match raw.FPDFPageObj_GetType(entry):
+                    case raw.FPDF_PAGEOBJ_TEXT:
+                        font = raw.FPDFTextObj_GetFont(entry)
+                        address = ctypes.cast(font, ctypes.c_void_p).value
+                        if address not in fonts and not _is_contained(font):
+                            return True
+                        fonts.add(address)
+                    case raw.FPDF_PAGEOBJ_FORM:
+                        owners.append((entry, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject))
+                    case _:
+                        pass
+        return False
 
     def render(self, scale: float) -> Image:
         """Render the page at `scale` pixels per point, in mode RGBX.
@@ -185,11 +281,25 @@ class PdfiumPage:
         """Open its text layer."""
         return Layer(self._page)
 
+    def close(self) -> None:
+        """Close the page."""
+        self._page.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._page.close()
+        self.close()
+
+
+def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
+    """Return whether a file contains a font as a font file."""
+    from pypdfium2 import raw
+
+    size = ctypes.c_size_t()
+    return bool(
+        raw.FPDFFont_GetIsEmbedded(font) > 0 and raw.FPDFFont_GetFontData(font, None, 0, size) and size.value
+    )
 
 
 class Layer:

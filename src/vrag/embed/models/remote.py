@@ -24,7 +24,7 @@ import numpy as np
 import tenacity
 from PIL import Image
 
-from vrag.chat.http_clients import checked_key
+from vrag.chat.http_clients import checked_key, uses_proxy
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.model_kind import QWEN3_INSTRUCTION
 from vrag.embed.options import EmbedOptions
@@ -116,7 +116,12 @@ class RemoteEmbedder:
         self._key = checked_key(options.api_key, "VRAG_EMBED_KEY", "embedding server")
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         limits = httpx.Timeout(options.timeout, connect=_CONNECT_SECONDS)
-        self._client = httpx.Client(headers=headers, timeout=limits, follow_redirects=False)
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=limits,
+            follow_redirects=False,
+            trust_env=uses_proxy(self._address.embeddings),
+        )
         self._closed = weakref.finalize(self, self._client.close)
         self._pause = pause
         self._lock = threading.Lock()

@@ -29,6 +29,7 @@ from vrag.errors import CollectionError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.reference import index_files
 from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gather
+from vrag.parsing import parse_json
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -177,9 +178,9 @@ def _listed_media(directory: Path) -> set[str]:
     try:
         for path in directory.glob(f"*{index_files.LIST_FILE}"):
             with path.open(encoding="utf-8") as lines:
-                names.update(Path(json.loads(line)["file_path"]).name for line in lines)
+                names.update(Path(parse_json(line)["file_path"]).name for line in lines)
         for path in directory.glob("*.node"):
-            nodes = json.loads(path.read_text(encoding="utf-8"))
+            nodes = parse_json(path.read_bytes())
             names.update(Path(node["metadata"]["file_path"]).name for node in nodes)
     except (ValueError, KeyError, TypeError):
         return set()

@@ -95,6 +95,7 @@ def import_indexes(
     *,
     files: Path | None = None,
     embedder: Embedder | None = None,
+    wait: float = 0.0,
     progress: Callable[[IndexProgress], None] | None = None,
 ) -> ImportReport:
     """Import indexes of the reference into a collection, which is created if there is none.
@@ -105,7 +106,8 @@ def import_indexes(
 
     `paths` are directories as `read_index` takes them, all of one model; `files` is the folder of pictures
     and videos, at any depth, None if they are below the folder of the index; `embedder` is the one that made
-    the vectors; `options` say how pictures become items, None for those of the collection. Raises
+    the vectors; `options` say how pictures become items, None for those of the collection; `wait` is the time
+    to wait for another process that is writing to the collection, in seconds. Raises
     `FingerprintMismatch` if indexes are of different models, the embedder does not make such vectors, or the
     collection holds vectors of another; `CollectionError` if an index is incomplete, or nothing in it can be
     used; `CollectionBusy` if another process is writing to the collection; and `EmbedError` if the embedder
@@ -124,7 +126,7 @@ def import_indexes(
         notes.append(_FILES_HINT)
     if embedder is not None:
         notes += _check_embedder(embedder, record, listing)
-    collection = _open_collection(directory, options, record, embedder)
+    collection = _open_collection(directory, options, record, embedder, wait)
     added = add_listing(collection, listing, _with_vectors, progress)
     bound = collection.header.embedder
     assert bound is not None
@@ -162,18 +164,22 @@ def _describe(record: EmbedderRecord) -> str:
 
 
 def _open_collection(
-    directory: str | Path, options: CorpusOptions | None, imported: EmbedderRecord, embedder: Embedder | None
+    directory: str | Path,
+    options: CorpusOptions | None,
+    imported: EmbedderRecord,
+    embedder: Embedder | None,
+    wait: float,
 ) -> Collection:
     """Open the collection to import into, bound to the embedder if there is one."""
     given = EmbedderRecord.of(embedder) if embedder else None
-    collection = Collection.open_or_create(directory, options, embedder=given or imported)
+    collection = Collection.open_or_create(directory, options, embedder=given or imported, wait=wait)
     current = collection.header.embedder
     if current in {given, imported} - {None}:
         if given is None or current == given:
             return collection
         with collection.lock():
             replace(collection.header, embedder=given).write(collection.directory)
-        return Collection.open(directory)
+        return Collection.open(directory, wait=wait)
     if current is not None and given is not None:
         if current.fingerprint == given.fingerprint:
             return collection

@@ -28,6 +28,7 @@ from vrag.errors import CollectionError
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.remote.object_storage import Objects, storage_hint
 from vrag.index.table import TableStore, TableVersion
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -86,7 +87,7 @@ class PublishedRecord:
                 objects.check()
                 return None
             try:
-                record: dict[str, Any] = json.loads(content)
+                record: dict[str, Any] = parse_json(content)
                 if record["schema"] > _SCHEMA:
                     raise CollectionError(
                         f"{objects.url} was published by a newer version of vrag.",
@@ -187,7 +188,7 @@ class RemoteCollection:
         """Return the size of the current publication in bytes."""
         return self.store.record.current.bytes
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
         """Refuse to write."""
         raise read_only(self.address)
 

@@ -27,7 +27,8 @@ Responses: TypeAlias = dict[int | str, dict[str, Any]]
 JSON_TYPE = "application/json"
 MEANINGS = {
     401: "The token is missing or wrong.",
-    403: "The request did not use the server's own name, or came from a page of another site.",
+    403: "The token's role does not allow it, the request did not use the server's own name, or it came from "
+    "a page of another site.",
     404: "Not found.",
     408: "The body took too long to arrive.",
     409: "Conflicts with the current state; the message says why.",

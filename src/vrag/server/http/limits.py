@@ -73,6 +73,8 @@ class Peer:
     """`http` or `https`."""
     same_machine: bool
     """True if a program on this machine sent it, and for nobody else."""
+    address: str = ""
+    """The whole address."""
 
 
 def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
@@ -98,7 +100,9 @@ def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
             if address not in proxies:
                 break
     forwarded = any(name in {b"forwarded", b"x-forwarded-for", b"x-real-ip"} for name, _ in scope["headers"])
-    return Peer(network_of(address), scheme, same_machine=is_loopback(address) and not forwarded)
+    return Peer(
+        network_of(address), scheme, same_machine=is_loopback(address) and not forwarded, address=address
+    )
 
 
 def network_of(address: str) -> str:

@@ -7,7 +7,6 @@ that fails in its debug log alone, so the registered names are checked here.
 from __future__ import annotations
 
 import importlib
-import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vrag.errors import SettingsError
+from vrag.parsing import parse_json
 from vrag.rl.trainers.verl import LOOPS, MANAGER, TRAINER, VERSION
 from vrag.rl.trainers.verl.options import library
 
@@ -266,7 +266,7 @@ def count_parameters(model: str) -> tuple[int, int] | None:
         known = PARAMETERS.get(model)
         return None if known is None else (known, VOCABULARY)
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = parse_json((folder / "config.json").read_bytes())
     except (OSError, ValueError):
         return sum(sizes) // HALF_BYTES, VOCABULARY
     text = config.get("text_config", config)

@@ -1,0 +1,314 @@
+"""Records of the files of a table: name, size and hash of each, in a journal beside the table.
+
+Lance never changes a file of a table, but does not wait for the disk either: after a loss of power the newest
+version may name files that are empty, torn, or not there. So the one writer records each commit in
+`index/<table>.files`, one entry a line:
+
+- `begin` is on the disk before the commit begins. It names the version that stands.
+- `version` follows the commit: the new files, which are on the disk by then. Only now is the commit
+  acknowledged: whoever waits for it gets no answer before.
+- `deleting` is on the disk before older versions are deleted. Of their files some may be gone already.
+- `synced` says that everything before is on the disk. With `durable` each `version` says so itself; without,
+  files are put on the disk before older ones are deleted, and when the writer is done.
+
+A version that is newer than the newest entry, after a `begin`, was never acknowledged: `recovery` goes back.
+Without a `begin` another program wrote it, which keeps no records: it is recorded like any other.
+
+Each line begins with a CRC-32 of the rest, so that damage shows. With `durable`, a damaged line is one whose
+commit was on the disk: the line itself was written after its files.
+
+`latest_version_hint.json`, which Lance rewrites, is not recorded: Lance looks at the names of the manifests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vrag.atomic_io import Journal, make_directory, read_lines, sync, sync_files, write_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping
+    from pathlib import Path
+
+SUFFIX = ".files"
+"""End of the name of a journal: that of `items.lance` is `items.files`."""
+HINT = "latest_version_hint.json"
+_MANIFEST = re.compile(r"_versions/(\d+)\.manifest")
+_INVERTED_DIGITS = 20
+"""Digits of a manifest's name that is 2^64 - 1 minus the version; Lance's first scheme had the version."""
+_MAX_VERSION = 2**64 - 1
+
+
+class FileRecord(NamedTuple):
+    """A file of a table as it was when its commit was acknowledged."""
+
+    name: str
+    """Path relative to the directory of the table, with `/`."""
+    size: int
+    sha256: str
+    """In hexadecimal."""
+
+
+class FileFault(NamedTuple):
+    """A file that is not as it was recorded."""
+
+    name: str
+    """Path relative to the directory of the table, with `/`."""
+    detail: str
+    """The fault, in one sentence."""
+
+
+class CommitRecord(NamedTuple):
+    """A commit as it was recorded."""
+
+    version: int
+    files: tuple[FileRecord, ...]
+    """The files that are new with it."""
+
+
+@dataclass(slots=True)
+class TableRecords:
+    """The entries of a journal, except for damaged ones.
+
+    After a damaged one without `durable` none counts: the files of its commit may be torn.
+    """
+
+    files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
+    """By name."""
+    commits: list[CommitRecord] = field(default_factory=list[CommitRecord])
+    """In order."""
+    synced: int = 0
+    """The newest version that is known to be on the disk; 0 for none."""
+    begun: int | None = None
+    """The version that stood before a commit that was interrupted, or is going on; None for none."""
+    is_deleting: bool = False
+    """True if the deletion of older versions was interrupted, or is going on."""
+    is_durable: bool = True
+    """True if commits are on the disk before they are recorded."""
+    is_damaged: bool = False
+    """True if there are lines that are no entries."""
+
+    @property
+    def version(self) -> int:
+        """The newest version that was recorded; 0 for none."""
+        return self.commits[-1].version if self.commits else 0
+
+    def unsynced(self) -> list[FileRecord]:
+        """Return the records of files that are not known to be on the disk."""
+        late = (file for commit in self.commits if commit.version > self.synced for file in commit.files)
+        return [file for file in late if file.name in self.files]
+
+    def apply(self, entry: Mapping[str, Any]) -> None:
+        """Apply an entry."""
+        self.begun, self.is_deleting = entry.get("begin"), "deleting" in entry
+        self.is_durable = entry.get("durable", self.is_durable)
+        if "version" in entry:
+            files = tuple(FileRecord(name, *fields) for name, fields in entry["files"].items())
+            for name in entry["gone"]:
+                self.files.pop(name, None)
+            self.files |= {file.name: file for file in files}
+            self.commits.append(CommitRecord(entry["version"], files))
+        if "synced" in entry:
+            self.synced = entry["synced"]
+
+
+def journal_path(table: Path) -> Path:
+    """Return the journal of the table in a directory, which need not exist."""
+    return table.with_suffix(SUFFIX)
+
+
+def read_table_records(table: Path) -> TableRecords:
+    """Read the journal of the table in a directory; without one, nothing is recorded. Raises `OSError`."""
+    records = TableRecords()
+    for line in read_lines(journal_path(table), missing_ok=True):
+        entry = _decode(line)
+        if entry is not None:
+            records.apply(entry)
+        elif records.is_durable:
+            records.is_damaged, records.begun = True, None
+        else:
+            records.is_damaged, records.begun = True, records.version
+            break
+    return records
+
+
+def is_interrupted(table: Path) -> bool:
+    """Return whether the writer of the table in a directory did not finish, or is at work.
+
+    Looks at the last entry alone. Raises `OSError`.
+    """
+    lines = read_lines(journal_path(table), missing_ok=True)
+    return bool(lines) and "synced" not in (_decode(lines[-1]) or {})
+
+
+def read_records(table: Path) -> dict[str, FileRecord]:
+    """Read the records of the files of the table in a directory, by name. Raises `OSError`."""
+    return read_table_records(table).files
+
+
+def check_files(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
+    """Read files of the table in a directory, and return those that are not as they were recorded."""
+    faults: list[FileFault] = []
+    for record in records:
+        path = table / record.name
+        try:
+            size = path.stat().st_size
+            if size != record.size:
+                faults.append(FileFault(record.name, f"It has {size} bytes instead of {record.size}."))
+            elif _hash(path) != record.sha256:
+                faults.append(FileFault(record.name, "Its content has changed."))
+        except FileNotFoundError:
+            faults.append(FileFault(record.name, "It is missing."))
+        except OSError as error:
+            faults.append(FileFault(record.name, f"It cannot be read: {error.strerror or error}."))
+    return faults
+
+
+def list_files(table: Path) -> set[str]:
+    """List the files of the table in a directory, by path relative to it, with `/`.
+
+    The hint and the unfinished files of killed writers are left out, and so are files that vanish meanwhile.
+    """
+    return {
+        path.relative_to(table).as_posix()
+        for path in table.rglob("*")
+        if path.name != HINT and not path.name.startswith(".") and "#" not in path.name and path.is_file()
+    }
+
+
+def version_of(name: str) -> int | None:
+    """Return the version that a manifest is of, by its name; None for another file.
+
+    >>> version_of("_versions/18446744073709551611.manifest"), version_of("_versions/4.manifest")
+    (4, 4)
+    """
+    match = _MANIFEST.fullmatch(name)
+    if match is None:
+        return None
+    return _MAX_VERSION - int(match[1]) if len(match[1]) == _INVERTED_DIGITS else int(match[1])
+
+
+def newest_version(table: Path) -> int:
+    """Return the newest version of the table in a directory, by the names of its manifests; 0 for none."""
+    try:
+        names = [path.relative_to(table).as_posix() for path in (table / "_versions").iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return max((version_of(name) or 0 for name in names), default=0)
+
+
+@contextmanager
+def recorded_commit(table: Path, *, durable: bool) -> Generator[None]:
+    """Record the commits to the table in a directory that are made in this block; it may not exist yet.
+
+    The caller is the one writer. With `durable`, what was committed is on the disk when the block ends. If
+    the block or the recording fails, nothing is acknowledged. Raises `OSError`.
+    """
+    make_directory(table.parent)
+    with Journal(journal_path(table), durable=durable) as journal:
+        journal.append(_encode({"begin": newest_version(table), "durable": durable}))
+        yield
+        record_version(table, journal, durable=durable)
+
+
+def record_version(table: Path, journal: Journal, *, durable: bool) -> None:
+    """Record the newest version of the table in a directory, with the files that are not recorded yet.
+
+    With `durable` they are put on the disk first. Raises `OSError`.
+    """
+    version, known, present = newest_version(table), read_records(table), list_files(table)
+    added = sorted(present - known.keys())
+    if durable:
+        sync_table_files(table, added)
+    files = _fields(_record(table, name) for name in added)
+    entry: dict[str, Any] = {"version": version, "files": files, "gone": sorted(known.keys() - present)}
+    journal.append(_encode(entry | ({"synced": version} if durable else {})))
+
+
+@contextmanager
+def recorded_deletion(table: Path) -> Generator[None]:
+    """Prepare for the deletion of older versions in this block, and forget their files afterwards.
+
+    What is recorded is put on the disk first: a newer version must outlive those that it stands for. The
+    caller is the one writer. Raises `OSError`.
+    """
+    sync_records(table)
+    with Journal(journal_path(table)) as journal:
+        journal.append(_encode({"deleting": newest_version(table)}))
+    yield
+    record_present(table)
+
+
+def record_present(table: Path) -> None:
+    """Write the journal of the table in a directory anew, from the files that are there, all put on the disk.
+
+    Records of files that are there still are kept as they are. Raises `OSError`.
+    """
+    known, present = read_records(table), list_files(table)
+    sync_table_files(table, present - known.keys())
+    files = [known[name] if name in known else _record(table, name) for name in sorted(present)]
+    write_lines(journal_path(table), [_version_line(newest_version(table), files)])
+
+
+def record_undoing(table: Path, version: int, files: Iterable[FileRecord]) -> None:
+    """Write the journal of the table in a directory anew, as before the commit that followed a version.
+
+    `files` are its files, and those of versions before it. Raises `OSError`.
+    """
+    begin = _encode({"begin": version, "durable": True})
+    write_lines(journal_path(table), [_version_line(version, files), begin])
+
+
+def sync_records(table: Path) -> None:
+    """Put all recorded files of the table in a directory on the disk, unless they are. Raises `OSError`."""
+    records = read_table_records(table)
+    if records.synced >= records.version:
+        return
+    sync_table_files(table, [file.name for file in records.unsynced()])
+    with Journal(journal_path(table)) as journal:
+        journal.append(_encode({"synced": records.version}))
+
+
+def sync_table_files(table: Path, names: Iterable[str]) -> None:
+    """Put files of a table and their names on the disk."""
+    paths = [table / name for name in names]
+    sync_files(paths)
+    for folder in (*sorted({path.parent for path in paths}), table, table.parent):
+        sync(folder)
+
+
+def _record(table: Path, name: str) -> FileRecord:
+    path = table / name
+    return FileRecord(name, path.stat().st_size, _hash(path))
+
+
+def _version_line(version: int, files: Iterable[FileRecord]) -> bytes:
+    return _encode({"version": version, "files": _fields(files), "gone": [], "synced": version})
+
+
+def _fields(records: Iterable[FileRecord]) -> dict[str, tuple[int, str]]:
+    return {record.name: (record.size, record.sha256) for record in records}
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _encode(entry: Mapping[str, Any]) -> bytes:
+    data = json.dumps(entry, separators=(",", ":")).encode()
+    return f"{zlib.crc32(data):08x} ".encode() + data
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    """Return the entry of a line; None if it is damaged."""
+    data = line[9:]
+    if line[:9] != f"{zlib.crc32(data):08x} ".encode():
+        return None
+    return json.loads(data)

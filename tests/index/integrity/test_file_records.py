@@ -1,0 +1,117 @@
+"""The records of a table's files: what is recorded, when, and what is found changed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vrag.atomic_io import read_lines
+from vrag.index.integrity.file_records import (
+    check_files,
+    journal_path,
+    list_files,
+    newest_version,
+    read_records,
+    read_table_records,
+    recorded_commit,
+)
+from vrag.index.schema import arrow
+from vrag.index.table import Directory, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pa: Any = arrow()
+SCHEMA = pa.schema([("id", pa.string()), ("number", pa.int64())])
+
+
+def rows(*ids: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    return pa.table({"id": list(ids), "number": list(range(len(ids)))}, SCHEMA)
+
+
+def make_table(folder: Path, *, durable: bool = True) -> tuple[Table, Path]:
+    return Table(Directory(folder, durable=durable), "rows", lambda: SCHEMA), folder / "rows.lance"
+
+
+def test_every_commit_is_recorded_with_all_its_files(tmp_path: Path) -> None:
+    table, folder = make_table(tmp_path)
+    for write in (
+        lambda: table.append(rows("a", "b", "c")),
+        lambda: table.upsert(rows("c", "d"), "id"),
+        lambda: table.update("id = 'a'", {"number": 9}),
+        lambda: table.delete("id = 'b'"),
+        lambda: table.compact(timedelta(days=1)),
+        lambda: table.compact(timedelta(milliseconds=1)),
+        lambda: table.append(rows("e")),
+    ):
+        write()
+        records = read_table_records(folder)
+        assert records.version == records.synced == newest_version(folder) == table.version
+        assert records.files.keys() == list_files(folder)
+        assert not records.is_deleting
+        assert check_files(folder, records.files.values()) == []
+
+
+def test_a_changed_file_is_found(tmp_path: Path) -> None:
+    table, folder = make_table(tmp_path)
+    table.append(rows("a", "b"))
+    records = read_records(folder)
+    (data,) = (folder / "data").iterdir()
+    manifest = max((folder / "_versions").glob("*.manifest"))
+    (transaction, _) = sorted((folder / "_transactions").iterdir())
+    flipped = bytearray(data.read_bytes())
+    flipped[7] ^= 16
+    data.write_bytes(flipped)
+    manifest.write_bytes(manifest.read_bytes()[:-1])
+    transaction.unlink()
+    faults = {fault.name: fault.detail for fault in check_files(folder, records.values())}
+    assert faults == {
+        f"data/{data.name}": "Its content has changed.",
+        f"_versions/{manifest.name}": f"It has {manifest.stat().st_size} bytes instead of "
+        f"{manifest.stat().st_size + 1}.",
+        f"_transactions/{transaction.name}": "It is missing.",
+    }
+
+
+def test_a_commit_that_fails_is_not_recorded(tmp_path: Path) -> None:
+    table, folder = make_table(tmp_path)
+    table.append(rows("a"))
+    before = read_table_records(folder)
+    with pytest.raises(RuntimeError), recorded_commit(folder, durable=True):
+        raise RuntimeError
+    after = read_table_records(folder)
+    assert (after.files, after.version) == (before.files, before.version)
+    assert after.begun == before.version
+
+
+def test_without_durable_files_count_as_on_the_disk_once_older_ones_are_deleted(tmp_path: Path) -> None:
+    table, folder = make_table(tmp_path, durable=False)
+    table.append(rows("a"))
+    table.append(rows("b"))
+    records = read_table_records(folder)
+    assert records.synced == 0
+    assert {file.name for file in records.unsynced()} == list_files(folder)
+    table.compact(timedelta(milliseconds=1))
+    records = read_table_records(folder)
+    assert records.synced == records.version == newest_version(folder)
+
+
+@pytest.mark.parametrize(("durable", "version"), [(True, 4), (False, 2)])
+def test_a_damaged_entry_ends_the_records_unless_its_files_were_on_the_disk(
+    tmp_path: Path, durable: bool, version: int
+) -> None:
+    table, folder = make_table(tmp_path, durable=durable)
+    for name in "abc":
+        table.append(rows(name))
+    journal = journal_path(folder)
+    lines = read_lines(journal)
+    (at,) = (number for number, line in enumerate(lines) if b'"version":3' in line)
+    content = bytearray(journal.read_bytes())
+    content[sum(len(line) + 1 for line in lines[:at]) + 40] ^= 1
+    journal.write_bytes(content)
+    records = read_table_records(folder)
+    assert records.is_damaged
+    assert records.version == version
+    assert bool(list_files(folder) - records.files.keys())
