@@ -184,6 +184,11 @@ def sweep(home: Path, kind: str, keep: str) -> None:
                     shutil.rmtree(path, ignore_errors=True)
 
 
+def sweep_unfinished(home: Path) -> None:
+    """Delete what killed builds left in a directory of caches."""
+    sweep(home, f"*{_SCRATCH[:-1]}", keep="")
+
+
 def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | None]) -> StoredArrays | None:
     """Build a cache in `home`; if that is the parent of `directory`, it is kept there for others to find.
 
