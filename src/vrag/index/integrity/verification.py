@@ -66,10 +66,9 @@ def verify(
     change.
     """
     if collection.home is None:
-        raise CollectionError(
-            f"{collection.address} is published and is checked as it is read.",
-            "Verify the collection that it was published from.",
-        )
+        from vrag.index.remote.remote_collection import read_only
+
+        raise read_only(collection.address)
     with ExitStack() as stack:
         try:
             stack.enter_context(collection.location.lock())
