@@ -230,7 +230,7 @@ class TestConnections:
                 connection.close()
 
     @pytest.mark.parametrize("limits", [{"connections": 3}, {"local_connections": 3}])
-    def test_that_are_idle_make_room_for_others_the_oldest_first(self, limits: dict[str, int]) -> None:
+    def test_that_are_idle_make_room_for_others_the_oldest_first(self, limits: dict[str, Any]) -> None:
         with contextlib.ExitStack() as stack:
             running = stack.enter_context(small(**limits))
             events = stack.enter_context(ask_for_events(running))
