@@ -55,8 +55,8 @@ _LOCK = "lock"
 _PIECE = 4096
 _PIECES = 64
 """Parts of a large file that are checked before it is used: reading all would take as long as making it."""
-_MAX_CHECKED_BYTES = 16 << 20
-"""Size of a file up to which all of it is checked before it is used: some ten milliseconds."""
+_MAX_CHECKED_BYTES = 4 << 20
+"""Size of a file up to which all of it is checked before it is used: some two milliseconds."""
 _STALE_SECONDS = 600.0
 """Age from which caches of other contents are deleted: another process may just be making one."""
 _MAX_OTHERS = 8
