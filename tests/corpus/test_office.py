@@ -378,10 +378,15 @@ def test_libreoffice_and_its_files_go_with_the_process_that_wanted_them(
         os.kill(parent.pid if who == "parent" else worker, signal.SIGKILL)
         assert not await_end(family | {worker})
         parent.wait(10)
+    # Of a parent that was killed an empty folder with its marker stays, which the next program removes.
     limit = time.monotonic() + 5
-    while list((tmp_path / "tmp").iterdir()) and time.monotonic() < limit:
+    while left_files(tmp_path / "tmp") and time.monotonic() < limit:
         time.sleep(0.02)
-    assert not list((tmp_path / "tmp").iterdir())
+    assert not left_files(tmp_path / "tmp")
+
+
+def left_files(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*/**/*") if not path.name.startswith(".vrag-scratch")]
 
 
 def _children(pid: int) -> set[int]:
@@ -396,6 +401,14 @@ def test_a_crash_of_libreoffice_costs_its_document(tmp_path: Path, program: Path
     conversions = convert([bad, good])
     assert "crashed LibreOffice" in reasons(conversions)["a.odt"]
     assert sum(isinstance(c, ItemCount) for c in conversions) == 1
+
+
+@installed
+def test_restricted_workers_and_a_restricted_libreoffice_read_a_document(tmp_path: Path) -> None:
+    conversions = convert([write(tmp_path / "a.odt", odt("The ferry", "departs"))])
+    assert not reasons(conversions)
+    texts = {each.item.ordinal: each.item.text for each in conversions if isinstance(each, Converted)}
+    assert texts == {1: "The ferry", 2: "departs"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")

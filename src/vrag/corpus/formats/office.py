@@ -309,7 +309,7 @@ def office_policy(program: str, work_dir: Path) -> SandboxPolicy:
         writable=(str(work_dir), os.devnull),
         programs=True,
         user=sandbox_options().user,
-        needed=(str(path),),
+        needed=(str(path), str(work_dir.parent.parent)),
     )
 
 

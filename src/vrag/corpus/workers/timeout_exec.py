@@ -52,7 +52,9 @@ def main(arguments: list[str]) -> int:
     process = subprocess.Popen(  # noqa: S603 - the command is our parent's
         command, stdin=null, stdout=null, stderr=null, start_new_session=True
     )
-    threading.Thread(target=_watch, args=(process, folder), daemon=True).start()
+    is_gone = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(process, folder, is_gone), daemon=True)
+    watcher.start()
     try:
         status = process.wait(float(seconds) * (WALL_FACTOR if limited else 1.0))
     except subprocess.TimeoutExpired:
@@ -60,6 +62,8 @@ def main(arguments: list[str]) -> int:
     if is_over_limit(status) or (status and _processor_seconds() >= _NEAR_LIMIT * float(seconds)):
         status = LATE
     _end(process)
+    if is_gone.is_set():  # it removes the folder, and ends this process
+        watcher.join()
     return status if 0 <= status <= LATE else CRASHED
 
 
@@ -87,9 +91,10 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _watch(process: subprocess.Popen[bytes], folder: str) -> None:
+def _watch(process: subprocess.Popen[bytes], folder: str, is_gone: threading.Event) -> None:
     while os.read(0, 1024):
         pass
+    is_gone.set()
     _end(process)
     limit = time.monotonic() + GRACE_SECONDS
     while process.poll() is None and time.monotonic() < limit:
