@@ -44,9 +44,11 @@ from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.integrity.backup import back_up
 from vrag.index.integrity.backup_store import BackupStore
+from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.restore import restore
 from vrag.index.integrity.table_files import stored_files
-from vrag.index.maintenance import compact, remove, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import compact, remove
 from vrag.index.table import Table
 
 if TYPE_CHECKING:
@@ -278,9 +280,8 @@ def compare(directory: Path, snapshot: BackupSnapshot, truth: Truth, tally: Coun
             tally["uploaded files"] += 1
     compare_runs(directory / "runs", snapshot, truth, wrong, tally)
     for problem in verify(collection).problems:
-        # Items that no row refers to are left by a removal that was going on; the next command deletes them.
-        if problem.detail.endswith("belong to no file."):
-            tally["removals that were going on"] += 1
+        if problem.kind is ProblemKind.LEFTOVER:  # such as of a removal that was going on
+            tally["leftovers of what was going on"] += 1
         else:
             wrong[f"found by verify: {problem.detail}"] += 1
     return wrong

@@ -35,7 +35,14 @@ class DatedRuns:
         self._number = 0
 
     def add(
-        self, days: float, owner: str = "", *, after: str = "", ended: str = "answered", **meta: bool
+        self,
+        days: float,
+        owner: str = "",
+        *,
+        after: str = "",
+        ended: str = "answered",
+        pinned: bool = False,
+        shared: bool = False,
     ) -> str:
         """Add a run that began so many days ago, and follows on another one; return its id."""
         template = self._template("failed" if ended == "failed" else "answered")
@@ -51,7 +58,7 @@ class DatedRuns:
         if ended == "interrupted":
             lines = lines[:-1]
         (target / EVENTS).write_text("".join(lines), encoding="utf-8")
-        write_meta(target, RunMeta(owner=owner, **meta))
+        write_meta(target, RunMeta(owner=owner, pinned=pinned, shared=shared))
         return run
 
     def _template(self, ended: str) -> Path:
@@ -59,7 +66,7 @@ class DatedRuns:
             store = RunStore(self.store.directory.parent / f"template-{ended}")
             replies = REPLIES if ended == "answered" else (REPLIES[0], ModelError("The model is away."))
             agent = Agent(
-                ScriptedPolicy(list(replies)),
+                ScriptedPolicy(replies),
                 Environment(tiny_corpus(), PROFILES["qwen2.5-vl"]),
                 VragMethod(),
             )

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from browsing import Desk, Opener, Visit
-    from playwright.sync_api import Page
+    from playwright.sync_api import FilePayload, Page
 
 ASK, UPLOAD, MANAGE, ADMINISTER = UserRole
-NOTE = {"name": "note.md", "mimeType": "text/markdown", "buffer": b"# Kayaks\n\nA kayak costs 4.20 crowns."}
+NOTE: FilePayload = {
+    "name": "note.md",
+    "mimeType": "text/markdown",
+    "buffer": b"# Kayaks\n\nA kayak costs 4.20 crowns.",
+}
 DRAG = """([name, events]) => {
   const data = new DataTransfer();
   data.items.add(new File(["# Dropped"], name));

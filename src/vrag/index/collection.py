@@ -151,7 +151,7 @@ class Collection:
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
         collection = cls(LocalLocation(path, wait, durable=durable), header)
-        collection._recover()
+        collection.recover()
         return collection
 
     @classmethod
@@ -373,7 +373,7 @@ class Collection:
         if begun:
             self.file_table.upsert(file_rows(begun), "key")
 
-    def _recover(self) -> None:
+    def recover(self) -> None:
         """Undo what a dead writer left, where this process may write and no other is writing."""
         if any(table.is_interrupted for table in (self.item_table, self.file_table)):
             with suppress(CollectionError), self.lock(0):

@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.workers.replies import FRAME
@@ -220,7 +220,7 @@ class Liar(OpenFile):
         self.count = 2
 
     def item(self, ordinal: int) -> Item:
-        stream: Any = self._source.link._replies  # type: ignore[attr-defined]
+        stream = cast("Any", self._source).link._replies  # type: ignore[attr-defined]
         for head, tail in self._lines:
             data = (
                 head.encode("utf-8", "surrogatepass") if isinstance(head, str) else json.dumps(head).encode()

@@ -190,7 +190,7 @@ def verify(
     Example: vrag index verify --repair
     """
     settings = load_settings(collection=collection, wait=wait).settings
-    with count_progress() as progress:
+    with count_progress("Checking") as progress:
         report = verify_collection(settings, repair=repair, progress=progress)
 
     def render() -> None:

@@ -125,20 +125,21 @@ class OfficeFile(OpenFile):
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         is_old = _check(source)
-        self._folder = tempfile.TemporaryDirectory(prefix="vrag-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
             printed = context.print_source(source)
             if printed is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="vrag-")
                 printed = Path(self._folder.name) / "document.pdf"
                 print_to_pdf(source, source.path.suffix.lower(), printed, context.options.office_seconds)
             self._pdf = PdfFile(source, context, printed)
         except CorpusError as error:
-            self._folder.cleanup()
+            self._remove()
             if type(error) is CorpusError and is_old and _asks_for_password(source):
                 raise EncryptedFileError(*PASSWORD_ERROR) from error
             raise
         except BaseException:
-            self._folder.cleanup()
+            self._remove()
             raise
         self.count = self._pdf.count
 
@@ -154,7 +155,11 @@ class OfficeFile(OpenFile):
     def close(self) -> None:
         """Close the PDF file."""
         self._pdf.close()
-        self._folder.cleanup()
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def _check(source: SourceFile) -> bool:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from vrag.atomic_io import (
     Journal,
     atomic_file,
+    make_directory,
     one_writer,
     read_lines,
     replace_file,
@@ -149,7 +150,7 @@ class BackupStore:
         if (directory / MARK).exists():
             return cls.open(directory)
         with _writing(directory):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
             if foreign := sorted(entry.name for entry in directory.iterdir() if not _is_own(entry.name)):
                 raise CollectionError(
                     f"{directory} is not empty ({foreign[0]}) and has no backups.",
@@ -214,9 +215,13 @@ class BackupStore:
                     f"The snapshot {name} was made by a newer version of vrag ({facts.get('vrag')}).",
                     "Upgrade: pip install -U vrag-agent",
                 )
-            return BackupSnapshot(name=name, **facts), [BackedUpFile(*json.loads(line)) for line in lines]
+            files = [BackedUpFile(*json.loads(line)) for line in lines]
+            snapshot = BackupSnapshot(name=name, **facts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged from error
+        if not all(_HASH.fullmatch(file.sha256) for file in files):  # the path of an object is made of it
+            raise damaged
+        return snapshot, files
 
     def write(self, snapshot: BackupSnapshot, files: Iterable[BackedUpFile]) -> BackupSnapshot:
         """Write a snapshot whose objects are all on the disk, and return it with its name."""
@@ -228,7 +233,7 @@ class BackupStore:
         moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(whole))
         name = f"{moment}-{part:06d}-{hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}"
         with _writing(self.directory):
-            self._snapshots_dir.mkdir(exist_ok=True)
+            make_directory(self._snapshots_dir)
             with atomic_file(self._snapshot_path(name)) as file:
                 file.write(content)
             (self.directory / _PARTIAL).unlink(missing_ok=True)
@@ -263,7 +268,8 @@ class BackupStore:
         """
         names = self.names()
         self.clear_leftovers()
-        deleted, kept = names[: len(names) - keep], names[max(0, len(names) - keep) :]
+        old = max(0, len(names) - keep)
+        deleted, kept = names[:old], names[old:]
         listed = {file.sha256 for name in kept for file in self.read(name)[1]}
         freed = 0
         with _writing(self.directory):
@@ -369,7 +375,7 @@ class ObjectWriter:
         self._files: list[BackedUpFile] = []
         """Files whose objects are in the batch, or were there."""
         with _writing(store.directory):
-            store.objects_dir.mkdir(exist_ok=True)
+            make_directory(store.objects_dir)
             self._journal = Journal(store.directory / _PARTIAL, durable=False)
 
     def has(self, file: BackedUpFile) -> bool:

@@ -17,7 +17,8 @@ Without a `begin` another program wrote it, which keeps no records: it is record
 Each line begins with a CRC-32 of the rest, so that damage shows. With `durable`, a damaged line is one whose
 commit was on the disk: the line itself was written after its files.
 
-`latest_version_hint.json`, which Lance rewrites, is not recorded: Lance looks at the names of the manifests.
+`latest_version_hint.json`, which Lance rewrites, is put on the disk as well, but not recorded: Lance goes by
+the names of the manifests.
 """
 
 from __future__ import annotations
@@ -141,10 +142,11 @@ def read_table_records(table: Path) -> TableRecords:
 def is_interrupted(table: Path) -> bool:
     """Return whether the writer of the table in a directory did not finish, or is at work.
 
-    Looks at the last entry alone. Raises `OSError`.
+    Looks at the last entry alone; a damaged one is for `verify` to find. Raises `OSError`.
     """
     lines = read_lines(journal_path(table), missing_ok=True)
-    return bool(lines) and "synced" not in (_decode(lines[-1]) or {})
+    entry = _decode(lines[-1]) if lines else None
+    return entry is not None and "synced" not in entry
 
 
 def read_records(table: Path) -> dict[str, FileRecord]:
@@ -276,8 +278,10 @@ def sync_records(table: Path) -> None:
 
 
 def sync_table_files(table: Path, names: Iterable[str]) -> None:
-    """Put files of a table and their names on the disk."""
+    """Put files of a table and their names on the disk, and Lance's hint with them."""
     paths = [table / name for name in names]
+    if (table / "_versions" / HINT).exists():
+        paths.append(table / "_versions" / HINT)
     sync_files(paths)
     for folder in (*sorted({path.parent for path in paths}), table, table.parent):
         sync(folder)

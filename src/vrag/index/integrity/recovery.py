@@ -17,6 +17,7 @@ The journal of `file_records` tells what the writer was doing:
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
         return False
     records, newest = read_table_records(table), newest_version(table)
     version = _last_whole(table, records)
+    _forget_wrong_hint(table, newest)
     is_undone = version < records.version or (records.begun is not None and newest > version)
     if is_undone and not version:
         shutil.rmtree(table)
@@ -101,6 +103,19 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
         while handle.version <= newest:
             handle.checkout(handle.version)
             handle.restore()
+
+
+def _forget_wrong_hint(table: Path, newest: int) -> None:
+    hint = table / "_versions" / HINT
+    try:
+        is_right = json.loads(hint.read_bytes())["version"] == newest
+    except FileNotFoundError:
+        return
+    except (ValueError, LookupError, TypeError):
+        is_right = False
+    if not is_right:
+        hint.unlink()
+        sync(hint.parent)
 
 
 def _delete_all_but(table: Path, known: Container[str]) -> None:

@@ -28,7 +28,7 @@ Prepare: TypeAlias = Callable[[Collection], Remake]
 def open_damaged(directory: Path, wait: float = 0.0) -> Collection:
     """Open the collection in a directory to verify it: also where only the copy of its header is sound.
 
-    Nothing is recovered. Raises `CollectionError` if there is none.
+    Interrupted commits are undone, which is no damage. Raises `CollectionError` if there is none.
     """
     try:
         header = CollectionHeader.read(directory)
@@ -39,7 +39,9 @@ def open_damaged(directory: Path, wait: float = 0.0) -> Collection:
     header = header or _read_copy(directory)
     if header is None:
         return Collection.open(directory)  # explains what is there instead
-    return Collection(LocalLocation(directory, wait), header)
+    collection = Collection(LocalLocation(directory, wait), header)
+    collection.recover()
+    return collection
 
 
 def _read_copy(directory: Path) -> CollectionHeader | None:

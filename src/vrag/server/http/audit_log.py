@@ -2,8 +2,8 @@
 
 An entry is on the disk when `AuditLog.write` returns, and not only in the file, if the log is `durable`. The
 server and the command line may write to one file: each holds a lock for the moment of writing, and opens the
-file again when it was renamed (as logrotate does) or when another process has written to it since. An entry is
-ASCII, so that nothing in it ends a line or steers a terminal.
+file again when it was renamed (as logrotate does) or when another process has written to it since. An entry
+is ASCII, so that nothing in it ends a line or steers a terminal.
 """
 
 from __future__ import annotations
