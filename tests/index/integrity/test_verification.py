@@ -157,6 +157,15 @@ def test_a_damaged_picture_without_its_document_stays_where_it_is(home: Path) ->
         collection.image(item.id)
 
 
+@pytest.mark.usefixtures("no_sources")
+def test_pictures_whose_rows_are_lost_stay(home: Path) -> None:
+    pictures = sorted((home / "items").rglob("*.*"))
+    for path in (home / "index").glob("items.lance/data/*.lance"):
+        os.truncate(path, path.stat().st_size // 2)
+    assert not repair(home).ok
+    assert sorted((home / "items").rglob("*.*")) == pictures
+
+
 def test_leftovers_are_no_damage(home: Path) -> None:
     (home / "items" / "stray.jpg").write_bytes(b"x")
     report = verify(open_damaged(home))

@@ -97,7 +97,8 @@ class Repair:
         self._repair_items()
         self._seal_rows()
         settle(self._collection)
-        for path in find_stray_pictures(self._collection):
+        strays = [] if self.lost else find_stray_pictures(self._collection)  # else all that is left of them
+        for path in strays:
             path.unlink(missing_ok=True)
         for state in (self._found.files, self._found.rows):
             if state.directory.is_dir():
