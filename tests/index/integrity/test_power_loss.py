@@ -16,6 +16,10 @@ import pytest
 from fake_conversion import contents
 from sync_recorder import Disk, SyncRecorder, write_disk
 
+from vrag.agent.budget import StopReason
+from vrag.agent.events import RunFailed
+from vrag.agent.runs.event_log import EventLog
+from vrag.agent.runs.run_store import RunStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
@@ -133,3 +137,20 @@ def test_the_recorder_sees_what_was_not_synced(disk: SyncRecorder) -> None:
         {"file": b"abc"},
         {"late": b"\0"},
     ]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_event_of_a_run_is_on_the_disk_with_its_files_before_anybody_is_shown_it(
+    disk: SyncRecorder, durable: bool
+) -> None:
+    with RunStore(disk.root / "runs", durable=durable).record() as run:
+        log = EventLog(run.id, run.save)
+        log.save_file("0.json", b"a message")
+        event = log.add(RunFailed, boundary="Test", message="Why", stop_reason=StopReason.CANCELLED)
+        disk.done()
+        run.write(event)
+        disk.done()
+    state, _ = disk.states[-2]
+    folder = f"runs/{run.id}"
+    assert (state.get(f"{folder}/files/0.json") == b"a message") == durable
+    assert (b'"run_failed"' in (state.get(f"{folder}/events.jsonl") or b"")) == durable
