@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
 from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.runs.event_lines import END, unseal_line
 from vrag.agent.runs.run_meta import RunMeta, write_meta
 from vrag.agent.runs.run_store import EVENTS, RunStore
 from vrag.errors import ModelError
@@ -34,7 +35,14 @@ class DatedRuns:
         self._number = 0
 
     def add(
-        self, days: float, owner: str = "", *, after: str = "", ended: str = "answered", **meta: bool
+        self,
+        days: float,
+        owner: str = "",
+        *,
+        after: str = "",
+        ended: str = "answered",
+        pinned: bool = False,
+        shared: bool = False,
     ) -> str:
         """Add a run that began so many days ago, and follows on another one; return its id."""
         template = self._template("failed" if ended == "failed" else "answered")
@@ -43,12 +51,14 @@ class DatedRuns:
         run = f"{begun:%Y%m%d-%H%M%S}-{begun.microsecond:06d}-{self._number:04x}"
         target = self.store.directory / run
         shutil.copytree(template, target)
-        lines = (template / EVENTS).read_text(encoding="utf-8").replace(template.name, run).splitlines(True)
+        sealed = (template / EVENTS).read_bytes().splitlines()
+        lines = [unseal_line(line).data.decode().replace(template.name, run) + "\n" for line in sealed]
+        (target / END).unlink(missing_ok=True)  # as runs of former versions, which had no checksums
         lines[0] = lines[0].replace('"session":""', f'"session":"{after}"')
         if ended == "interrupted":
             lines = lines[:-1]
         (target / EVENTS).write_text("".join(lines), encoding="utf-8")
-        write_meta(target, RunMeta(owner=owner, **meta))
+        write_meta(target, RunMeta(owner=owner, pinned=pinned, shared=shared))
         return run
 
     def _template(self, ended: str) -> Path:
@@ -56,7 +66,7 @@ class DatedRuns:
             store = RunStore(self.store.directory.parent / f"template-{ended}")
             replies = REPLIES if ended == "answered" else (REPLIES[0], ModelError("The model is away."))
             agent = Agent(
-                ScriptedPolicy(list(replies)),
+                ScriptedPolicy(replies),
                 Environment(tiny_corpus(), PROFILES["qwen2.5-vl"]),
                 VragMethod(),
             )

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
+from vrag.server.http.audit import AuditMiddleware, AuditTrail
 from vrag.server.http.auth import AuthMiddleware, BrowserSessions
 from vrag.server.http.errors import Refusal
 from vrag.server.http.uvicorn_server import listen, make_server
@@ -194,6 +195,7 @@ def serving_recorder() -> Generator[tuple[int, Recorder]]:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.add_middleware(_Recording, recorder=recorder)
     app.add_middleware(AuthMiddleware, options=options, metrics=metrics, sessions=BrowserSessions(options))
+    app.add_middleware(AuditMiddleware, options=options, trail=AuditTrail(None))
     app.state.metrics = metrics
     ready = threading.Event()
     server = make_server(app, options, ready.set)

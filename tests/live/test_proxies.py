@@ -1,10 +1,13 @@
 """The configuration files for nginx and Caddy, by the real programs in front of a real server.
 
-Only addresses and certificates are replaced. A program that is not installed is skipped.
+nginx is also asked again what `framing_nginx.json` has. Only addresses and certificates are replaced. A
+program that is not installed is skipped.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import shutil
 import socket
@@ -19,6 +22,14 @@ import pytest
 from hosting import Nothing, PacedPolicy, Scripted
 from server_harness import serving
 
+from tools.framing import (
+    ANSWERS,
+    ask_nginx,
+    ask_through_nginx,
+    compare_answers,
+    load_answers,
+    load_cases,
+)
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
 
@@ -142,7 +153,25 @@ def test_the_page_and_its_cookie_come_through(proxied: tuple[httpx.Client, Paced
     origin = {"Origin": f"https://{NAME}", "Sec-Fetch-Site": "same-origin"}
     signed_in = client.post("/session", json={"token": TOKEN}, headers=origin, extensions=SNI)
     assert signed_in.is_success, signed_in.text
-    assert re.search(r";\s*Secure", signed_in.headers["set-cookie"], re.IGNORECASE)
+    assert is_secure(signed_in)
+    forged = origin | {"X-Forwarded-Proto": "http", "X-Forwarded-For": "192.0.2.9"}
+    assert is_secure(client.post("/session", json={"token": TOKEN}, headers=forged, extensions=SNI))
+
+
+def test_a_client_that_is_no_proxy_gets_no_secure_cookie_by_a_header(tmp_path: Path) -> None:
+    """Only a trusted proxy can claim that the request came by https."""
+    for proxies, secure in ((frozenset({"127.0.0.1"}), True), (frozenset({"192.0.2.1"}), False)):
+        options = ServerOptions(token=TOKEN, proxies=proxies, drain_seconds=1)
+        service = Service(Scripted(tmp_path / "runs", PacedPolicy()), Nothing())
+        with serving(options=options, service=service) as address:
+            headers = {"Origin": address, "X-Forwarded-Proto": "https"}
+            signed_in = httpx.post(f"{address}/session", json={"token": TOKEN}, headers=headers)
+            assert signed_in.is_success, signed_in.text
+            assert is_secure(signed_in) == secure
+
+
+def is_secure(response: httpx.Response) -> bool:
+    return re.search(r";\s*Secure", response.headers["set-cookie"], re.IGNORECASE) is not None
 
 
 def test_an_event_arrives_while_the_run_waits(proxied: tuple[httpx.Client, PacedPolicy]) -> None:
@@ -165,3 +194,67 @@ def test_a_body_larger_than_the_usual_limit_of_proxies_arrives(
     done = client.post("/search", json=body, headers=BEARER, extensions=SNI)
     assert done.status_code in {200, 422}, done.text
     assert done.headers["x-request-id"]
+
+
+def test_nginx_answers_as_recorded() -> None:
+    program = find_program("nginx")
+    version = subprocess.run([program, "-v"], capture_output=True, text=True, check=True).stderr
+    if json.loads(ANSWERS.read_text())["made_with"] not in version:
+        pytest.skip("the answers are those of another version of nginx")
+    answers = asyncio.run(ask_nginx(load_cases()))
+    recorded = load_answers()
+    assert {id for id, answer in answers.items() if compare_answers(answer, recorded[id]) != "same"} == set()
+
+
+def test_no_request_reaches_the_server_that_nginx_did_not_forward() -> None:
+    find_program("nginx")
+    counts = ask_through_nginx(load_cases())
+    unequal = {id for id, count in counts.items() if count.forwarded != count.answered + count.refused}
+    assert unequal == set()
+    assert sum(count.answered for count in counts.values()) > 200
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_client_that_takes_all_it_can_leaves_room_for_another(name: str, tmp_path: Path) -> None:
+    """So does a program on the machine of the proxy that opens connections and sends nothing."""
+    find_program(name)
+    options = ServerOptions(
+        token=TOKEN,
+        hosts=frozenset({NAME}),
+        proxies=frozenset({"127.0.0.1"}),
+        connections=40,
+        local_connections=20,
+        drain_seconds=1,
+    )
+    policy = PacedPolicy()
+    with ExitStack() as stack:
+        service = Service(Scripted(tmp_path / "runs", policy), Nothing())
+        upstream = stack.enter_context(serving(options=options, service=service))
+        stack.callback(policy.go.set)
+        client = stack.enter_context(proxy(name, tmp_path, upstream))
+        greedy, other = (
+            stack.enter_context(client_at(str(client.base_url), address))
+            for address in ("127.0.0.2", "127.0.0.3")
+        )
+        run = client.post("/runs", json={"question": "How many?"}, headers=BEARER, extensions=SNI).json()[
+            "id"
+        ]
+        statuses = [open_events(stack, greedy, run) for _ in range(30)]
+        assert (statuses.count(200), statuses.count(429)) == (20, 10)
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(("127.0.0.1", int(upstream.rpartition(":")[2]))))
+        assert open_events(stack, other, run) == 200
+        assert other.get("/runs", headers=BEARER, extensions=SNI).status_code == 200
+        assert open_events(stack, greedy, run) == 429
+
+
+def client_at(url: str, address: str) -> httpx.Client:
+    """Return a client with an address of its own."""
+    transport = httpx.HTTPTransport(verify=False, local_address=address)
+    return httpx.Client(base_url=url, headers={"Host": NAME}, transport=transport, timeout=60)
+
+
+def open_events(stack: ExitStack, client: httpx.Client, run: str) -> int:
+    """Begin to read the events of a run; return the status."""
+    stream = client.stream("GET", f"/runs/{run}/events", headers=BEARER, extensions=SNI)
+    return stack.enter_context(stream).status_code

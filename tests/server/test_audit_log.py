@@ -14,12 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vrag.agent.runs.run_store import is_held
 from vrag.errors import SettingsError
 from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, read_entries, write_local
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+    from vrag.atomic_io import Journal
 
 WRITER = """
 import sys
@@ -88,6 +91,20 @@ def test_threads_and_processes_write_whole_lines(path: Path, log: AuditLog) -> N
     assert process.returncode == 0
     users = [json.loads(line)["user"] for line in path.read_bytes().splitlines()]
     assert (users.count("process"), users.count("thread"), len(users)) == (20, 30, 50)
+
+
+def test_other_processes_are_kept_out_while_one_writes(path: Path) -> None:
+    held: list[bool] = []
+
+    class Probing(AuditLog):
+        def _open(self) -> Journal:
+            held.append(is_held(path.with_name(".audit.log.lock")))
+            return super()._open()
+
+    log = Probing(path)
+    log.write(entry())
+    log.close()
+    assert held == [True]
 
 
 def test_what_a_killed_writer_left_of_a_line_is_cut_off(path: Path, log: AuditLog) -> None:

@@ -17,9 +17,12 @@ from service_harness import scripted
 from vrag.server.app import Service, create_app
 from vrag.server.http.audit import AuditTrail
 from vrag.server.http.audit_log import AuditLog, read_entries
+from vrag.server.http.errors import Refusal
+from vrag.server.http.users import EVERYBODY
 from vrag.server.options import ServerOptions
 from vrag.server.runs.retention import RunRetention
 from vrag.server.runs.run_manager import RunManager
+from vrag.server.runs.schema import RunQuery
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -143,12 +146,9 @@ def test_by_default_nothing_is_deleted(tmp_path: Path, runs: DatedRuns) -> None:
 def test_what_another_process_deleted_does_not_stay_in_memory(runs: DatedRuns, tmp_path: Path) -> None:
     history = RunManager(scripted(tmp_path / "runs")).history
     run = runs.add(2, "alice")
-    history.first_of(run)
-    assert history._start.cache_info().currsize == 1
-    from vrag.server.http.users import EVERYBODY
-    from vrag.server.runs.schema import RunQuery
-
+    assert history.first_of(run) == run
     assert [each.id for each in history.summaries({}, EVERYBODY, RunQuery()).runs] == [run]
     runs.store.delete(run)
     assert history.summaries({}, EVERYBODY, RunQuery()).runs == ()
-    assert history._start.cache_info().currsize == history._cached_summary.cache_info().currsize == 0
+    with pytest.raises(Refusal, match="no conversation"):
+        history.first_of(run)  # what it asked is remembered no more

@@ -116,7 +116,13 @@ class TestTable:
         known = operations(team.app)
         method, path, _ = known[number % len(known)]
         target = address_of(path, dict.fromkeys(VALUES, text)) + end
-        scope = {"type": "http", "method": method, "path": target, "root_path": "", "headers": []}
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "path": target,
+            "root_path": "",
+            "headers": [],
+        }
         answering = next((r for m, _, r in known if m == method and r.matches(scope)[0] is Match.FULL), None)
         if answering is not None:
             assert rule_of(method, target)[0] == ROUTES[method, answering.path]

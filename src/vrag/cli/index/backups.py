@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from vrag.cli import options as opt
-from vrag.cli.terminal import console
 from vrag.cli.terminal.console import MAX_PROBLEMS, duration, echo, echo_problem, plain, print_result
 from vrag.cli.terminal.files import parse_path
-from vrag.cli.terminal.progress import note_on_interrupt
+from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError
 from vrag.index.collection import Collection
 from vrag.settings import load_settings
@@ -25,7 +22,7 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.index.integrity.backup_store import Snapshot
+    from vrag.index.integrity.backup_store import BackupSnapshot
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
 
@@ -69,9 +66,16 @@ def backup(
     from vrag.index.integrity.backup import back_up
 
     note = "Earlier backups are complete. Run the same command again to continue."
-    with note_on_interrupt(note), _progress("Copying") as progress:
+    with note_on_interrupt(note), count_progress("Copying") as progress:
         opened = Collection.open(settings.collection)
-        report = back_up(opened, destination, keep=keep, moved=moved, wait=settings.wait, progress=progress)
+        report = back_up(
+            opened,
+            destination,
+            keep=keep,
+            moved=moved,
+            wait=settings.wait,
+            progress=functools.partial(progress, "files"),
+        )
     made = report.snapshot
 
     def render() -> None:
@@ -123,9 +127,11 @@ def list_backups(
             facts["deleted"], facts["freed_bytes"] = store.prune(keep)
     checked = None
     if check:
-        with _progress("Checking") as progress:
-            checked = check_backups(destination, wait=settings.wait, progress=progress)
-    snapshots: list[Snapshot] = []
+        with count_progress("Checking") as progress:
+            checked = check_backups(
+                destination, wait=settings.wait, progress=functools.partial(progress, "files")
+            )
+    snapshots: list[BackupSnapshot] = []
     damaged: list[tuple[str, str]] = []
     for name in store.names():
         try:
@@ -186,8 +192,10 @@ def restore_backup(
     from vrag.index.integrity.restore import restore
 
     note = f"{target} was not written."
-    with note_on_interrupt(note), _progress("Restoring") as progress:
-        report = restore(destination, target, snapshot, partial=partial, progress=progress)
+    with note_on_interrupt(note), count_progress("Restoring") as progress:
+        report = restore(
+            destination, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
+        )
 
     def render() -> None:
         echo(("Restored", "bold"), f" {report.snapshot.name} to {plain(str(report.directory))}")
@@ -201,7 +209,7 @@ def restore_backup(
     raise typer.Exit(1 if report.missing else 0)
 
 
-def _contents(snapshot: Snapshot) -> str:
+def _contents(snapshot: BackupSnapshot) -> str:
     counts = f"{snapshot.documents} documents, {snapshot.items} items, {snapshot.runs} runs"
     return f"{counts}, {_megabytes(snapshot.bytes)}"
 
@@ -216,12 +224,3 @@ def _echo_problems(problems: Iterable[tuple[str, str]]) -> None:
         echo_problem(subject, detail)
     if (more := len(listed) - MAX_PROBLEMS) > 0:
         echo(f"  … and {more} more; --json lists all.")
-
-
-@contextmanager
-def _progress(verb: str) -> Generator[Callable[[int, int], None]]:
-    """Show on a terminal how many files are done."""
-    columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console.err, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

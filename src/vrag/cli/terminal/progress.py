@@ -173,20 +173,20 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
 
 
 @contextmanager
-def count_progress() -> Generator[Callable[[str, int, int], None]]:
+def count_progress(verb: str) -> Generator[Callable[[str, int, int], None]]:
     """Show how many of some things are done: a bar on a terminal, else a line every `LOG_SECONDS`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-    task = bar.add_task("Checking", total=None)
+    task = bar.add_task(verb, total=None)
     shown = time.monotonic()
 
     def report(what: str, done: int, total: int) -> None:
         nonlocal shown
         if err.is_terminal:
-            bar.update(task, description=f"Checking {what}", completed=done, total=total)
+            bar.update(task, description=f"{verb} {what}", completed=done, total=total)
         elif time.monotonic() - shown > LOG_SECONDS:
             shown = time.monotonic()
-            err.print(Text(f"Checking {what}: {done} of {total}"))
+            err.print(Text(f"{verb} {what}: {done} of {total}"))
 
     with bar:
         yield report

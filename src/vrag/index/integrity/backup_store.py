@@ -21,12 +21,21 @@ import os
 import re
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from vrag.atomic_io import Journal, atomic_file, one_writer, read_lines, replace_file, sync, write_whole
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    make_directory,
+    one_writer,
+    read_lines,
+    replace_file,
+    sync,
+    sync_files,
+    write_whole,
+)
 from vrag.errors import CollectionBusy, CollectionError
 
 if TYPE_CHECKING:
@@ -48,7 +57,6 @@ CHUNK_BYTES = 2**20
 """Bytes that are read and written at a time."""
 _BATCH_FILES, _BATCH_BYTES = 256, 64 * 2**20
 """Objects that are put on the disk together: a disk syncs several files in the time of one."""
-_SYNC_THREADS = 8
 
 
 class BackedUpFile(NamedTuple):
@@ -64,7 +72,7 @@ class BackedUpFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class BackupSnapshot:
     """The facts of a backup."""
 
     name: str
@@ -142,7 +150,7 @@ class BackupStore:
         if (directory / MARK).exists():
             return cls.open(directory)
         with _writing(directory):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
             if foreign := sorted(entry.name for entry in directory.iterdir() if not _is_own(entry.name)):
                 raise CollectionError(
                     f"{directory} is not empty ({foreign[0]}) and has no backups.",
@@ -185,7 +193,7 @@ class BackupStore:
             )
         return matching[0]
 
-    def read(self, name: str) -> tuple[Snapshot, list[BackedUpFile]]:
+    def read(self, name: str) -> tuple[BackupSnapshot, list[BackedUpFile]]:
         """Read a snapshot, by its whole name, and check its hash."""
         path = self._snapshot_path(name)
         try:
@@ -207,11 +215,15 @@ class BackupStore:
                     f"The snapshot {name} was made by a newer version of vrag ({facts.get('vrag')}).",
                     "Upgrade: pip install -U vrag-agent",
                 )
-            return Snapshot(name=name, **facts), [BackedUpFile(*json.loads(line)) for line in lines]
+            files = [BackedUpFile(*json.loads(line)) for line in lines]
+            snapshot = BackupSnapshot(name=name, **facts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged from error
+        if not all(_HASH.fullmatch(file.sha256) for file in files):  # the path of an object is made of it
+            raise damaged
+        return snapshot, files
 
-    def write(self, snapshot: Snapshot, files: Iterable[BackedUpFile]) -> Snapshot:
+    def write(self, snapshot: BackupSnapshot, files: Iterable[BackedUpFile]) -> BackupSnapshot:
         """Write a snapshot whose objects are all on the disk, and return it with its name."""
         facts = asdict(snapshot)
         del facts["name"]
@@ -221,7 +233,7 @@ class BackupStore:
         moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(whole))
         name = f"{moment}-{part:06d}-{hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}"
         with _writing(self.directory):
-            self._snapshots_dir.mkdir(exist_ok=True)
+            make_directory(self._snapshots_dir)
             with atomic_file(self._snapshot_path(name)) as file:
                 file.write(content)
             (self.directory / _PARTIAL).unlink(missing_ok=True)
@@ -256,7 +268,8 @@ class BackupStore:
         """
         names = self.names()
         self.clear_leftovers()
-        deleted, kept = names[: len(names) - keep], names[max(0, len(names) - keep) :]
+        old = max(0, len(names) - keep)
+        deleted, kept = names[:old], names[old:]
         listed = {file.sha256 for name in kept for file in self.read(name)[1]}
         freed = 0
         with _writing(self.directory):
@@ -280,11 +293,11 @@ class BackupStore:
                     path.unlink(missing_ok=True)
 
     def check(
-        self, *, set_aside: bool, progress: Callable[[int, int], None] | None = None
+        self, *, isolate: bool, progress: Callable[[int, int], None] | None = None
     ) -> list[CheckProblem]:
         """Read all objects of all snapshots, and return what is damaged or missing.
 
-        With `set_aside` damaged objects lose their names, so that the next backup stores them again if the
+        With `isolate` damaged objects lose their names, so that the next backup stores them again if the
         collection still has the files; the caller holds the lock then.
         """
         problems: list[CheckProblem] = []
@@ -303,7 +316,7 @@ class BackupStore:
                 faults[sha256, size] = fault
             if progress:
                 progress(done, len(objects))
-        for sha256, _ in faults if set_aside else ():
+        for sha256, _ in faults if isolate else ():
             path = self.path(sha256)
             with suppress(OSError):
                 replace_file(path, path.with_name(f"{sha256}{DAMAGED}"))
@@ -362,7 +375,7 @@ class ObjectWriter:
         self._files: list[BackedUpFile] = []
         """Files whose objects are in the batch, or were there."""
         with _writing(store.directory):
-            store.objects_dir.mkdir(exist_ok=True)
+            make_directory(store.objects_dir)
             self._journal = Journal(store.directory / _PARTIAL, durable=False)
 
     def has(self, file: BackedUpFile) -> bool:
@@ -408,8 +421,7 @@ class ObjectWriter:
     def _name(self) -> None:
         """Put the objects of the batch on the disk, then give them their names."""
         with _writing(self._store.directory):
-            with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-                list(pool.map(sync, [part for part, _ in self._batch]))
+            sync_files([part for part, _ in self._batch])
             for part, sha256 in self._batch:
                 path = self._store.path(sha256)
                 path.parent.mkdir(exist_ok=True)

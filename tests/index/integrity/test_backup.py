@@ -29,7 +29,8 @@ from vrag.index.integrity.backup import BackupReport, back_up
 from vrag.index.integrity.backup_store import BackupStore, ObjectWriter
 from vrag.index.integrity.held_files import HeldFiles
 from vrag.index.integrity.restore import check_backups, restore
-from vrag.index.maintenance import compact, remove, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import compact, remove
 
 AT_ONCE = timedelta(milliseconds=1)
 """Age of old versions that compaction deletes."""
@@ -79,7 +80,10 @@ def upload(collection: Collection, name: str, text: str) -> Path:
     """Add a file as a server does that was sent it."""
     path = collection.directory / "uploads" / name
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    part = path.with_name(".1.part")
+    part.write_text(text)
+    os.utime(part, ns=(LONG_AGO, LONG_AGO))
+    part.replace(path)
     add_sources(collection, [path], local(None))
     return path
 
@@ -452,6 +456,11 @@ class TestPruning:
         path.unlink()
         back_up(filled, backups, keep=5)
 
+    def test_fewer_backups_than_are_kept_stay(self, filled: Collection, backups: Path) -> None:
+        names = [back_up(filled, backups).snapshot.name for _ in range(3)]
+        back_up(filled, backups, keep=5)
+        assert BackupStore(backups).names()[:3] == names
+
     def test_leftovers_go(self, filled: Collection, backups: Path) -> None:
         back_up(filled, backups)
         store, unused = BackupStore(backups), "ab" * 32
@@ -507,7 +516,7 @@ class TestRestoring:
         assert not target.exists()
         report = restore(backups, target, partial=True)
         assert len(report.missing) == 1
-        assert len(verify(Collection.open(target)).problems) == 1
+        assert not verify(Collection.open(target)).ok
 
     def test_a_damaged_table_is_never_restored(
         self, filled: Collection, backups: Path, tmp_path: Path
@@ -527,6 +536,9 @@ class TestRestoring:
         files = store.read(snapshot.name)[1]
         changed = store.write(snapshot, [*files, files[0]._replace(name=name)])
         with pytest.raises(CollectionError, match="outside of the collection"):
+            restore(backups, tmp_path / "new", changed.name)
+        changed = store.write(snapshot, [files[0]._replace(sha256=f"../../{name}")])
+        with pytest.raises(CollectionError, match="is damaged"):
             restore(backups, tmp_path / "new", changed.name)
 
     def test_what_a_newer_version_made_is_refused(
