@@ -18,8 +18,13 @@ The process may be killed at any write, and running it again gives what a clean 
 - A commit of the table is a hard link that exists or does not; `compact` deletes only what no
   version within reach refers to. Files left by killed commits are no part of a version, and go then.
 
-One process writes at a time. Readers see one version per query and need no lock. All this holds for
-the death of processes, not for the loss of power: the table's library does not wait for the disk.
+One process writes at a time. Readers see one version per query and need no lock.
+
+The loss of power leaves no more than that, in the order of these steps: pictures are put on the disk before
+the commit of their rows, and each commit before the next step (`vrag.index.integrity.file_records`, since the
+table's library does not wait for the disk). A commit that was interrupted is undone (`recovery`). Without
+`durable`, several commits may be undone, of one table more than of the other: then documents whose items are
+not all there are marked as begun.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from vrag.atomic_io import make_directory
 from vrag.errors import CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
@@ -202,7 +203,7 @@ class Directory(TableStore):
 
     def prepare(self) -> str:
         """Create the directory, if there is none."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        make_directory(self._path)
         return self.name
 
 

@@ -16,10 +16,17 @@ import pytest
 from fake_conversion import contents
 from sync_recorder import Disk, SyncRecorder, write_disk
 
+from vrag.agent.budget import StopReason
+from vrag.agent.events import RunFailed
+from vrag.agent.runs.event_log import EventLog
+from vrag.agent.runs.run_store import RunStore
+from vrag.atomic_io import make_directory
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact, prune, remove
+from vrag.index.schema import arrow
+from vrag.index.table import Directory, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -133,3 +140,41 @@ def test_the_recorder_sees_what_was_not_synced(disk: SyncRecorder) -> None:
         {"file": b"abc"},
         {"late": b"\0"},
     ]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_event_of_a_run_is_on_the_disk_with_its_files_before_anybody_is_shown_it(
+    disk: SyncRecorder, durable: bool
+) -> None:
+    with RunStore(disk.root / "runs", durable=durable).record() as run:
+        log = EventLog(run.id, run.save)
+        log.save_file("0.json", b"a message")
+        event = log.add(RunFailed, boundary="Test", message="Why", stop_reason=StopReason.CANCELLED)
+        disk.done()
+        run.write(event)
+        disk.done()
+    state, _ = disk.states[-2]
+    folder = f"runs/{run.id}"
+    assert (state.get(f"{folder}/files/0.json") == b"a message") == durable
+    assert (b'"run_failed"' in (state.get(f"{folder}/events.jsonl") or b"")) == durable
+
+
+def test_no_state_of_a_compaction_loses_rows(disk: SyncRecorder, tmp_path: Path) -> None:
+    schema = arrow().schema([("id", arrow().string())])
+    table = Table(Directory(disk.root / "index"), "rows", lambda: schema)
+    for name in "abc":
+        table.append(arrow().table({"id": [name]}, schema))
+    disk.states.clear()
+    table.compact(timedelta(milliseconds=1))
+    disk.done()
+    for number, (state, _) in enumerate(disk.states):
+        write_disk(state, tmp_path / f"state{number}")
+        again = Table(Directory(tmp_path / f"state{number}" / "index"), "rows", lambda: schema)
+        again.recover()
+        assert sorted(again.read(["id"]).data["id"].to_pylist()) == ["a", "b", "c"], number
+
+
+def test_a_new_folder_is_on_the_disk_with_its_parents(disk: SyncRecorder) -> None:
+    make_directory(disk.root / "a" / "b")
+    disk.done()
+    assert disk.states[-2][0] == {"a": None, "a/b": None}

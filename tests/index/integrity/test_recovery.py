@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from vrag.atomic_io import read_lines, write_lines
 from vrag.index.integrity.file_records import (
+    HINT,
     check_files,
     is_interrupted,
     journal_path,
@@ -69,6 +71,8 @@ def assert_sound(table: Path) -> None:
     assert records.keys() == list_files(table)
     assert check_files(table, records.values()) == []
     assert not is_interrupted(table)
+    hint = table / "_versions" / HINT
+    assert not hint.exists() or json.loads(hint.read_bytes())["version"] == newest_version(table)
 
 
 @pytest.mark.parametrize("tear", [empty, fill_with_zeros, remove, leave])
@@ -87,6 +91,7 @@ def test_a_commit_that_was_not_recorded_is_undone(
         if name.startswith("data/" if kind == "data" else "_versions/")
     )
     tear(folder / late)
+    (folder / "_versions" / HINT).write_bytes(bytes(13))
     again, _ = make_table(tmp_path)
     assert again.recover() == (kind == "data" or tear is not remove)
     assert ids(tmp_path) == ["a", "b"]
