@@ -119,7 +119,7 @@ SCHEMA := $(BIN)/check-jsonschema --builtin-schema vendor
 check-workflows: .venv/dev ## Lint workflows, shell scripts, the Dockerfile, issue forms and the citation
 	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck
 	$(BIN)/zizmor --offline --pedantic --no-progress --quiet .
-	$(BIN)/shellcheck .ci/run *.sh examples/*.sh
+	$(BIN)/shellcheck .ci/run *.sh deploy/*.sh examples/*.sh
 	$(BIN)/hadolint Dockerfile
 	$(SCHEMA).github-workflows .github/workflows/*.yml
 	$(SCHEMA).dependabot .github/dependabot.yml

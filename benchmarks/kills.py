@@ -44,7 +44,8 @@ from vrag.embed.embedder import VectorKind
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.embed_items import content_of
-from vrag.index.maintenance import compact, prune, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import compact, prune
 from vrag.index.manifest import read_manifest
 from vrag.index.schema import item_of
 from vrag.index.vectors.tiers import VectorOptions

@@ -1,4 +1,4 @@
-"""The processes of the studies of load: a model server whose replies are scripted, and the server under load."""
+"""The processes of studies of load: a model server whose replies are scripted, and the server under load."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def thinks(asked: Asked) -> Say:
 
 
 def looks(asked: Asked) -> Say:
-    """Searches for the question, enlarges a part of the first page, and answers; suggests a question of the page."""
+    """Searches for the question, enlarges a part of the first page, and answers; or suggests a question."""
     if "<question page=" in asked.text and (
         page := re.search(r"Page (\d+):\s+(\w[\w\s]{20,60})\b", asked.text)
     ):

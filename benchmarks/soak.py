@@ -1,11 +1,11 @@
 """A server in use for hours by many clients that do all that it offers: does it fail, slow down, or grow?
 
-    python -m benchmarks.soak --minutes 120 --clients 30 --out DIR [--collection DIR --questions FILE] [--think 8]
+    python -m benchmarks.soak --out DIR [--minutes 120] [--clients 30] [--collection DIR --questions FILE]
     python -m benchmarks.soak_plot DIR
 
-A real `vrag serve` with three users over a copy of a collection, by default of the sample documents; its model is
-a real server over HTTP whose replies are scripted, and half of the questions go to the offline reader. The
-clients (`benchmarks/soak_clients.py`) check every answer. Every ten seconds a sample is written to
+A real `vrag serve` with three users runs over a copy of a collection, by default of the sample documents. Its
+model is a real server over HTTP whose replies are scripted; half of the questions go to the offline reader.
+The clients (`benchmarks/soak_clients.py`) check every answer. Every ten seconds a sample is written to
 `DIR/samples.jsonl`, and every fault to `DIR/faults.jsonl`, so that a soak that is cut off leaves what it had.
 At the end the server is told to stop: its exit status, its processes, its temporary files, what uploads left,
 and the collection are checked, and `DIR/end.json` says what was found.

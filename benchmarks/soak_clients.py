@@ -1,7 +1,8 @@
 """The clients of the soak, which do all that a server offers, and check every answer.
 
-A client has an address of its own (127.1.0.x), one user's token and one pool of connections. What it does next
-is drawn by its own random numbers. A check that fails is a `SoakFault`, whose kind is counted in the samples:
+A client does one thing after the other, drawn by random numbers of its own. It has an address of its own
+(127.1.0.x), a user's token and a pool of connections. A check that fails is a `SoakFault`, whose kind is
+counted in the samples:
 
 - `status`: an answer with another status than the one that is due
 - `content`: an answer that is wrong: no evidence, a document that is not found, a picture that is none
@@ -129,7 +130,7 @@ class Client:
         return httpx.AsyncClient(base_url=self.url, transport=transport, timeout=TIMEOUT, headers=headers)
 
     async def go_on(self, until: float, think: float) -> None:
-        """Do one thing after the other until a time of the monotonic clock, with pauses of `think` seconds on average."""
+        """Do one thing after the other until then (monotonic clock), with mean pauses of `think` seconds."""
         await asyncio.sleep(self.chance.uniform(0, think))
         while time.monotonic() < until:
             name, action = self.chance.choices(ACTIONS, [weight for *_, weight in ACTIONS])[0][:2]
@@ -151,7 +152,12 @@ class Client:
             self.outcomes.fail("content", name, repr(error))
 
     async def request(
-        self, kind: str, method: str, path: str, due: int = 200, **options: Any
+        self,
+        kind: str,
+        method: str,
+        path: str,
+        due: int = 200,
+        **options: Any,  # noqa: ANN401
     ) -> httpx.Response:
         """Send a request and check the status of its answer."""
         http: httpx.AsyncClient = options.pop("http", self.http)
@@ -325,7 +331,7 @@ async def break_off(client: Client, head: str) -> None:
 async def search(client: Client) -> None:
     """Search for several things at once, and in the older form."""
     queries = [client.question() for _ in range(client.chance.randint(1, 4))]
-    body = {
+    body: dict[str, Any] = {
         "queries": queries,
         "top_k": client.chance.choice((1, 3, 10, 50)),
         "search_corpus": client.collection,

@@ -7,6 +7,7 @@ tests/live/test_proxies.py the proxies.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
+from command_line import run_vrag
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from typer.main import get_command
@@ -220,15 +222,67 @@ def test_the_unit_starts_a_command_that_exists() -> None:
     assert {argument for argument in arguments if argument.startswith("-")} <= serve_flags()
 
 
-def test_systemd_has_no_objection_to_the_unit(tmp_path: Path) -> None:
+def backup_script() -> str:
+    """What the unit of backups runs in a shell, without systemd's quotes."""
+    unit = (ROOT / "deploy" / "vrag-backup.service").read_text().replace("\\\n", "")
+    [line] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    shell, flag, script = shlex.split(line)
+    assert (shell, flag) == ("/bin/sh", "-c")
+    return script.replace("$$", "$").replace("%%", "%")
+
+
+def test_the_backup_unit_backs_up_every_collection_and_reports_a_failure(tmp_path: Path) -> None:
+    for name in ("documents", "two words", "no collection"):
+        (tmp_path / "lib" / name).mkdir(parents=True)
+    for name in ("documents", "two words"):
+        (tmp_path / "lib" / name / "collection.json").touch()
+    program = tmp_path / "vrag"
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s|" "$@" >> {tmp_path}/log; case "$3" in *words) exit 4;; esac\n'
+    )
+    program.chmod(0o755)
+    script = backup_script().replace("/opt/vrag/bin/vrag", str(program))
+    script = script.replace("/var/lib/vrag", f"{tmp_path}/lib").replace("/mnt/backup/vrag", "/backup")
+    assert subprocess.run(["/bin/sh", "-c", script], check=False).returncode == 4
+    calls = [
+        f"index|backup|/backup/{name}|--collection|{tmp_path}/lib/{name}|--keep|30|--wait|600|"
+        for name in ("documents", "two words")
+    ]
+    assert (tmp_path / "log").read_text() == "".join(calls)
+    command: Any = get_command(app)
+    flags = {
+        flag for parameter in command.commands["index"].commands["backup"].params for flag in parameter.opts
+    }
+    assert {"--collection", "--keep", "--wait"} <= flags
+
+
+def test_a_backup_is_restored_and_asked_by_the_script(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("# Ferry\n\nThe ferry carried 48,200 passengers.\n")
+    for words in ("add notes.md", "backup backups"):
+        assert run_vrag("index", *words.split(), "--collection", "c", cwd=tmp_path).status == 0
+    program = tmp_path / "vrag"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m vrag "$@"\n')
+    program.chmod(0o755)
+    line = [ROOT / "deploy" / "restore-test.sh", "backups", "How many passengers did the ferry carry?"]
+    env = os.environ | {"VRAG": str(program), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "48,200" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.md", "c", "backups", "vrag"}
+
+
+@pytest.mark.parametrize("name", ["vrag.service", "vrag-backup.service", "vrag-backup.timer"])
+def test_systemd_has_no_objection_to_the_unit(tmp_path: Path, name: str) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
-    text = (ROOT / "deploy" / "vrag.service").read_text()
-    unit = tmp_path / "vrag.service"
-    unit.write_text(text.replace("/opt/vrag/bin/vrag", "/bin/true"))
+    for path in (ROOT / "deploy").glob("vrag*"):
+        (tmp_path / path.name).write_text(path.read_text().replace("/opt/vrag/bin/vrag", "/bin/true"))
+    unit = tmp_path / name
     done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
-    assert (done.returncode, [line for line in done.stderr.splitlines() if "vrag.service" in line]) == (0, [])
+    assert (done.returncode, [line for line in done.stderr.splitlines() if name in line]) == (0, [])
+    if unit.suffix == ".timer":
+        return
     line = [analyze, "security", "--offline=true", "--threshold=20", "--no-pager", unit]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -281,5 +335,5 @@ def test_the_metrics_of_the_page_are_counted() -> None:
 def test_the_commands_of_the_page_name_flags_and_files_that_exist() -> None:
     for line in re.findall(r"\bvrag serve (--[^\n#`]*)", page()):
         assert {word for word in line.split() if word.startswith("--")} <= serve_flags()
-    for name in re.findall(r"deploy/[\w.]+", page()):
+    for name in re.findall(r"deploy/[\w.-]+", page()):
         assert (ROOT / name).exists(), name

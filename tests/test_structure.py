@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "vrag"
 FILES = sorted(SOURCE.rglob("*.py"))
-MAX_FILES, MAX_FILES_PER_FOLDER = 520, 15
+MAX_FILES, MAX_FILES_PER_FOLDER = 545, 15
 BANNED_WORDS = frozenset(
     (
         "album aside chapter clerk complaint court courts crew deck desk desks edition errand errands "

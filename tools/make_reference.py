@@ -67,6 +67,7 @@ SETTING_GROUPS = {
     "memory_tokens": "VimRAG",
     "reselect": "Answers",
     "actions": "Extensions",
+    "keep_runs": "Records of a server",
     "search_url": "Search server",
     "judge_model": "Judge of answers",
 }
@@ -330,6 +331,8 @@ def describe_route(route: DescribedRoute, errors: Mapping[str, str]) -> Iterator
     )
     if route.public:
         yield from ("Needs no token.", "")
+    elif route.role:
+        yield from (f"Role: `{route.role}`.", "")
     yield from ("```sh", route.curl, "```", "")
     if route.parameters:
         rows = [

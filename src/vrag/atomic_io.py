@@ -60,7 +60,7 @@ class Journal:
         """Length of the whole entries, where a refused write could not be cut off."""
         try:
             size = self._size
-            whole = _whole_size(self._stream, size)
+            whole = whole_size(self._stream, size)
             if whole < size:
                 self._stream.truncate(whole)
             if self._durable:
@@ -312,8 +312,8 @@ def one_writer(
         file_lock.release()
 
 
-def _whole_size(stream: IO[bytes], size: int) -> int:
-    """Count the bytes that are lines with their end, searching from the end."""
+def whole_size(stream: IO[bytes], size: int) -> int:
+    """Count those of the first `size` bytes that are lines with their end, searching from the end."""
     end = size
     while end:
         begin = max(0, end - _BLOCK)

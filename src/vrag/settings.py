@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     """Directory of the collection (index, pictures, runs), or the URL where it is published."""
     collections: Addresses = ()
     """Collections that are searched together; empty to use only `collection`."""
+    runs_dir: str = ""
+    """Directory of recorded runs; empty for `runs` in the collection, or, where that cannot be written to, a
+    directory in your data directory."""
     wait: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """Seconds to wait for another process that is writing to the collection; 0 to fail at once."""
     embedder: str = ""
@@ -127,6 +130,11 @@ class Settings(BaseSettings):
     """Number of hits that the reranker sees."""
     reader: str = ""
     """Extractive question-answering model that reads text beside the offline reader; empty for none."""
+    durability: Literal["full", "normal"] = Field(
+        default="full",
+        description="Whether commits and events of runs are on the disk before they are acknowledged (full); "
+        "normal may lose the last of them when the machine loses power.",
+    )
     dpi: float = Field(default=144.0, ge=36, le=600)
     """Resolution of rendered pages, in dots per inch."""
     ocr: bool = True
@@ -262,6 +270,17 @@ class Settings(BaseSettings):
     """Custom tools from installed packages that the agent may use."""
     instruction: str = ""
     """File of a custom instruction; empty for the built-in one."""
+    keep_runs: float = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="Days after the last question at which a server deletes a conversation that is neither "
+        "pinned nor shared; 0 for never.",
+    )
+    audit_log: Address = ""
+    """File in which a server logs who asked, searched, uploaded and removed what; empty for none."""
+    audit_questions: bool = False
+    """Write the text of questions and searches to the audit log."""
     search_url: str = ""
     """Search server in place of a collection: http://localhost:8001/search. `--collection` overrides it."""
     search_key: SecretStr = SecretStr("")
@@ -281,6 +300,11 @@ class Settings(BaseSettings):
     """Message and hint for keys that are missing or not sent."""
     _places: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Origins of keys that are not in the variable of their setting."""
+
+    @property
+    def durable(self) -> bool:
+        """True if what is acknowledged is on the disk."""
+        return self.durability == "full"
 
     def key(self, name: Key) -> str | None:
         """Return a key to send to the server in the settings; None where there is none.

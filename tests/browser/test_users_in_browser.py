@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
 
 from vrag.errors import ModelError
-from vrag.server.http.users import TokenFile
+from vrag.server.http.users import TokenFile, UserRole
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class Office:
 @pytest.fixture
 def office(place: Path, tmp_path: Path) -> Generator[Office]:
     file = TokenFile(tmp_path / "tokens.toml")
-    tokens = {name: file.add(name, is_admin=name == "carol") for name in ("alice", "bob", "carol")}
+    tokens = {
+        name: file.add(name, UserRole.ADMINISTER if name == "carol" else UserRole.MANAGE)
+        for name in ("alice", "bob", "carol")
+    }
     with served(place, ServerOptions(drain_seconds=2, tokens=file)) as desk:
         yield Office(desk, tokens, file)
 

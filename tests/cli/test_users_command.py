@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from vrag.agent.runs.run_store import RunStore
 from vrag.cli.root import create_app
 from vrag.index.collection import Collection
-from vrag.server.http.users import TokenFile, User, digest_of
+from vrag.server.http.users import TokenFile, User, UserRole, digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,12 +50,15 @@ class TestTokens:
     def test_a_token_is_printed_once_and_works(self, home: Path) -> None:
         made = json.loads(vrag("tokens", "add", "alice", "--json").stdout)
         file = TokenFile(home / "tokens.toml")
-        assert file.find(digest_of(made["token"].encode())) == User("alice", is_admin=False)
+        assert file.find(digest_of(made["token"].encode())) == User("alice", UserRole.MANAGE)
         words = vrag("tokens", "add", "carol", "--admin").stdout
         assert "vrag serve --tokens" in words.replace("\n", " ")
         assert words.count("vrag_") == 1
         listed = json.loads(vrag("tokens", "list", "--json").stdout)["users"]
-        assert listed == [{"name": "alice", "admin": False}, {"name": "carol", "admin": True}]
+        assert listed == [
+            {"name": "alice", "role": "manage", "admin": False},
+            {"name": "carol", "role": "administer", "admin": True},
+        ]
         assert made["token"] not in vrag("tokens", "list").stdout
         assert vrag("tokens", "remove", "alice").exit_code == 0
         assert file.find(digest_of(made["token"].encode())) is None

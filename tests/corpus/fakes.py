@@ -4,12 +4,12 @@ this module: a lambda or a nested class would not get there.
 
 from __future__ import annotations
 
+import io
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import OpenFile, store_item_file
+from vrag.corpus.converter import OpenFile
 from vrag.errors import CorpusError
 from vrag.geometry import Size
 from vrag.types import Item, ItemKind, item_id
@@ -30,7 +30,8 @@ class ScriptedFile(OpenFile):
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source = source
         self._context = context
-        self._words = source.path.read_text().split()
+        with source.open() as file:
+            self._words = file.read().decode().split()
         self.count = len(self._words)
         for word in self._words:
             if word.endswith("!"):
@@ -43,8 +44,9 @@ class ScriptedFile(OpenFile):
         if word == "picture":
             from PIL import Image
 
-            save = partial(Image.new("RGB", (9, 9)).save, format="PNG")
-            image = store_item_file(self._context, self._source, ordinal, ".png", save)
+            encoded = io.BytesIO()
+            Image.new("RGB", (9, 9)).save(encoded, format="PNG")
+            image = self._context.store_picture(self._source, ordinal, ".png", encoded.getvalue())
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,

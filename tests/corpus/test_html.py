@@ -17,7 +17,9 @@ from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
 from vrag.corpus.formats.sections import html_page
-from vrag.corpus.workers.worker import OpenFileCache, Task, TaskRejected, run
+from vrag.corpus.workers.replies import TaskRejected
+from vrag.corpus.workers.requests import Task
+from vrag.corpus.workers.worker import OpenFileCache, run
 from vrag.errors import CorpusError
 from vrag.types import Item, ItemKind, TextSource
 
@@ -258,6 +260,7 @@ def test_references_of_any_kind_never_raise(tmp_path_factory: pytest.TempPathFac
     quoted = reference.replace("&", "&amp;").replace('"', "&quot;").encode("utf-8", "replace").decode()
     path = folder / "a.html"
     path.write_text(f'<p>{"Words " * 800}</p><img src="{quoted}"><img src="data:{quoted}">', encoding="utf-8")
-    task = Task(HtmlFile, read_source(path), ConversionContext(folder, CorpusOptions(ocr=False)), None)
-    for message in run(task, OpenFileCache()):
+    options = CorpusOptions(ocr=False)
+    task = Task(HtmlFile, read_source(path), options, None)
+    for message in run(task, ConversionContext(folder, options), OpenFileCache()):
         assert not isinstance(message, TaskRejected) or message.ordinal

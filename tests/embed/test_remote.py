@@ -17,7 +17,7 @@ from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedderFailedError, EmbedError
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import verify
+from vrag.index.integrity.verification import verify
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

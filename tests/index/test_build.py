@@ -16,7 +16,8 @@ from vrag.errors import CollectionBusy, FingerprintMismatch
 from vrag.index import build
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import remove, status, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import remove, status
 from vrag.index.manifest import IndexProgress, Writer, read_manifest
 
 if TYPE_CHECKING:

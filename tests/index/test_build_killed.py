@@ -12,7 +12,8 @@ from fake_conversion import contents
 
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import compact, prune, remove, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import compact, prune, remove
 from vrag.index.manifest import Writer
 from vrag.index.table import Table
 

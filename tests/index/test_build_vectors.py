@@ -12,7 +12,7 @@ from vrag.embed.embedder import EmbedContent, VectorKind
 from vrag.errors import CollectionError, EmbedError, FingerprintMismatch
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import verify
+from vrag.index.integrity.verification import verify
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 

@@ -20,7 +20,7 @@ from PIL import Image
 from vrag.corpus.converter import CorpusOptions
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import verify
+from vrag.index.integrity.verification import verify
 from vrag.index.manifest import Writer
 from vrag.search.engine import Engine
 from vrag.types import DocumentStatus, Query

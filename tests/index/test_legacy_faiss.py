@@ -18,7 +18,7 @@ from old_indexes import STEM, draw, write_faiss
 from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import verify
+from vrag.index.integrity.verification import verify
 from vrag.index.reference.index_files import read_index
 from vrag.index.reference.index_import import import_indexes
 from vrag.types import DocumentStatus, ItemKind, TextSource

@@ -16,8 +16,8 @@ from old_indexes import draw, write_faiss, write_node
 
 from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
+from vrag.index.integrity.verification import verify
 from vrag.index.location import EmbedderRecord
-from vrag.index.maintenance import verify
 from vrag.index.reference.index_files import MAX_NODE_BYTES, read_index
 from vrag.types import ItemKind
 

@@ -19,8 +19,9 @@ from old_indexes import draw, embed, write_faiss, write_node
 from vrag.embed.embedder import VectorKind
 from vrag.errors import FingerprintMismatch
 from vrag.index.collection import Collection
+from vrag.index.integrity.verification import verify
 from vrag.index.location import EmbedderRecord
-from vrag.index.maintenance import prune, remove, verify
+from vrag.index.maintenance import prune, remove
 from vrag.index.reference.entry_list import ListEntry
 from vrag.index.schema import file_rows
 from vrag.search.engine import Engine, Ranking

@@ -24,8 +24,9 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.integrity.verification import verify
 from vrag.index.location import IMPORTED, EmbedderRecord
-from vrag.index.maintenance import compact, prune, remove, status, verify
+from vrag.index.maintenance import compact, prune, remove, status
 from vrag.index.remote import remote_collection
 from vrag.index.remote.object_storage import Objects
 from vrag.index.remote.publish import publish
@@ -355,7 +356,7 @@ class TestPublishing:
         before = everything(Collection.open(URL))
         (folder / "d.txt").write_text("black berry")
         add(filled, [folder])
-        monkeypatch.setattr("vrag.index.remote.publish._refers", refers_to_nothing)
+        monkeypatch.setattr("vrag.index.integrity.table_files.refers", refers_to_nothing)
         with pytest.raises(CollectionError):
             publish(filled, URL)
         assert everything(Collection.open(URL)) == before

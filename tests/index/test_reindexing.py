@@ -13,7 +13,8 @@ from built_files import FAILED, PENDING, READY, texts, the_document, write
 
 from vrag.errors import CollectionError
 from vrag.index.build import add
-from vrag.index.maintenance import prune, remove, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import prune, remove
 from vrag.index.manifest import IndexProgress
 from vrag.index.schema import file_rows
 

@@ -158,7 +158,7 @@ def test_the_clients_of_remote_catalogs_can_be_imported_after_a_table_was_opened
     """LanceDB is imported beside a stand-in for their package, which must not stay."""
     program = (
         "import sys, vrag.index.table\n"
-        "database = vrag.index.table._import_lancedb().connect(sys.argv[1])\n"
+        "database = vrag.index.table.import_lancedb().connect(sys.argv[1])\n"
         "database.create_table('a', [{'x': 1}])\n"
         "from lance_namespace_urllib3_client import ApiClient\n"
         "print(ApiClient.__name__)\n"

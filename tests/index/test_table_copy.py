@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CollectionError
-from vrag.index.array_cache import MAX_TABLE_BYTES, TableCopies, newest_manifest
+from vrag.index.array_cache import MAX_TABLE_BYTES, TableCopies, newest_manifest, sweep
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow
 from vrag.index.table import Directory, Table
 
@@ -219,7 +221,7 @@ def test_who_opens_the_table_itself_reads_no_copy(tmp_path: Path) -> None:
         file.unlink()
     assert content(opened(tmp_path)) == (2, {"a": 1})
     table = opened(tmp_path)
-    table.open()
+    table.reopen()
     with pytest.raises(CollectionError):
         table.read(COLUMNS)
 
@@ -233,3 +235,14 @@ def test_manifests_of_an_unknown_naming_scheme_tell_nothing(tmp_path: Path) -> N
     (table / "_versions" / "3.manifest").write_bytes(b"")
     assert newest_manifest(table) is None
     assert newest_manifest(tmp_path / "nothing") is None
+
+
+def test_of_the_copies_of_older_versions_a_few_are_kept(tmp_path: Path) -> None:
+    """A server to which documents come all the time does not fill the disk until they are old."""
+    for number in range(12):
+        folder = tmp_path / f"table-items-{number:032x}"
+        folder.mkdir()
+        os.utime(folder, (time.time() - 100 + number,) * 2)
+    sweep(tmp_path, "table-items-", keep=f"table-items-{0:032x}")
+    kept = sorted(int(path.name[-2:], 16) for path in tmp_path.iterdir())
+    assert kept == [0, *range(4, 12)]

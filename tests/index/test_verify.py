@@ -9,7 +9,8 @@ from PIL import Image
 from vrag.errors import CollectionBusy
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.maintenance import compact, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import compact
 from vrag.index.schema import file_rows
 from vrag.types import DocumentStatus
 

@@ -350,6 +350,33 @@ class TestGrowth:
         put(lexical, 3, "apple")
         assert len(ids(engine, "apple")) == 3, "the add has ended"
 
+    def test_while_files_are_under_way_what_clients_were_told_of_is_followed(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+        engine = Engine(lexical)
+        put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+        assert len(ids(engine, "apple")) == 1
+        put(lexical, 2, "apple")
+        lexical.announced = lexical.file_table.version
+        assert len(ids(engine, "apple")) == 2
+
+    def test_an_older_state_serves_nothing_that_was_removed(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+        engine = Engine(lexical)
+        put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 2
+        before = engine.version
+        lexical.file_table.delete(f"id = '{document_id(2)}'")
+        put(lexical, 3, "apple")
+        assert ids(engine, "apple") == [item_id(document_id(1), 1)]
+        after = engine.version
+        assert after != before
+        assert engine.version == after
+
     def test_what_takes_long_to_load_is_loaded_while_the_older_state_serves(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -20,7 +20,7 @@ from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via, clean_title,
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import RunError
 from vrag.server.app import Service
-from vrag.server.http.users import EVERYBODY, User
+from vrag.server.http.users import EVERYBODY, User, UserRole
 from vrag.server.options import ServerOptions
 from vrag.server.runs import history as history_module
 from vrag.server.runs.history import RunHistory
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.runs.run_result import RunResult
 
-ALICE, BOB = User("alice", is_admin=False), User("bob", is_admin=False)
+ALICE, BOB = User("alice", UserRole.MANAGE), User("bob", UserRole.MANAGE)
 
 
 @pytest.fixture

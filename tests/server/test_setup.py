@@ -16,7 +16,7 @@ from setup_harness import KEY, MODEL, Setup, answering, browser_of, setup_server
 from test_collection_registry import collection
 
 from vrag.factory.server import choice_file
-from vrag.server.http.users import TokenFile
+from vrag.server.http.users import TokenFile, UserRole
 from vrag.server.options import ServerOptions
 from vrag.settings import Settings
 
@@ -44,7 +44,10 @@ class Users:
 @pytest.fixture
 def users(tmp_path: Path) -> Users:
     file = TokenFile(tmp_path / "tokens.toml")
-    tokens = {name: file.add(name, is_admin=name == "ada") for name in ("ada", "bob", "cyd")}
+    tokens = {
+        name: file.add(name, UserRole.ADMINISTER if name == "ada" else UserRole.MANAGE)
+        for name in ("ada", "bob", "cyd")
+    }
     return Users(ServerOptions(tokens=file, drain_seconds=2), tokens)
 
 

@@ -11,7 +11,7 @@ from pydantic import SecretStr, ValidationError
 
 from vrag.server.http.auth import BrowserSessions
 from vrag.server.http.errors import Refusal
-from vrag.server.http.users import User
+from vrag.server.http.users import User, UserRole
 from vrag.server.options import ServerOptions
 from vrag.server.setup.choices import ChosenModel, ModelChoices
 from vrag.server.setup.schema import ModelRequest
@@ -36,7 +36,7 @@ SERVICE = ModelServer(
     key=SecretStr("environment-key"),
 )
 SERVERS = ModelServers((OWN, LOCAL, SERVICE))
-ADMIN, READER = User("admin", is_admin=True), User("reader", is_admin=False)
+ADMIN, READER = User("admin", UserRole.ADMINISTER), User("reader", UserRole.MANAGE)
 FORMER = [
     ChosenModel("a", SERVICE.base_url, SecretStr("former-key")),
     ChosenModel("b", "http://10.0.0.9/v1", SecretStr("inner-key")),

@@ -21,6 +21,7 @@ from server_harness import dial
 from starlette.responses import Response, StreamingResponse
 
 from vrag.server.http import errors
+from vrag.server.http.audit import AuditMiddleware, AuditTrail
 from vrag.server.http.auth import AuthMiddleware, BrowserSessions
 from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.logs import RequestMiddleware
@@ -75,6 +76,7 @@ class Small:
 
         sessions = BrowserSessions(self.options)
         app.add_middleware(AuthMiddleware, options=self.options, metrics=self.metrics, sessions=sessions)
+        app.add_middleware(AuditMiddleware, options=self.options, trail=AuditTrail(None))
         app.add_middleware(RequestMiddleware, metrics=self.metrics)
         return app
 

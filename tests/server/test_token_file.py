@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import SettingsError
-from vrag.server.http.users import TokenFile, User, digest_of
+from vrag.server.http.users import TokenFile, User, UserRole, digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +38,11 @@ def written(tmp_path: Path, text: str | bytes, mode: int = 0o600) -> TokenFile:
 
 
 def test_a_token_leads_to_its_user_and_is_stored_nowhere(file: TokenFile) -> None:
-    alice, zoe = file.add("alice"), file.add("Zoë", is_admin=True)
-    assert (find(file, alice), find(file, zoe)) == (User("alice", False), User("Zoë", True))
+    alice, zoe = file.add("alice"), file.add("Zoë", UserRole.ADMINISTER)
+    assert (find(file, alice), find(file, zoe)) == (
+        User("alice", UserRole.MANAGE),
+        User("Zoë", UserRole.ADMINISTER),
+    )
     assert find(file, alice[:-1]) is None
     assert find(file, "") is None
     text = file.path.read_text(encoding="utf-8")
@@ -96,7 +99,7 @@ def test_one_name_is_one_user(file: TokenFile, name: str) -> None:
     token = file.add("alice")
     with pytest.raises(SettingsError, match="already"):
         file.add(name)
-    assert find(file, token) == User("alice", False)
+    assert find(file, token) == User("alice", UserRole.MANAGE)
     file.remove(name)
     assert file.users == []
 

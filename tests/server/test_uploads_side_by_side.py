@@ -14,7 +14,9 @@ from library_harness import FIRST, Lines, library, until
 
 from vrag.errors import EmbedderFailedError
 from vrag.index.collection import Collection
-from vrag.index.maintenance import is_settled, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import is_settled
+from vrag.search.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -39,10 +41,14 @@ def retry(desk: Desk, document: str, **meant: str) -> int:
 
 
 class TestASmallFile:
-    def test_is_ready_while_a_large_one_is_read(self, tmp_path: Path) -> None:
+    def test_is_ready_while_a_large_one_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)  # searches follow what a client was told of, and no more
         with library(tmp_path, real=True) as desk:
             large = desk.put("large.pdf", pdf(300, "Whales")).json()
             until(lambda: desk.job(large["id"])["done"])
+            desk.found("whales")
             small = desk.ended(desk.put("small.pdf", pdf(1, "Birds")))
             assert (small["state"], small["message"]) == ("finished", "Ready to ask: 1 page.")
             assert desk.found("birds")[0] == "small.pdf"

@@ -16,7 +16,7 @@ from server_harness import serving
 from service_harness import scripted
 
 from vrag.server.app import Service, create_app
-from vrag.server.http.users import TokenFile
+from vrag.server.http.users import TokenFile, UserRole
 from vrag.server.mcp import TOOLS
 from vrag.server.options import ServerOptions
 from vrag.server.runs.schema import RUN_ID
@@ -58,6 +58,8 @@ BY_ROUTE: dict[tuple[str, str], Call] = {
     ("post", "/reports"): lambda client, run: client.post("/reports", json={"runs": [run]}),
 }
 """Every route that takes the id of a run. A new one has to be added here, and is tested then."""
+PURGE = ("delete", "/runs")
+"""Deletes runs of all users, and is for administrators alone: see test_retention.py."""
 WITHOUT_SCHEMA = {"/", "/docs", "/favicon.ico", "/static/{path}", "/mcp", "/openapi.json"}
 """Routes that are not in the OpenAPI document. Of these only /mcp knows of runs."""
 
@@ -106,7 +108,10 @@ class Users:
 def users(tmp_path: Path) -> Generator[Users]:
     answering = scripted(tmp_path / "runs", (SEARCH, ANSWER))
     file = TokenFile(tmp_path / "tokens.toml")
-    tokens = {name: file.add(name, is_admin=name == "carol") for name in ("alice", "bob", "carol")}
+    tokens = {
+        name: file.add(name, UserRole.ADMINISTER if name == "carol" else UserRole.MANAGE)
+        for name in ("alice", "bob", "carol")
+    }
     options = ServerOptions(token="the server's own", tokens=file, drain_seconds=2)
     with serving(options=options, service=Service(answering, Nothing())) as address:
         users = Users(address, answering, file)
@@ -153,7 +158,7 @@ def routes_of_runs(app: FastAPI) -> set[tuple[str, str]]:
         (method, path)
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
-        if path.startswith("/runs")
+        if (path.startswith("/runs") and (method, path) != PURGE)
         or names_a_run([operation.get("parameters"), operation.get("requestBody")], document)
     }
 

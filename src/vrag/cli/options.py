@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +93,10 @@ DpiOption = Annotated[float | None, typer.Option(help="Resolution of rendered pa
 WorkersOption = Annotated[
     int | None, typer.Option(help="Number of processes that read files; 0 for one per core.")
 ]
+DurabilityOption = Annotated[
+    str | None,
+    typer.Option(help="`full` waits for the disk at every commit; `normal` at the end.", metavar="LEVEL"),
+]
 InlineOption = Annotated[
     bool,
     typer.Option(
@@ -132,6 +138,21 @@ OverwriteOption = Annotated[
     bool,
     option(EVIDENCE, "Write evidence to a folder that holds files, and replace some.", False, "--overwrite"),
 ]
+
+
+_AGES = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+def parse_age(text: str) -> timedelta:
+    """Parse an age such as 30d; days without a unit. Raises `typer.BadParameter` if it is none.
+
+    >>> parse_age("30d"), parse_age("12h"), parse_age("2w") == parse_age("14")
+    (datetime.timedelta(days=30), datetime.timedelta(seconds=43200), True)
+    """
+    match = re.fullmatch(r"([0-9]{1,5})\s*([mhdw]?)", text.strip().lower())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not an age. Write it as 30d, 12h or 4w.")
+    return int(match[1]) * _AGES[match[2] or "d"]
 
 
 def evidence_formats(*, pdf: bool, annotations: bool, pictures: bool) -> list[EvidenceFormat]:

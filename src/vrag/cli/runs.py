@@ -1,8 +1,10 @@
-"""`vrag runs`: recorded runs, listed, shown, replayed, exported, renamed and deleted."""
+"""`vrag runs`: recorded runs, listed, shown, replayed, exported, renamed, deleted and purged."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,9 +12,18 @@ import typer
 from vrag.agent.events import SCHEMA_VERSION
 from vrag.agent.runs.replay import differences
 from vrag.agent.runs.replay import replay as replay_run
+from vrag.agent.runs.retention import (
+    DAY_SECONDS,
+    RunOutcome,
+    RunPurge,
+    RunSelection,
+    delete_runs,
+    select_runs,
+)
 from vrag.agent.runs.run_meta import clean_title
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.cli import options as opt
+from vrag.cli.audit import open_audit_log
 from vrag.cli.run_printer import RunPrinter, print_end
 from vrag.cli.session import NO_RUNS, NO_RUNS_HINT, read_run
 from vrag.cli.terminal import files as output
@@ -25,7 +36,8 @@ from vrag.render.exports import Format, export_of
 from vrag.render.place_links import PlaceLinks
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of
-from vrag.render.text_format import count
+from vrag.render.text_format import count, size
+from vrag.server.http.audit_log import AuditAction, write_local
 
 if TYPE_CHECKING:
     from vrag.render.annotations.evidence_export import EvidenceFormat
@@ -35,7 +47,9 @@ COLUMNS = ("run", "ended", "question", "answer")
 META_COLUMNS = ("user", "via", "title", "pinned", "shared")
 """Further fields of the JSON list; the table has the title in place of the question."""
 
-app = typer.Typer(help="List, show, replay, export, rename and delete recorded runs.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show, replay, export, rename, delete and purge recorded runs.", no_args_is_help=True
+)
 
 RunArgument = Annotated[
     str, typer.Argument(help="Id of a run, or the beginning of one; `last` for the newest.")
@@ -154,6 +168,77 @@ def delete(
     for each in reversed(runs):
         store.delete(each)
     echo(f"Deleted: {count(len(runs), 'run')}.")
+
+
+@app.command()
+def purge(
+    older_than: str | None = typer.Option(
+        None,
+        "--older-than",
+        help="Only conversations whose last question is older: 30d, 12h, 4w.",
+        show_default="the setting keep_runs",
+    ),
+    user: str | None = typer.Option(
+        None, "--user", help="Only runs of a user; empty (--user '') for runs without an owner."
+    ),
+    state: RunOutcome | None = typer.Option(None, "--state", help="Only runs that ended in this way."),
+    pinned: bool = typer.Option(False, "--pinned", help="Also delete pinned and shared conversations."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only show what would be deleted."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    collection: opt.CollectionOption = None,
+    search_url: opt.SearchUrlOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Delete runs with their pictures, by age, user or state. This cannot be undone.
+
+    Conversations are deleted as a whole, by the age of their last question. Runs in progress stay.
+
+    Examples:
+
+      vrag runs purge --older-than 30d --dry-run
+
+      vrag runs purge --user alice --pinned --yes
+    """
+    settings = opt.load_flags(locals()).settings
+    if older_than is None and user is None and state is None and not settings.keep_runs:
+        raise typer.BadParameter("Say which runs: --older-than 30d, --user NAME or --state failed.")
+    age = opt.parse_age(older_than).total_seconds() if older_than else None
+    if age is None and user is None and state is None:
+        age = settings.keep_runs * DAY_SECONDS
+    selection = RunSelection(
+        before=None if age is None else time.time() - age, owner=user, outcome=state, with_pinned=pinned
+    )
+    store = run_store(settings)
+    found = select_runs(store, selection)
+    if not as_json:
+        echo(_describe_purge(found))
+    deleted = RunPurge()
+    if found.runs and not dry_run:
+        if not yes:
+            typer.confirm(f"Delete {count(len(found.runs), 'run')}?", abort=True, err=as_json)
+        log = open_audit_log(settings)
+        write_local(log, AuditAction.PURGE_RUNS, "begun", subject=user or "")
+        deleted = delete_runs(store, found)
+        write_local(log, AuditAction.PURGE_RUNS, "done", subject=user or "", runs=len(deleted.runs))
+    facts = {
+        "found": len(found.runs),
+        "deleted": len(deleted.runs),
+        "bytes": deleted.bytes if not dry_run else found.bytes,
+        "oldest": found.oldest,
+        "newest": found.newest,
+        "runs": found.runs if dry_run else deleted.runs,
+    }
+    if as_json:
+        print_json(facts)
+    elif found.runs and not dry_run:
+        echo(f"Deleted: {count(len(deleted.runs), 'run')}. Freed: {size(deleted.bytes)}.")
+
+
+def _describe_purge(found: RunPurge) -> str:
+    if found.oldest is None or found.newest is None:
+        return "No runs match."
+    first, last = (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in (found.oldest, found.newest))
+    return f"{count(len(found.runs), 'run')}, {first} to {last}, {size(found.bytes)}."
 
 
 @app.command()

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from fastapi import FastAPI
 
 from vrag.agent.events import Event
 from vrag.cli import options as opt
+from vrag.cli.audit import open_audit_log
 from vrag.cli.terminal.console import echo, warn
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.agents import open_suggester
@@ -144,6 +145,9 @@ def serve(
     )
     report = opt.load_flags(flags)
     settings = report.settings
+    options = replace(options, audit=open_audit_log(settings), keep_days=settings.keep_runs)
+    if options.audit is not None:
+        options.audit.check()
     own = not settings.search_url and not settings.collections and "://" not in settings.collection
     if own and CollectionHeader.read(Path(settings.collection)) is None:
         open_for_adding(report)  # creates the collection

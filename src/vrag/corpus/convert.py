@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import (
     Conversion,
-    ConversionContext,
     Converted,
     Converter,
     Failed,
@@ -31,17 +28,18 @@ from vrag.corpus.formats.text import SUFFIXES as TEXT
 from vrag.corpus.formats.text import TextFile
 from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.corpus.formats.video import VideoFile
-from vrag.corpus.workers.worker import FileOpened, Task, TaskRejected, WorkerFailed
+from vrag.corpus.workers.replies import FileOpened, TaskRejected
+from vrag.corpus.workers.requests import Task
 from vrag.corpus.workers.worker_pool import WorkerDied, WorkerPool
 from vrag.errors import UnsupportedFormatError
-from vrag.scratch import scratch_directory
 from vrag.types import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from vrag.corpus.converter import CorpusOptions
-    from vrag.corpus.workers.worker import Message
+    from vrag.corpus.workers.replies import Message
 
 MAX_TASK_ITEMS = 8
 SMALLER = 0.5
@@ -113,10 +111,8 @@ def convert_all(
 
     Raises `CollectionError` if images cannot be stored, and `VragError` if no process can be started.
     """
-    with scratch_directory() as scratch:
-        context = ConversionContext(items_dir.absolute(), options, scratch)
-        with WorkerPool(options.processes) as pool:
-            yield from _Scheduler(sources, context, have, converters, live=live).run(pool)
+    with WorkerPool(options.processes, items_dir.absolute(), converters.values()) as pool:
+        yield from _Scheduler(sources, options, have, converters, live=live).run(pool)
 
 
 @dataclass(slots=True)
@@ -135,6 +131,8 @@ class _ConversionJob:
     """Items not yet assigned to a worker, in descending order."""
     tasks: int = 0
     """Tasks in progress."""
+    notes: bytes = b""
+    """What the worker that has opened it has found out, for the others."""
 
     @property
     def done(self) -> bool:
@@ -175,13 +173,13 @@ class _Scheduler:
     def __init__(
         self,
         sources: Iterable[SourceFile],
-        context: ConversionContext,
+        options: CorpusOptions,
         have: Callable[[SourceFile], Collection[int]],
         converters: Mapping[str, Converter],
         *,
         live: bool,
     ) -> None:
-        self._sources, self._context = iter(sources), context
+        self._sources, self._options = iter(sources), options
         self._have, self._converters, self._live = have, converters, live
         self._jobs: list[_ConversionJob] = []
 
@@ -198,11 +196,9 @@ class _Scheduler:
             yield from self._handle(job, message, remaining)
             if job.done:
                 self._jobs.remove(job)
-                document, scratch = job.source.document, self._context.scratch
-                if scratch and all(other.source.document != document for other in self._jobs):
-                    for path in scratch.glob(f"{document[:16]}.*"):  # left by workers for others
-                        with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
-                            path.unlink()
+                document = job.source.document
+                if all(other.source.document != document for other in self._jobs):
+                    pool.forget(document)
                 yield Finished(job.source)
 
     def _assign_tasks(self, pool: WorkerPool) -> Iterator[Conversion]:
@@ -245,7 +241,7 @@ class _Scheduler:
     def _take_ordinals(self, job: _ConversionJob) -> tuple[int, ...]:
         """Take the next items of an open file; of a live source one, for a smaller file to be next."""
         most = 1 if self._live else MAX_TASK_ITEMS
-        size = min(max(len(job.todo) // (2 * self._context.options.processes), 1), most)
+        size = min(max(len(job.todo) // (2 * self._options.processes), 1), most)
         ordinals = tuple(reversed(job.todo[-size:]))
         del job.todo[-size:]
         return ordinals
@@ -255,9 +251,9 @@ class _Scheduler:
         if not job.begun:
             job.begun, job.have = True, frozenset(self._have(job.source))
         job.tasks += 1
-        converter, source, options = job.converter, job.source, self._context.options
+        converter, source, options = job.converter, job.source, self._options
         seconds = converter.opening_seconds(source, options) if isinstance(converter, Slow) else 0.0
-        pool.submit(Task(converter, source, self._context, ordinals, job.have, seconds))
+        pool.submit(Task(converter, source, options, ordinals, job.have, seconds, job.notes))
 
     def _handle(
         self, job: _ConversionJob, message: Message | WorkerDied, remaining: tuple[int, ...]
@@ -267,7 +263,7 @@ class _Scheduler:
             case Item():
                 yield Converted(job.source, message)
             case FileOpened() if job.opening:
-                job.opening, job.items = False, message.count
+                job.opening, job.items, job.notes = False, message.count, message.notes
                 taken = job.have.union(message.ordinals)
                 job.todo = [n for n in range(message.count, 0, -1) if n not in taken]
                 yield ItemCount(job.source, message.count)
@@ -281,8 +277,6 @@ class _Scheduler:
                 job.tasks -= 1
                 job.todo += reversed(remaining[1:])
                 yield from self._fail(job, remaining[:1], message.reason)
-            case WorkerFailed(error=error):
-                raise error
             case _:
                 job.tasks -= 1
 

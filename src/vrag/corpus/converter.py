@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
+import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal, Protocol, Self, cast, runtime_checkable
 
+from vrag.atomic_io import replace_file
+from vrag.corpus.neighbours import open_neighbour
 from vrag.errors import CollectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from vrag.types import Item
 
+_COPIED_BYTES = 2**20
 SCHEMA = 2
 """Raised whenever the same bytes and settings come to give other items."""
 
@@ -67,12 +72,20 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+class Openable(Protocol):
+    """A file that may be opened for reading, several times at once: a path, a source."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Open it at its start. Raises `OSError` if it cannot be read."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file whose bytes are known."""
 
     path: Path
-    """Absolute path."""
+    """Absolute path. Worker processes cannot open it: they read the file by `open`."""
     document: str
     """SHA-256 of its bytes in hexadecimal: the id of the document."""
     name: str
@@ -81,6 +94,14 @@ class SourceFile:
     """Bytes."""
     mtime_ns: int
     """Modification time in nanoseconds when it was read."""
+
+    def open(self, mode: Literal["rb"] = "rb", /) -> BinaryIO:
+        """Open the file at its start. Raises `OSError` if it cannot be read."""
+        return self.path.open(mode)
+
+    def open_neighbour(self, name: str) -> BinaryIO:
+        """Open a picture in the folder of the file or below; see `vrag.corpus.neighbours.open_neighbour`."""
+        return open_neighbour(self.path.parent, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,41 +142,105 @@ class Finished:
 Conversion = ItemCount | Converted | Failed | Finished
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConversionContext:
-    """Output directory and settings of a converter."""
+    """Options of a converter, and what it does with files besides reading its source.
+
+    Worker processes have a subclass, which has the parent process do it.
+    """
 
     items_dir: Path
     options: CorpusOptions
-    scratch: Path | None = None
-    """Directory of this run for what workers leave for each other, named by the first 16 digits of the
-    document; None where there is one process."""
+
+    def store_picture(self, source: SourceFile, ordinal: int, suffix: str, data: bytes) -> str:
+        """Store the picture of an item, a file of format JPEG or PNG.
+
+        Returns the path relative to the items directory. Raises `CollectionError` if it cannot be written.
+        """
+        return store_item_file(self.items_dir, source.document, ordinal, suffix, data)
+
+    def store_clip(self, source: SourceFile, ordinal: int, suffix: str, clip: ClipFile) -> str:
+        """Store the clip of an item; returns and raises the same."""
+        return store_item_file(self.items_dir, source.document, ordinal, suffix, clip.file)
+
+    def open_clip(self) -> ClipFile:
+        """Open a file for a clip. Raises `CollectionError` if it cannot be made."""
+        return ClipFile(open_unnamed(self.items_dir))
+
+    def print_source(self, source: SourceFile) -> Openable | None:
+        """Have another process print a document to PDF by LibreOffice.
+
+        None where this process may do that itself. Raises as `vrag.corpus.formats.office.print_to_pdf` does.
+        """
+        del source
+        return None
+
+    def notes(self, source: SourceFile) -> bytes:
+        """Return what another process found out when it opened the file (`OpenFile.notes`), or nothing."""
+        del source
+        return b""
+
+
+class ClipFile:
+    """A file for a clip, which is written and then read; without a name, so that it goes when it is closed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Open it at its start. One reader at a time."""
+        self.file.seek(0)
+        return os.fdopen(os.dup(self.file.fileno()), mode)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def open_unnamed(folder: Path) -> BinaryIO:
+    """Open an empty file without a name, to be written and read. Raises `CollectionError` if it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return cast("BinaryIO", TemporaryFile(dir=folder))
+    except OSError as error:
+        raise _unwritable(folder, error) from error
 
 
 def store_item_file(
-    context: ConversionContext, source: SourceFile, ordinal: int, suffix: str, write: Callable[[Path], None]
+    items_dir: Path, document: str, ordinal: int, suffix: str, content: bytes | BinaryIO
 ) -> str:
-    """Store the image or clip of an item: write it beside its final name, then rename it.
+    """Store the picture or clip of an item: write it beside its final name, then rename it.
 
     A reader therefore never sees half a file. Returns the path relative to the items directory. Raises
     `CollectionError` if it cannot be written.
     """
-    name = f"{source.document[:16]}/{ordinal}{suffix}"
-    path = context.items_dir / name
-    part = path.with_suffix(f".{os.getpid()}{suffix}.part")
+    name = f"{document[:16]}/{ordinal}{suffix}"
+    path = items_dir / name
+    part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}{suffix}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(part)
-        part.replace(path)
+        with part.open("wb") as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content.seek(0)
+                shutil.copyfileobj(content, file, _COPIED_BYTES)
+        replace_file(part, path)
     except OSError as error:
-        raise CollectionError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Free some disk space or fix the permissions.",
-        ) from error
+        raise _unwritable(path, error) from error
     finally:
         with suppress(OSError):
             part.unlink()
     return name
+
+
+def _unwritable(path: Path, error: OSError) -> CollectionError:
+    return CollectionError(
+        f"{path} cannot be written: {error.strerror or error}.",
+        "Free some disk space or fix the permissions.",
+    )
 
 
 class OpenFile(ABC):
@@ -163,6 +248,12 @@ class OpenFile(ABC):
 
     count: int
     """Number of items in the file."""
+    notes: bytes = b""
+    """What opening it has found out, for other processes that open the same file."""
+    reads_neighbours: ClassVar[bool] = False
+    """True if it reads pictures in the folder of the file: `SourceFile.open_neighbour`."""
+    is_printed: ClassVar[bool] = False
+    """True if it reads what LibreOffice prints of the file: `ConversionContext.print_source`."""
 
     @abstractmethod
     def item(self, ordinal: int) -> Item:
@@ -183,7 +274,11 @@ class OpenFile(ABC):
 
 
 class Converter(Protocol):
-    """A function or class at module level that opens files of one format. It travels to worker processes."""
+    """A function or class at module level that opens files of one format. It travels to worker processes.
+
+    These import its module before they restrict themselves; later, they read Python's own folders and those
+    of installed packages, and no others.
+    """
 
     def __call__(self, source: SourceFile, context: ConversionContext, /) -> OpenFile:
         """Open a file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from bisect import bisect_left
 from collections import deque
@@ -167,6 +168,19 @@ def _words(line: OcrLine) -> Iterator[tuple[int, int, Bounds]]:
             yield start, end, (left + start * step, top, left + end * step, bottom)
 
 
+def find_models() -> dict[str, str]:
+    """Return the paths of the models by the setting of rapidocr, without loading anything.
+
+    Raises `VragError` if one is missing.
+    """
+    spec = importlib.util.find_spec("rapidocr")
+    folder = Path(spec.origin).parent / "models" if spec and spec.origin else Path()
+    models = {key: str(folder / name) for key, name in MODELS.items()}
+    if missing := [path for path in models.values() if not Path(path).is_file()]:
+        raise VragError(f"Models for OCR are missing: {', '.join(missing)}.", "Reinstall rapidocr 3.10.")
+    return models
+
+
 @functools.cache
 def _engine() -> _Engine:
     """Load the models, once per process, from rapidocr's own folder: nothing is ever downloaded.
@@ -177,8 +191,5 @@ def _engine() -> _Engine:
     import rapidocr
 
     cv2.setNumThreads(1)
-    folder = Path(rapidocr.__file__).parent / "models"
-    models = {key: str(folder / name) for key, name in MODELS.items()}
-    if missing := [path for path in models.values() if not Path(path).is_file()]:
-        raise VragError(f"Models for OCR are missing: {', '.join(missing)}.", "Reinstall rapidocr 3.10.")
+    models = find_models()
     return cast("_Engine", rapidocr.RapidOCR(params={**SETTINGS, **models}))

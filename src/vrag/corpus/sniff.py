@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from vrag.corpus.converter import Openable
 
 SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -31,6 +31,8 @@ SIGNATURES = (
     (b"%!PS", "a PostScript file"),
 )
 """First bytes → type of file."""
+PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"BM")
+"""First bytes of the pictures that are read, but for WebP."""
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -44,13 +46,22 @@ HTML_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,
 UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
-def describe(path: Path) -> str:
+def describe(source: Openable) -> str:
     """Return the type of a file as the end of a sentence: "it seems to be a PDF file".
 
     Raises `OSError` if it cannot be read.
     """
-    with path.open("rb") as file:
+    with source.open("rb") as file:
         return describe_head(file.read(1024))
+
+
+def is_picture(head: bytes) -> bool:
+    """Return whether a file that begins with `head` may be a picture of a format that is read.
+
+    >>> is_picture(b"GIF89a"), is_picture(b"%PDF-1.7")
+    (True, False)
+    """
+    return head.startswith(PICTURES) or (head[:4], head[8:12]) == (b"RIFF", b"WEBP")
 
 
 def describe_head(head: bytes) -> str:

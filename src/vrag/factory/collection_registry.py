@@ -12,7 +12,6 @@ start deletes the hidden one.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -23,16 +22,17 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from vrag.atomic_io import replace_file, write_file
+from vrag.atomic_io import replace_file, sync
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
-from vrag.factory.search import SearchParts, open_client
+from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
-from vrag.index.location import LocalLocation
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
+from vrag.index.location import LocalLocation, write_sealed
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
@@ -102,7 +102,7 @@ class CollectionRegistry:
         """
         if settings.search_url:
             return cls(settings, None, open_client(settings))
-        opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
+        opened = open_collections(settings)
         pinned = {name: opened[address] for name, address in unique_names(opened).items()}
         taken = {name.rsplit("/", 1)[-1] for name in pinned}
         found = (
@@ -115,10 +115,8 @@ class CollectionRegistry:
         parts = SearchParts.open(settings, collections, embedder)
         registry = cls(settings, parts, None)
         engines = {name: parts.engine(collection) for name, collection in collections.items()}
-        open_collections = (
-            registry._open(name, each, removable=name in created) for name, each in collections.items()
-        )
-        registry._state = registry._new_state(engines, tuple(open_collections))
+        states = (registry._open(name, each, removable=name in created) for name, each in collections.items())
+        registry._state = registry._new_state(engines, tuple(states))
         return registry
 
     @property
@@ -310,14 +308,17 @@ def _create_managed(first: Collection, name: str) -> Collection:
     place = first.directory.parent / name
     scratch = _hidden(place)
     try:
-        Collection.create(scratch, first.header.options, embedder=first.header.embedder)
-        write_file(scratch / MARK, json.dumps({"beside": first.directory.name}).encode())
+        Collection.create(
+            scratch, first.header.options, embedder=first.header.embedder, durable=first.durable
+        )
+        write_sealed(scratch, MARK, seal_json({"beside": first.directory.name}))
         scratch.rename(place)  # fails if the place is taken
+        sync(place.parent)
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)
         reason = error.strerror or error
         raise CollectionError(f"The collection {place} cannot be created: {reason}.") from error
-    return Collection.open(place)
+    return Collection.open(place, durable=first.durable)
 
 
 def _hide(collection: Collection) -> Path:
@@ -333,6 +334,7 @@ def _hide(collection: Collection) -> Path:
                 place.rename(gone)
         if sys.platform == "win32":  # renames no folder with an open file, such as the lock
             replace_file(place, gone)
+        sync(gone.parent)
     except OSError as error:
         reason = error.strerror or error
         raise CollectionError(f"The collection {place} cannot be deleted: {reason}.") from error
@@ -374,13 +376,15 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
     if not re.fullmatch(NAME_PATTERN, place.name) or place.is_symlink():
         return None
     try:
-        mark: object = parse_json((place / MARK).read_bytes())
-    except (OSError, ValueError):
+        data = (place / MARK).read_bytes()
+        mark: Any = parse_json(data)
+        is_own = mark["beside"] == first.directory.name
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    if mark != {"beside": first.directory.name}:
+    if not is_own or check_seal(data) is Seal.BROKEN:
         return None
     try:
-        collection = Collection.open(place)
+        collection = Collection.open(place, durable=first.durable)
     except VragError as error:
         log.warning("The collection %s is left out: %s", place.name, error)
         return None

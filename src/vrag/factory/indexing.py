@@ -163,11 +163,17 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
     if not _exists(settings.collection):
         embedder = load_embedder(settings, settings.embedder) if settings.embedder else None
         return IndexJob(
-            Collection.create(settings.collection, requested, embedder=embedder, wait=settings.wait),
+            Collection.create(
+                settings.collection,
+                requested,
+                embedder=embedder,
+                wait=settings.wait,
+                durable=settings.durable,
+            ),
             requested,
             embedder,
         )
-    collection = Collection.open(settings.collection, wait=settings.wait)
+    collection = Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
     chosen = {name: getattr(requested, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
     embedder_record = collection.header.embedder
     if embedder_record is None and report.origins["embedder"] == "flag":

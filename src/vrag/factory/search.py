@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import SettingsError
 from vrag.factory.indexing import embedder_of
+from vrag.index.collection import Collection
 from vrag.index.vectors.tiers import TierName, VectorOptions
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, check_embedders
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.embed.embedder import Embedder
-    from vrag.index.collection import Collection
     from vrag.search.client import SearchClient
     from vrag.search.rerank import Reranker
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
+
+
+def open_collections(settings: Settings) -> dict[str, Collection]:
+    """Open the collections that the settings name, by address. Raises `CollectionError` if one is missing."""
+    opened = (Collection.open(place, durable=settings.durable) for place in settings.places)
+    return {collection.address: collection for collection in opened}
 
 
 def vector_options(settings: Settings) -> VectorOptions:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
+import os
 import threading
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +22,7 @@ from platformdirs import user_data_path
 from vrag.agent.question import Question
 from vrag.errors import SettingsError
 from vrag.factory.indexing import index_documents
-from vrag.factory.search import SearchParts, open_client
+from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
 from vrag.search.multi import unique_names
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Document, Hit
+
+log = logging.getLogger("vrag")
 
 
 @dataclass(slots=True)
@@ -96,8 +102,8 @@ class Session:
 
     @property
     def runs(self) -> RunStore:
-        """The recorded runs of the collection, or of all search servers."""
-        return run_store(self.settings)
+        """The recorded runs, where `ask` records them too: see `run_store`."""
+        return run_store(self.settings, recording=True)
 
     def warm_up(self) -> None:
         """Load all that a search needs, so that the first one is fast and faults show at once."""
@@ -248,17 +254,41 @@ class Session:
         return replace(self._default_agent(), draft=DraftMode.CITED)
 
 
-def run_store(settings: Settings) -> RunStore:
-    """Return the store of recorded runs: that of the first collection, or one apart when a server searches.
+def run_store(settings: Settings, *, recording: bool = False) -> RunStore:
+    """Return the store of recorded runs.
+
+    It is the folder of the settings; otherwise that of the first collection, or one apart when a server
+    searches. The runs of a collection that cannot be written to are in the user's data directory: before the
+    first of them, its own are returned, except for `recording`.
 
     Raises `CollectionError` if the collection cannot be opened.
     """
     from vrag.agent.runs.run_store import RunStore
 
+    if settings.runs_dir:
+        return RunStore(Path(settings.runs_dir).expanduser().absolute(), durable=settings.durable)
+    data = user_data_path("vrag", appauthor=False)
     if settings.search_url:
-        return RunStore(user_data_path("vrag", appauthor=False) / "runs")
+        return RunStore(data / "runs", durable=settings.durable)
     collection = Collection.open(settings.places[0])
-    return RunStore(collection.runs_dir, within=collection.home)
+    if collection.home is not None and not _is_writable(collection.runs_dir, collection.home):
+        name = hashlib.sha256(os.fsencode(collection.home)).hexdigest()[:8]
+        apart = data / "read-only" / f"{collection.home.name}-{name}"
+        if recording:
+            _report_place(collection.address, apart)
+        if recording or apart.is_dir():
+            return RunStore(apart, durable=settings.durable)
+    return RunStore(collection.runs_dir, collection.home, settings.durable)
+
+
+def _is_writable(folder: Path, parent: Path) -> bool:
+    return os.access(folder if folder.is_dir() else parent, os.W_OK)
+
+
+@lru_cache
+def _report_place(collection: str, folder: Path) -> None:
+    """Say once where runs are recorded."""
+    log.warning("%s cannot be written to. Runs are recorded in %s (VRAG_RUNS_DIR).", collection, folder)
 
 
 def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceSources:
@@ -290,7 +320,7 @@ def open_session(
     origins = origins or dict.fromkeys(type(settings).model_fields, "default")
     if settings.search_url:
         return Session(settings, {}, open_client(settings), scope, origins)
-    opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
+    opened = open_collections(settings)
     collections = {name: opened[address] for name, address in unique_names(opened).items()}
     parts = SearchParts.open(settings, collections, embedder)
     searcher = parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})

@@ -1,7 +1,7 @@
 """Caches of arrays and of small tables in directories, mapped into memory; they can be rebuilt at any time.
 
 A cache directory appears whole or not at all. Its content is checked before it is used: the length of every
-file, and checksums over parts of it. A cache that cannot be written in one place is written in another, so
+file, its checksum, and in a large file the checksums of parts of it. A cache that cannot be written in one place is written in another, so
 that a read-only collection, or a full disk, does not end a search.
 
 A small table is copied as an Arrow file, with which a process reads it without LanceDB: importing LanceDB
@@ -34,6 +34,8 @@ import numpy as np
 
 from vrag.atomic_io import replace_file, write_file
 from vrag.errors import CollectionError
+from vrag.index.integrity.checksums import file_checksum
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.schema import arrow
 from vrag.parsing import parse_json
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     from vrag.index.schema import ArrowTable
 
-_FORMAT = 1
+_FORMAT = 2
 """Version of the format; a cache of another version is rebuilt."""
 _INDEX = "cache.json"
 _SCRATCH = "-new-"
@@ -52,9 +54,14 @@ _SCRATCH = "-new-"
 _LOCK = "lock"
 _PIECE = 4096
 _PIECES = 64
-"""Parts of a file that its checksum covers: reading all of it would take as long as making it."""
+"""Parts of a large file that are checked before it is used: to read all of it would take as long as to make it."""
+_MAX_CHECKED_BYTES = 16 << 20
+"""Size of a file up to which all of it is checked before it is used: some ten milliseconds."""
 _STALE_SECONDS = 600.0
 """Age from which caches of other contents are deleted: another process may just be making one."""
+_MAX_OTHERS = 8
+"""The newest caches of other contents that are kept until then: where documents come and go all the time,
+there would be many."""
 MAX_TABLE_BYTES = 64 * 2**20
 """Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""
 _PREFIX = "table-"
@@ -110,13 +117,40 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
 def find(directory: Path) -> StoredArrays | None:
     """Open a cache directory; None when it is missing, damaged, or of another format."""
     try:
-        content: Any = parse_json((directory / _INDEX).read_bytes())
-        if content["format"] != _FORMAT:
+        data = (directory / _INDEX).read_bytes()
+        content: Any = parse_json(data)
+        if content["format"] != _FORMAT or check_seal(data) is not Seal.SOUND:
             return None
         arrays = {name: _map(directory / name, entry) for name, entry in content["arrays"].items()}
         return StoredArrays(arrays, content["facts"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None
+
+
+def find_damaged_file(directory: Path) -> Path | None:
+    """Check every byte of a cache directory; return the first file that is damaged, None if there is none.
+
+    A cache of another format, which is not used, counts as sound.
+    """
+    index = directory / _INDEX
+    try:
+        data = index.read_bytes()
+        if check_seal(data) is Seal.BROKEN:
+            return index
+        content: Any = json.loads(data)
+        if content["format"] != _FORMAT:
+            return None
+        entries: dict[str, Any] = content["arrays"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return index
+    for name, entry in entries.items():
+        try:
+            with (directory / name).open("rb") as file:
+                if file_checksum(file) != entry["crc"]:
+                    return directory / name
+        except (OSError, KeyError, TypeError):
+            return directory / name
+    return None
 
 
 def drop(array: NDArray[Any]) -> None:
@@ -129,19 +163,21 @@ def drop(array: NDArray[Any]) -> None:
 
 
 def sweep(home: Path, kind: str, keep: str) -> None:
-    """Delete caches of other contents once they are old, and what killed builds left.
+    """Delete caches of other contents once they are old or many, and what killed builds left.
 
     Of the caches in `home` whose names begin with `kind`, those whose names begin with `keep` stay.
     """
     from filelock import FileLock, Timeout
 
     with suppress(OSError):
-        for path in home.glob(f"{kind}*"):
+        paths = list(home.glob(f"{kind}*"))
+        others = [path for path in paths if _SCRATCH not in path.name and not path.name.startswith(keep)]
+        for number, path in enumerate(sorted(others, key=_age)):
+            if number >= _MAX_OTHERS or _age(path) > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+        for path in paths:
             lock = path / _LOCK
-            if _SCRATCH not in path.name:
-                if not path.name.startswith(keep) and _age(path) > _STALE_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
-            elif lock.exists() or _age(path) > _STALE_SECONDS:
+            if _SCRATCH in path.name and (lock.exists() or _age(path) > _STALE_SECONDS):
                 with suppress(Timeout, OSError):
                     with FileLock(lock, timeout=0):
                         pass  # no process is writing it; the lock itself could not be deleted here on Windows
@@ -174,9 +210,11 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
                 with path.open("rb+") as file:
                     os.fsync(file.fileno())
                 kind, sides = np.dtype(number).name, list(shape)
-                arrays[name] = {"number": kind, "shape": sides, "sum": _checksum(path)}
+                with path.open("rb") as file:
+                    whole = file_checksum(file)
+                arrays[name] = {"number": kind, "shape": sides, "sum": _sample(path), "crc": whole}
             index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
-            write_file(scratch / _INDEX, json.dumps(index).encode())
+            write_file(scratch / _INDEX, seal_json(index))
         if find(scratch) is None:  # nothing stays mapped: Windows would not rename the folder
             raise OSError(f"{scratch} was changed while it was written")
         if home == directory.parent:
@@ -200,14 +238,21 @@ def _keep(scratch: Path, directory: Path) -> None:
 def _map(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:
     number, shape = np.dtype(entry["number"]), tuple(int(side) for side in entry["shape"])
     size = math.prod(shape) * number.itemsize
-    if path.stat().st_size != size or _checksum(path) != entry["sum"]:
+    if path.stat().st_size != size or not _is_sound(path, size, entry):
         raise ValueError(f"{path} is damaged.")
     if not size:  # nothing can be mapped
         return np.zeros(shape, number)
     return np.asarray(np.memmap(path, number, "r", shape=shape))
 
 
-def _checksum(path: Path) -> int:
+def _is_sound(path: Path, size: int, entry: Mapping[str, Any]) -> bool:
+    if size > _MAX_CHECKED_BYTES:
+        return _sample(path) == entry["sum"]
+    with path.open("rb") as file:
+        return file_checksum(file) == entry["crc"]
+
+
+def _sample(path: Path) -> int:
     """Compute a CRC-32 over the beginning, the end and parts in between."""
     size, total = path.stat().st_size, 0
     with path.open("rb") as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,6 +118,14 @@ class Catalog:
         if query.kinds is not None:
             mask = mask & self.kinds.among(query.kinds)
         return mask
+
+    def without(self, documents: Container[str]) -> Catalog:
+        """Return the catalog with the items of some documents not shown."""
+        shown = self.shown & ~self.documents.among(documents)
+        if np.array_equal(shown, self.shown):
+            return self
+        digest = hashlib.sha256(self.content.encode() + shown.tobytes())
+        return replace(self, shown=shown, content=digest.hexdigest()[:16])
 
     def row(self, id: str) -> int | None:
         """Return the row of an item; None when there is none."""

@@ -16,26 +16,31 @@ object storage (`remote/publish.py`), it can be read from there by its URL.
 from __future__ import annotations
 
 import os
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from vrag.atomic_io import make_directory
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
+from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
 from vrag.index.location import CollectionHeader, LocalLocation, check_memory_limit, is_leftover
 from vrag.index.remote.object_storage import is_url
-from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
 from vrag.index.schema import (
     FILE_COLUMNS,
     FILE_PARTS,
     ITEM_COLUMNS,
     ITEM_PARTS,
     document_of,
+    file_rows,
     file_schema,
     item_of,
     item_schema,
@@ -50,10 +55,10 @@ from vrag.index.source_file import (
     with_kept_copies,
 )
 from vrag.index.table import Rows, Table
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Sequence
 
     from PIL.Image import Image
 
@@ -84,6 +89,8 @@ class Collection:
         """Its directory on this machine; of a published collection, where its runs are kept."""
         self.home = location.directory if isinstance(location, LocalLocation) else None
         """The local directory of the collection; None for a published one."""
+        self.durable = not isinstance(location, LocalLocation) or location.durable
+        """Whether what is written here is on the disk before it is acknowledged."""
         self.items_dir = self.directory / "items"
         """The directory of the pictures. `stored` opens those of a published collection as well."""
         self.runs_dir = self.directory / "runs"
@@ -91,8 +98,12 @@ class Collection:
         self.cache_dir = location.cache_dir
         """The directory of search structures. May be deleted at any time."""
         items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
-        self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS)
+        self.item_table = Table(
+            location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS
+        )
         self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
+        self.announced = 0
+        """Version of the manifest of which a client of this process was told that it can be searched."""
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
 
@@ -117,8 +128,12 @@ class Collection:
         self._files = CheckedFiles()
 
     @classmethod
-    def open(cls, directory: str | Path, *, wait: float = 0.0) -> Collection:
-        """Open a collection in a directory, or published at a URL, and write nothing.
+    def open(cls, directory: str | Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
+        """Open a collection in a directory, or published at a URL.
+
+        With `durable`, what is written to it later is on the disk before it is acknowledged. Nothing is
+        written here, unless a writer was killed or the machine lost power in the middle of a commit: that is
+        undone.
 
         `wait` is the time for which `lock` waits for another process, in seconds. Raises
         `CollectionError` if there is none, or another version of vrag created it.
@@ -135,7 +150,9 @@ class Collection:
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        return cls(LocalLocation(path, wait), header)
+        collection = cls(LocalLocation(path, wait, durable=durable), header)
+        collection._recover()
+        return collection
 
     @classmethod
     def create(
@@ -145,6 +162,7 @@ class Collection:
         *,
         embedder: EmbedderInfo | None = None,
         wait: float = 0.0,
+        durable: bool = True,
     ) -> Collection:
         """Create an empty collection in a directory that is empty or does not exist.
 
@@ -153,10 +171,10 @@ class Collection:
         be written to.
         """
         path = _local_path(directory)
-        location = LocalLocation(path, wait)
+        location = LocalLocation(path, wait, durable=durable)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             _check_empty(path)  # before the lock file is created
             with location.lock():
                 _check_empty(path)
@@ -176,6 +194,7 @@ class Collection:
         *,
         embedder: EmbedderInfo | None = None,
         wait: float = 0.0,
+        durable: bool = True,
     ) -> Collection:
         """Open the collection, or create it when there is none.
 
@@ -185,8 +204,8 @@ class Collection:
         """
         path = _local_path(directory)
         if CollectionHeader.read(path) is None:
-            return cls.create(path, options, embedder=embedder, wait=wait)
-        collection = cls.open(path, wait=wait)
+            return cls.create(path, options, embedder=embedder, wait=wait, durable=durable)
+        collection = cls.open(path, wait=wait, durable=durable)
         if options is not None:
             collection.header.check_options(options)
         return collection
@@ -241,7 +260,10 @@ class Collection:
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
-            with self.stored(item.image, item.checksum) as file, Image.open(file, formats=IMAGE_FORMATS) as image:
+            with (
+                self.stored(item.image, item.checksum) as file,
+                Image.open(file, formats=IMAGE_FORMATS) as image,
+            ):
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
@@ -315,14 +337,47 @@ class Collection:
         self.item_table.save_copy((*ITEM_COLUMNS, CHECKSUMS))
         self.file_table.save_copy(self.file_table.schema.names)
 
-    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self, wait: float | None = None) -> Generator[None]:
         """Hold the lock for writing. Readers need none.
 
-        `wait` is the time to wait for another process that holds it, in seconds; None for that of `open`.
-        Raises `CollectionBusy` if it still holds it then, and `CollectionError` if nothing can be written
-        there.
+        What a killed writer or a loss of power left of a commit is undone first. `wait` is the time to wait
+        for another process that holds it, in seconds; None for that of `open`. Raises `CollectionBusy` if it
+        still holds it then, and `CollectionError` if nothing can be written there.
         """
-        return self.location.lock(wait)
+        with self.location.lock(wait):
+            self._undo_interrupted()
+            try:
+                yield
+            finally:
+                self.sync()
+
+    def sync(self) -> None:
+        """Put on the disk what is not there yet of what was written. The caller holds the lock."""
+        for table in (self.item_table, self.file_table):
+            table.sync()
+
+    def _undo_interrupted(self) -> None:
+        """Go back to versions that are whole; mark files as begun whose items are no longer all there."""
+        undone = [table.recover() for table in (self.item_table, self.file_table)]
+        if not any(undone):
+            return
+        counts = Counter[str](self.scan(["document"]).data["document"].to_pylist())
+        rows = self.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
+        incomplete = [document_of(row) for row in rows if row["rows"] != counts[row["id"]]]
+        begun = [
+            (replace(document, status=DocumentStatus.PENDING, items=0, reason=""), 0)
+            for document in incomplete
+            if document.status.served
+        ]
+        if begun:
+            self.file_table.upsert(file_rows(begun), "key")
+
+    def _recover(self) -> None:
+        """Undo what a dead writer left, where this process may write and no other is writing."""
+        if any(table.is_interrupted for table in (self.item_table, self.file_table)):
+            with suppress(CollectionError), self.lock(0):
+                pass
 
 
 def _import_hint(path: Path) -> str:

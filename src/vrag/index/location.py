@@ -10,16 +10,17 @@ import logging
 import os
 import socket
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from vrag.atomic_io import atomic_file, one_writer
+from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, first_line
 from vrag.index.array_cache import sweep_unfinished
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
 from vrag.parsing import parse_json
 from vrag.scratch import remove_abandoned, remove_unfinished_files
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("vrag")
 
 FILE_NAME = "collection.json"
+COPIES = "index"
+"""The folder with copies of sealed files: without its header nothing of a collection can be read."""
 IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
 MIN_ADDRESS_BYTES = 2 * 2**30
-"""Address space that the table's library and its threads need: with less they abort or hang, without words."""
+"""Address space that the library of the tables and its threads need: with less they abort or hang."""
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000
@@ -121,6 +124,8 @@ class CollectionHeader:
         """
         try:
             content = _object(parse_json(text))
+            if check_seal(text.encode()) is Seal.BROKEN:
+                raise ValueError("it does not have its checksum")  # noqa: TRY301 - damage like any other
             schema = content["schema"]
             if not isinstance(schema, int) or isinstance(schema, bool):
                 raise TypeError("its schema is not a number")  # noqa: TRY301 - damage like any other
@@ -155,8 +160,7 @@ class CollectionHeader:
             "corpus_fingerprint": self.corpus_fingerprint,
             "embedder": asdict(self.embedder) if self.embedder else None,
         }
-        with atomic_file(directory / FILE_NAME) as file:
-            file.write(json.dumps(content, indent=2).encode())
+        write_sealed(directory, FILE_NAME, seal_json(content))
 
     def check_options(self, options: CorpusOptions) -> None:
         """Refuse settings that make other items."""
@@ -192,6 +196,13 @@ class CollectionHeader:
             )
 
 
+def write_sealed(directory: Path, name: str, data: bytes) -> None:
+    """Write a small file of a collection as a whole, then its copy. Raises `OSError`."""
+    write_whole(directory / name, data)
+    (directory / COPIES).mkdir(exist_ok=True)
+    write_whole(directory / COPIES / name, data)
+
+
 def _parse_options(fields: dict[str, Any]) -> CorpusOptions:
     """Return the conversion options. Raises `TypeError` for unknown names and values of another type."""
     defaults: dict[str, bool | int | float] = asdict(CorpusOptions())
@@ -217,7 +228,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - whatever a file holds
 def _damaged(where: str, reason: str) -> CollectionError:
     return CollectionError(
         f"{where} is damaged: {reason}.",
-        "Restore it from a backup (vrag index restore), or build the collection again in another directory.",
+        "Run: vrag index verify --repair. If that cannot repair it, restore a backup: vrag index restore",
     )
 
 
@@ -279,13 +290,14 @@ class LocalLocation:
 
     repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
-    def __init__(self, directory: Path, wait: float = 0.0) -> None:
+    def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
         """`wait` is how long `lock` waits for another process, in seconds."""
         self._wait = wait
         self.directory = directory
+        self.durable = durable
         self.address = os.fspath(directory)
         self.cache_dir = directory / "cache"
-        self.store: TableStore = Directory(directory / "index")
+        self.store: TableStore = Directory(directory / "index", durable=durable)
 
     def path(self, stored: str) -> Path:
         """Return the path of a stored picture or clip, given relative to `items/`."""
@@ -302,11 +314,10 @@ class LocalLocation:
     def size(self) -> int:
         """Return the bytes of all files in the directory; those that vanish meanwhile count nothing."""
         total = 0
-        for path in self.directory.rglob("*"):
-            try:
-                total += path.lstat().st_size
-            except OSError:
-                continue
+        for folder, folders, names in os.walk(self.directory):
+            for name in (*folders, *names):
+                with suppress(OSError):
+                    total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - many files
         return total
 
     @contextmanager

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
-from vrag.geometry import IMAGE_FORMATS
 from vrag.index.catalog import Column
-from vrag.index.manifest import KEEP, read_manifest
-from vrag.index.schema import ITEM_COLUMNS, file_key, file_rows, name_values, vector_column
+from vrag.index.integrity.held_files import sweep_held_files
+from vrag.index.manifest import KEEP
+from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.table import any_of, literal
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import known_tier
-from vrag.types import ABSENT, DocumentStatus, ItemKind, item_id
+from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import CorpusOptions
     from vrag.index.collection import Collection
     from vrag.index.location import EmbedderRecord
-    from vrag.index.manifest import Known
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
@@ -150,6 +148,7 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         settle(collection)
         for path in find_stray_pictures(collection):
             path.unlink(missing_ok=True)
+        sweep_held_files(collection.directory)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
         key = collection.catalog().key
@@ -204,6 +203,8 @@ def settle(collection: Collection) -> int:
         collection.item_table.delete(where)
     for document, name in differences.misnamed.items():
         collection.item_table.update(f"document = {literal(document)}", name_values(document, name))
+    if differences.folders:
+        collection.sync()  # pictures go once no version on the disk has them
     for folder in differences.folders:
         shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
     return sum(differences.orphans.values())
@@ -318,172 +319,3 @@ def _folders(directory: Path, without: set[str]) -> list[Path]:
     if not directory.is_dir():
         return []
     return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyProblem:
-    """A defect of a collection."""
-
-    document: str
-    """Id of the document; empty for a file that belongs to none."""
-    subject: str
-    """Item, file or folder concerned, for people."""
-    detail: str
-    """The defect, in one sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyReport:
-    """The result of a verification."""
-
-    files: int
-    items: int
-    pictures: int
-    problems: tuple[VerifyProblem, ...]
-    repaired: bool
-    """True if the collection was repaired; the next `add` makes missing items again."""
-
-    @property
-    def ok(self) -> bool:
-        """True if no problem was found."""
-        return not self.problems
-
-
-def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
-    """Check every row and the header of every picture.
-
-    With `repair`, what belongs to nothing is deleted, and so are damaged rows; their files are marked as
-    begun, so that the next `add` makes what is missing. While another process is writing, `CollectionBusy` is
-    raised: what it has begun is not damage.
-    """
-    with collection.lock():
-        collection.item_table.open()  # a copy of a table says nothing about the table
-        collection.file_table.open()
-        known = read_manifest(collection)
-        inspection = _Inspection(collection, known)
-        inspection.run()
-        repaired = repair and bool(inspection.problems)
-        if repaired:
-            inspection.repair(known)
-        return VerifyReport(
-            files=len(known),
-            items=inspection.items,
-            pictures=inspection.pictures,
-            problems=tuple(inspection.problems),
-            repaired=repaired,
-        )
-
-
-class _Inspection:
-    def __init__(self, collection: Collection, known: dict[str, Known]) -> None:
-        self.items = self.pictures = 0
-        self.problems: list[VerifyProblem] = []
-        self._damaged: dict[str, set[str]] = {}
-        """Ids of items to be made again, by document."""
-        self._collection = collection
-        self._expected: dict[str, int | None] = {}
-        for entry in known.values():
-            if entry.document.status.served:
-                self._expected[entry.document.id] = entry.rows
-            elif entry.document.status is DocumentStatus.PENDING:
-                self._expected.setdefault(entry.document.id, None)
-
-    def run(self) -> None:
-        """Check the items of every document, then find what belongs to none."""
-        counts = Counter[str](self._collection.scan(["document"]).data["document"].to_pylist())
-        self.items = counts.total()
-        for document in sorted(counts.keys() | self._expected.keys()):
-            expected, rows = self._expected.get(document), counts[document]
-            if document not in self._expected:
-                detail = f"{rows} items belong to no file."
-                self.problems.append(VerifyProblem(document, document[:16], detail))
-            elif expected not in {None, rows}:
-                detail = f"It has {rows} items instead of {expected}."
-                self._damaged.setdefault(document, set())
-                self.problems.append(VerifyProblem(document, document[:16], detail))
-        documents = sorted(counts.keys() & self._expected.keys())
-        for at in range(0, len(documents), _BATCH_DOCUMENTS):
-            (where,) = any_of("document", documents[at : at + _BATCH_DOCUMENTS])
-            rows = self._collection.item_table.read(ITEM_COLUMNS, where).data.to_pylist()
-            seen = Counter[str](row["id"] for row in rows)
-            for row in rows:
-                for detail in self._defects(row, seen[row["id"]]):
-                    self._report(row["document"], row["id"], detail)
-        self._check_vectors()
-        for path in find_stray_pictures(self._collection):
-            name = path.relative_to(self._collection.items_dir).as_posix()
-            self.problems.append(VerifyProblem("", name, "It is the picture of no item."))
-
-    def repair(self, known: dict[str, Known]) -> None:
-        """Mark the files as begun first, then delete damaged rows: killed in between, nothing is lost."""
-        collection = self._collection
-        entries = [entry.document for entry in known.values() if entry.document.id in self._damaged]
-        begun = [replace(entry, status=DocumentStatus.PENDING, items=0, reason="") for entry in entries]
-        if begun:
-            collection.file_table.upsert(file_rows((document, 0) for document in begun), "key")
-        for where in any_of("id", sorted(set[str]().union(*self._damaged.values()))):
-            collection.item_table.delete(where)
-        settle(collection)
-        for path in find_stray_pictures(collection):
-            path.unlink(missing_ok=True)
-
-    def _check_vectors(self) -> None:
-        embedder = self._collection.header.embedder
-        if embedder is None:
-            return
-        column = vector_column(embedder.kind)
-        for batch in self._collection.item_table.batches(["id", "document", column], _BATCH_VECTORS):
-            vectors = (value for chunk in batch[column].chunks for value in chunk)
-            rows = zip(batch["document"].to_pylist(), batch["id"].to_pylist(), vectors, strict=True)
-            for document, item, vector in rows:
-                values = vector.values
-                if values is not None and embedder.kind is VectorKind.MULTI:
-                    values = values.flatten()
-                is_sound = False
-                if values is not None and len(values) and not values.null_count:
-                    is_sound = np.isfinite(values.to_numpy(zero_copy_only=False)).all()
-                if not is_sound and document in self._expected:
-                    self._report(document, item, "Its vector is missing or not finite.")
-
-    def _report(self, document: str, item: str, detail: str) -> None:
-        self.problems.append(VerifyProblem(document, item, detail))
-        self._damaged.setdefault(document, set()).add(item)
-
-    def _defects(self, row: dict[str, Any], copies: int) -> Iterator[str]:
-        if row["id"] != item_id(row["document"], row["ordinal"]):
-            yield "Its id is not that of its document and number."
-        text, spans, boxes = row["text"], row["spans"], row["boxes"]
-        if len(spans) % 2 or len(boxes) != 2 * len(spans):
-            yield "Its words and their boxes differ in number."
-        words = zip(spans[::2], spans[1::2], strict=False)
-        if any(not 0 <= start < end <= len(text) for start, end in words):
-            yield "A word lies outside of its text."
-        if not all(math.isfinite(side) for side in boxes):
-            yield "The box of a word is not finite."
-        if row["image"] is not None:
-            self.pictures += 1
-            yield from self._picture_defects(row)
-        if row["clip_path"] is not None:
-            try:
-                with self._collection.stored(row["clip_path"]) as file:
-                    if not file.read(1):
-                        yield "Its clip is empty."
-            except (OSError, CollectionError):
-                yield "Its clip is missing."
-        if copies > 1:
-            yield "It is there more than once."
-
-    def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
-        from PIL import Image
-
-        try:
-            with (
-                self._collection.stored(row["image"]) as file,
-                Image.open(file, formats=IMAGE_FORMATS) as image,
-            ):
-                if image.size != (row["width"], row["height"]):
-                    yield f"Its picture is {image.width}×{image.height}, not {row['width']}×{row['height']}."
-        except FileNotFoundError:
-            yield "Its picture is missing."
-        except (OSError, Image.DecompressionBombError, CollectionError) as error:
-            yield f"Its picture cannot be opened: {error}."

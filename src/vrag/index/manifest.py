@@ -14,7 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrag.atomic_io import sync, sync_files
 from vrag.corpus.discover import Skipped, find
+from vrag.errors import CollectionError
 from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
 from vrag.index.table import literal
 from vrag.types import DocumentStatus
@@ -49,6 +51,23 @@ class IndexPlan:
     """Files found that need nothing: same size and modification time as in the manifest."""
     skipped: tuple[Skipped, ...]
     """Paths that are no files to convert, with reasons."""
+
+
+def sync_stored(items_dir: Path, items: Iterable[Item]) -> None:
+    """Put the pictures and clips of items on the disk. Raises `CollectionError` if that fails."""
+    names = {name for item in items for name in (item.image, item.clip and item.clip.path) if name}
+    paths = [items_dir / name for name in sorted(names)]
+    if not paths:
+        return
+    try:
+        sync_files(paths)
+        for folder in (*sorted({path.parent for path in paths}), items_dir, items_dir.parent):
+            sync(folder)
+    except OSError as error:
+        raise CollectionError(
+            f"Pictures in {items_dir} cannot be put on the disk: {error.strerror or error}.",
+            "Free some disk space or fix the permissions.",
+        ) from error
 
 
 def read_manifest(collection: Collection) -> dict[str, Known]:
@@ -379,6 +398,7 @@ class Writer:
             embedder = self._collection.header.embedder
             stored = self._collection.stored
             rows = item_rows(items, vectors if embedder else None, embedder, stored)
+            sync_stored(self._collection.items_dir, items)
             self._collection.item_table.append(rows)
             self._items = []
             self._commits += 1

@@ -71,10 +71,7 @@ ITEM_PARTS = (
     RowPart("media", _MEDIA_COLUMNS, place=3),
     PICTURE,
     CLIP,
-    *(
-        RowPart("vector", ("id", column), place=6, is_small=False)
-        for column in ("vector", "vectors")
-    ),
+    *(RowPart("vector", ("id", column), place=6, is_small=False) for column in ("vector", "vectors")),
     NAME,
 )
 """What is covered by each checksum of an item; a table has one of the two columns of vectors, or none."""

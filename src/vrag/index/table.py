@@ -22,7 +22,13 @@ import numpy as np
 from vrag.errors import CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
-from vrag.index.integrity.file_records import recorded_commit, recorded_deletion
+from vrag.index.integrity.file_records import (
+    is_interrupted,
+    recorded_commit,
+    recorded_deletion,
+    sync_records,
+)
+from vrag.index.integrity.recovery import recover_table
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
 
 if TYPE_CHECKING:
@@ -102,6 +108,17 @@ class TableStore(ABC):
         """Prepare for the deletion of older versions of a table in this block."""
         yield
 
+    def is_interrupted(self, table: str) -> bool:  # noqa: ARG002 - for overrides
+        """Return whether a writer of a table did not finish, or is at work."""
+        return False
+
+    def sync(self, table: str) -> None:  # noqa: B027 - for overrides
+        """Put on the disk what is not there yet of a table."""
+
+    def recover(self, table: str) -> bool:  # noqa: ARG002 - for overrides
+        """Undo commits to a table that were interrupted, and return whether there were any."""
+        return False
+
     @abstractmethod
     def renew(self) -> None:
         """Forget what is remembered of the newest version."""
@@ -153,6 +170,21 @@ class Directory(TableStore):
         """Put newer versions on the disk before older ones go."""
         with recorded_deletion(self._path / f"{table}.lance"):
             yield
+
+    def is_interrupted(self, table: str) -> bool:
+        """Look at the last entry of its journal."""
+        return is_interrupted(self._path / f"{table}.lance")
+
+    def sync(self, table: str) -> None:
+        """Put recorded files on the disk."""
+        sync_records(self._path / f"{table}.lance")
+
+    def recover(self, table: str) -> bool:
+        """Go back to the last version that is whole."""
+        database = self.name
+        return recover_table(
+            self._path / f"{table}.lance", lambda: import_lancedb().connect(database).open_table(table)
+        )
 
     def renew(self) -> None:
         """Do nothing: nothing is remembered."""
@@ -289,16 +321,24 @@ class Table:
                 self._stamped = stamp, self._retry(lambda: self._number(self._newest()))
             return self._stamped[1]
 
-    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> Rows:
-        """Read columns of the rows for which a SQL condition holds, in no particular order."""
+    def read(
+        self,
+        columns: Sequence[str],
+        where: str | None = None,
+        limit: int | None = None,
+        *,
+        checked: bool = True,
+    ) -> Rows:
+        """Read columns of the rows for which a SQL condition holds, in no particular order.
+
+        Unless `checked`, rows are not compared with their checksums.
+        """
         with self._using("read"):
             if where is None and limit is None and (copy := self._newest_copy(columns)) is not None:
                 return Rows(copy.version, copy.data.select(list(columns)))
-            return self._retry(lambda: self._read(columns, where, limit))
+            return self._retry(lambda: self._read(columns, where, limit, checked=checked))
 
-    def batches(
-        self, columns: Sequence[str], rows: int, *, checked: bool = True
-    ) -> Generator[ArrowTable]:
+    def batches(self, columns: Sequence[str], rows: int, *, checked: bool = True) -> Generator[ArrowTable]:
         """Read columns of all rows, so many rows at a time, from one version; memory is bounded by those.
 
         When `compact` deletes that version meanwhile, it begins again with the newest: rows that came
@@ -354,11 +394,12 @@ class Table:
 
             return self._retry(take)
 
-    def open(self) -> None:
-        """Open the table itself: from here on nothing is read from copies."""
-        with self._using("read"):
+    def reopen(self) -> None:
+        """Forget what is open, also copies: from here on the table itself is read, which may be another."""
+        with self._lock:
             self._from_copies = False
-            self._retry(self._newest)
+            self._table_version = self._key_index = self._stamped = None
+            self._forget()
 
     def save_copy(self, columns: Sequence[str]) -> None:
         """Keep a copy of these columns of the newest version, if LanceDB was used and the table is small."""
@@ -372,28 +413,47 @@ class Table:
             if self._store.manifest(self._name) == manifest and rows.version == manifest.version:
                 self._copies.write(manifest, rows.data)
 
+    @property
+    def is_interrupted(self) -> bool:
+        """True if a writer did not finish, or is at work."""
+        with self._using("read"):
+            return self._store.is_interrupted(self._name)
+
+    def sync(self) -> None:
+        """Put on the disk what is not there yet."""
+        with self._using("written"):
+            self._store.sync(self._name)
+
+    def recover(self) -> bool:
+        """Undo commits that were interrupted, and return whether there were any.
+
+        The caller is the one writer.
+        """
+        with self._using("written"):
+            is_undone = self._store.recover(self._name)
+            if is_undone:
+                self._forget()
+            return is_undone
+
     def append(self, rows: ArrowTable) -> None:
         """Add rows in one commit."""
-        with self._committing():
-            handle = self._writable()
+        with self._committing() as handle:
             handle.add(self._storable(rows, handle))
 
     def upsert(self, rows: ArrowTable, key: str) -> None:
         """Add rows, or replace those with the same key, in one commit."""
-        with self._committing():
-            handle = self._writable()
+        with self._committing() as handle:
             merge = handle.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
             merge.execute(self._storable(rows, handle))
 
     def delete(self, where: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
-        with self._committing():
-            self._writable().delete(where)
+        with self._committing() as handle:
+            handle.delete(where)
 
     def update(self, where: str, values: Mapping[str, Any]) -> None:
         """Set columns of the rows for which a SQL condition holds, in one commit."""
-        with self._committing():
-            handle = self._writable()
+        with self._committing() as handle:
             stored = set(handle.schema.names)
             kept = {name: value for name, value in values.items() if name in stored}
             handle.update(where=where, values=kept)
@@ -406,8 +466,7 @@ class Table:
 
     def add_checksums(self) -> None:
         """Add the columns of checksums; the rows have none yet."""
-        with self._committing():
-            handle = self._writable()
+        with self._committing() as handle:
             stored = set(handle.schema.names)
             handle.add_columns([field for field in self.schema if field.name not in stored])
 
@@ -433,18 +492,23 @@ class Table:
                 handle.optimize(cleanup_older_than=keep, delete_unverified=True)
 
     @contextmanager
-    def _committing(self) -> Generator[None]:
-        with self._using("written"), self._store.commit(self._name):
-            yield
+    def _committing(self) -> Generator[LanceTable]:
+        """Hold the lock, and acknowledge the commit that is made in this block; create the table first."""
+        with self._using("written"):
+            handle = self._writable()
+            with self._store.commit(self._name):
+                yield handle
 
-    def _read(self, columns: Sequence[str], where: str | None, limit: int | None) -> Rows:
+    def _read(
+        self, columns: Sequence[str], where: str | None, limit: int | None, *, checked: bool = True
+    ) -> Rows:
         handle = self._newest()
         if handle is None:
             return Rows(0, self.schema.empty_table().select(list(columns)))
         query = handle.search()
         query = query if where is None else query.where(where)
         query = query if limit is None else query.limit(limit)
-        return Rows(self._number(handle), self._take(query, handle, columns))
+        return Rows(self._number(handle), self._take(query, handle, columns, checked=checked))
 
     def _take(
         self,
@@ -526,7 +590,7 @@ class Table:
         if table_version is None:
             return None
         self._from_copies = False
-        database = _import_lancedb().connect(table_version.database, storage_options=self._store.options)
+        database = import_lancedb().connect(table_version.database, storage_options=self._store.options)
         try:
             handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
@@ -544,8 +608,10 @@ class Table:
         database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
-            database = _import_lancedb().connect(database_path, storage_options=self._store.options)
-            handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
+            database = import_lancedb().connect(database_path, storage_options=self._store.options)
+            with self._store.commit(self._name):
+                handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
+            self._handle = handle
             self._table_version = self._store.table_version(self._name)
         return handle
 
@@ -581,7 +647,7 @@ class Table:
                 ) from error
 
 
-def _import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
+def import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
     """Import LanceDB without the clients of remote catalogs, which are never used here.
 
     An empty package stands in for theirs, so that only its submodules with types are loaded. It is removed

@@ -77,7 +77,7 @@ def image_reader(runs: Sequence[StoredRun]) -> Callable[[str], bytes | None]:
     def read(sha256: str) -> bytes | None:
         for run in runs:
             try:
-                return run.file(sha256, "jpg").read_bytes()
+                return run.read_file(sha256)
             except OSError:
                 continue
         return None

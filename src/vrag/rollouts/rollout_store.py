@@ -44,7 +44,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vrag.agent.agent import Agent
 from vrag.agent.events import Event, ModelCalled
 from vrag.agent.runs.run_store import RunStore
-from vrag.atomic_io import Journal, read_lines, write_file
+from vrag.atomic_io import Journal, read_lines, sync, write_file
 from vrag.background import run_in_thread
 from vrag.errors import RunError
 from vrag.rollouts.resumable_store import LOCK, ResumableStore, report_disk_errors
@@ -149,7 +149,10 @@ class RolloutStore:
                     self._write_file(unfinished / "files" / name, data)
                 lines = [event.model_dump_json().encode() + b"\n" for event in rollout.events]
                 write_file(unfinished / "events.jsonl", b"".join(lines))
+                for folder in (self.folder / PICTURES, unfinished / "files", unfinished):
+                    sync(folder)
                 unfinished.replace(self.folder / RUNS / entry.run)
+                sync(self.folder / RUNS)
             self.journal.append(entry.model_dump_json().encode())
         self.entries[entry.key] = entry
         return entry

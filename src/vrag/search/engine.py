@@ -204,8 +204,9 @@ class Engine(ForwardedItems):
         """Return the version to search; loaded by one thread while the others wait.
 
         It is the newest version, but for two cases: while files are being added, a commit every few seconds
-        must not make every query rebuild what it searches; and what takes long to load is loaded by a thread
-        of its own, while the version before it serves.
+        must not make every query rebuild what it searches, unless somebody was told that a document can be
+        found; and what takes long to load is loaded by a thread of its own, while the version before it
+        serves. Documents that were removed are never found.
         """
         with self._refreshing:
             version = self.collection.item_table.version, self.collection.file_table.version
@@ -214,9 +215,18 @@ class Engine(ForwardedItems):
                 current = self._snapshot = self._load(None)
             elif current.catalog.version != version:
                 is_recent = time.monotonic() < current.loaded + self.PATIENCE * current.seconds
-                if not (is_recent and self._is_growing()):
+                is_awaited = current.catalog.version[1] < self.collection.announced
+                if is_awaited or not (is_recent and self._is_growing()):
                     current = self._snapshot = self._reload(current)
+                if current.catalog.version != version:
+                    current = self._hide_removed(current)
             return current
+
+    def _hide_removed(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot of an older version without the documents that were removed since."""
+        present = self.collection.file_table.read(["id"]).data["id"].to_pylist()
+        removed = set(snapshot.catalog.documents.values).difference(present)
+        return replace(snapshot, catalog=snapshot.catalog.without(removed))
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
         """Embed queries; None when vectors are not searched."""

@@ -51,6 +51,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "messages": [{"role": "user", "content": "What was the revenue in 2023?"}],
     "box": "0.1,0.2,0.5,0.4",
     "size": "800x600",
+    "older_than": 30,
 }
 """Values of required fields and parameters in examples, by name."""
 _COMMON_STATUSES = {str(status): response["description"] for status, response in responses().items()}
@@ -98,6 +99,8 @@ class DescribedRoute:
     description: Markup
     public: bool
     """True if it needs no token, and others do."""
+    role: str
+    """The least role that a token needs; empty if the server has no tokens, and for a public route."""
     parameters: tuple[DescribedField, ...]
     body: SchemaType
     """Empty without a body."""
@@ -189,6 +192,7 @@ class Reference:
             tag=operation["tags"][0],
             summary=operation["summary"],
             description=_prose(operation.get("description", "")),
+            role=str(operation.get("x-role") or ""),
             public=self.secured and operation.get("security") == [],
             parameters=tuple(map(_parameter, operation.get("parameters", ()))),
             body=(("the file", ""),) if media_type not in {"", _JSON} else ((media_type and "JSON", ""),),

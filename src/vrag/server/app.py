@@ -7,6 +7,7 @@ page. The shell is public: everything that it shows is requested separately.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -27,10 +28,12 @@ from vrag.server.collections.registry import CollectionSet
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http import errors
+from vrag.server.http.audit import AuditMiddleware, AuditTrail
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
 from vrag.server.http.background import ItemThreadPool, Threads
 from vrag.server.http.compression import JsonCompression
 from vrag.server.http.errors import Responses, responses
+from vrag.server.http.roles import ROUTES
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
 from vrag.server.logs import RequestMiddleware, RunLines
@@ -40,6 +43,7 @@ from vrag.server.openai.errors import ErrorShape
 from vrag.server.openai.routes import openai_routes
 from vrag.server.options import ServerOptions
 from vrag.server.page_files import PageFiles, page_routes
+from vrag.server.runs.retention import RunRetention, retention_routes
 from vrag.server.runs.routes import run_routes
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import AgentProvider
@@ -89,6 +93,7 @@ def create_app(
     batcher = Batcher(DetailedSearcher(searcher, files, naming), options, metrics)
     item_threads = ItemThreadPool(options, metrics)
     sessions = BrowserSessions(options)
+    trail = AuditTrail(options.audit)
     lifespans: list[Lifespan] = []
 
     @asynccontextmanager
@@ -97,7 +102,8 @@ def create_app(
             for part in lifespans:
                 await stack.enter_async_context(part())
             yield
-        await asyncio.gather(*(part.close(options.closing_seconds) for part in (batcher, item_threads)))
+        parts = (batcher, item_threads, trail)
+        await asyncio.gather(*(part.close(options.closing_seconds) for part in parts))
 
     app = FastAPI(
         title="vrag",
@@ -115,11 +121,12 @@ def create_app(
     app.include_router(status_routes(searcher, corpora, item_threads, metrics))
     app.include_router(session_routes(sessions, options))
     if service is not None:
-        lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions)
+        lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions, trail)
     app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
     app.include_router(reference_routes(app.openapi))
     app.add_middleware(JsonCompression)
     add_access_checks(app, options, metrics, sessions)
+    app.add_middleware(AuditMiddleware, options=options, trail=trail)
     app.add_middleware(RequestMiddleware, metrics=metrics)
     app.add_middleware(ErrorShape)  # the last added stands first
     return app
@@ -133,6 +140,7 @@ def _add_service(
     options: ServerOptions,
     metrics: ServerMetrics,
     sessions: BrowserSessions,
+    trail: AuditTrail,
 ) -> list[Lifespan]:
     """Add runs, collections, the OpenAI and MCP interfaces and the page; return their lifespans."""
     observers = (RunCounter(metrics), RunLines(), *service.observers)
@@ -151,7 +159,9 @@ def _add_service(
         app.include_router(setup_routes(setup))
         parts.append(setup.threads)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
+    retention = RunRetention(runs, trail, options.keep_days)
     app.include_router(run_routes(runs, metrics))
+    app.include_router(retention_routes(retention))
     app.include_router(collection_routes(collections, item_threads, options))
     app.include_router(document_file_routes(service.collections, item_threads))
     app.include_router(openai_routes(runs))
@@ -162,9 +172,11 @@ def _add_service(
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:
         await collections.start()
+        purging = asyncio.create_task(retention.keep_purging())
         try:
             yield
         finally:
+            purging.cancel()
             await asyncio.gather(*(part.close(options.closing_seconds) for part in parts))
 
     return [lifespan, mcp.open]
@@ -176,11 +188,18 @@ def _openapi_schema(
     """Generate the OpenAPI document, with the names of collections and the routes that need a token."""
     schema = generate()
     schema["paths"]["/search"]["post"] |= search_body(corpora())
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            if errors.JSON_TYPE in operation.get("requestBody", {}).get("content", {}):
+                other_type = {**operation["responses"]["413"], "description": errors.MEANINGS[415]}
+                operation["responses"].setdefault("415", other_type)
     if with_token:
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        roles = {(method, re.sub(r":\w+}", "}", path)): rule.role for (method, path), rule in ROUTES.items()}
         for path, operations in schema["paths"].items():
-            for operation in operations.values():
+            for method, operation in operations.items():
                 operation["security"] = [] if is_public(path) else [{"token": []}]
+                operation["x-role"] = roles.get((method.upper(), path))
     return schema
 
 

@@ -95,6 +95,7 @@ class RequestMiddleware:
         request_id = ids[0] if usable else secrets.token_hex(8).encode()
         started, status = time.perf_counter(), 0
         state = scope.setdefault("state", {})
+        state["request_id"] = request_id.decode()
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status

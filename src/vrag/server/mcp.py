@@ -23,6 +23,7 @@ from vrag.render.text_format import BY_READER, OFFLINE, one_line, step_line
 from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
+from vrag.server.http.audit_log import AuditAction
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import FrozenModel, Refusal, problem_response
 from vrag.server.items import cropped_picture
@@ -139,6 +140,8 @@ class Tool:
     arguments: type[BaseModel]
     is_slow: bool = False
     """True if it calls a model, which may cost something, and keeps a record."""
+    action: AuditAction | None = None
+    """Its name in the audit log; None for a tool that only shows what a search found."""
 
 
 TOOLS = (
@@ -148,6 +151,7 @@ TOOLS = (
         "Finds pages, passages and video clips, best first. Look at the hits: an excerpt seldom has what a "
         "page shows." + _DATA,
         SearchArguments,
+        action=AuditAction.SEARCH,
     ),
     Tool(
         "look",
@@ -171,6 +175,7 @@ TOOLS = (
         "answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
+        action=AuditAction.ASK,
     ),
 )
 
@@ -352,6 +357,9 @@ class McpTransport:
     The SDK is loaded at the first request, since that takes a third of a second. The middlewares in front of
     the transport check token, Host and Origin.
     """
+
+    takes_json = True
+    """For `check_content_type`."""
 
     def __init__(self, mcp_tools: McpTools) -> None:
         self._mcp_tools = mcp_tools

@@ -35,9 +35,10 @@ from starlette.types import ASGIApp
 from vrag import __version__
 from vrag.agent.runs.run_meta import Via
 from vrag.errors import SearchError, ServerError, SettingsError
+from vrag.server.http.audit import RequestAudit
 from vrag.server.http.errors import Refusal, located_fault, log_error
 from vrag.server.http.users import EVERYBODY
-from vrag.server.mcp import TOOLS, Caller, McpTools
+from vrag.server.mcp import TOOLS, Caller, McpTools, Tool
 from vrag.server.runs.run_manager import Requester
 from vrag.server.runs.user_runs import requester_of
 
@@ -112,12 +113,40 @@ async def http_app(mcp_tools: McpTools) -> AsyncGenerator[ASGIApp]:
 async def _call_tool(
     mcp_tools: McpTools, context: ServerRequestContext[Any], params: CallToolRequestParams
 ) -> CallToolResult:
-    """Call a tool; answer errors with a sentence for the model that called it."""
+    """Call a tool, with its entries in the audit log."""
     tool = next((tool for tool in TOOLS if tool.name == params.name), None)
     if tool is None:
         names = ", ".join(tool.name for tool in TOOLS)
         return _error_result(f"There is no tool {params.name[:50]!r}; there are {names}.")
     request: Request | None = context.request  # None over standard input
+    if request is None or tool.action is None:
+        return await _use_tool(mcp_tools, context, params, tool)
+    audit: RequestAudit = request.state.audit.of_tool(tool.action, changes=tool.is_slow)
+    arguments = params.arguments or {}
+    asked = arguments.get("question", arguments.get("query"))
+    audit.note(collection=_text(arguments.get("collection")), question=_text(asked))
+    try:
+        await audit.begin()
+        result = await _use_tool(mcp_tools, context, params, tool)
+        if result.structured_content and "run" in result.structured_content:
+            audit.note(run=str(result.structured_content["run"]))
+        await audit.end(400 if result.is_error else 200)
+    except Refusal as refusal:
+        return _error_result(str(refusal))
+    finally:
+        audit.abandon(500)
+    return result
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+async def _use_tool(
+    mcp_tools: McpTools, context: ServerRequestContext[Any], params: CallToolRequestParams, tool: Tool
+) -> CallToolResult:
+    """Use a tool; answer errors with a sentence for the model that called it."""
+    request: Request | None = context.request
     requester = Requester(EVERYBODY, via=Via.MCP) if request is None else requester_of(request, Via.MCP)
     question = (lambda: None) if request is None else request.state.question
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from vrag.errors import SettingsError
 from vrag.search.schema import MAX_HITS
+from vrag.server.http.audit_log import AuditLog
 from vrag.server.http.users import TokenFile
 
 MIB = 1024 * 1024
@@ -22,6 +23,10 @@ class ServerOptions:
     """Token that clients send as `Authorization: Bearer …`, with the rights of an administrator."""
     tokens: TokenFile | None = None
     """Further users and their tokens. Without it and `token`, no token is needed."""
+    audit: AuditLog | None = None
+    """Log of who did what; None for none."""
+    keep_days: float = 0.0
+    """Days after which conversations are deleted; 0 to keep them."""
     local: bool = True
     """True if requests must name the server by a name of the machine itself: it listens on loopback, and
     a web page whose name was made to point there (DNS rebinding) gives itself away by that name."""
@@ -42,6 +47,10 @@ class ServerOptions:
     sessions: int = 1024
     """Sessions at one time; one more ends the least recently used one."""
 
+    head_bytes: int = 256 * 1024
+    """Length of a request's head. The older form of search has its queries there."""
+    field_bytes: int = 16 * 1024
+    """Length of one of its header fields."""
     body_bytes: int = 4 * MIB
     """Length of a request's body."""
     body_seconds: float = 10.0

@@ -183,7 +183,10 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     refused = responses(502, 503, 504)
 
     async def search_batched(http_request: Request, request: SearchRequest) -> DetailedHits:
-        number = 1 if isinstance(request.queries, str) else len(request.queries)
+        texts = [request.queries] if isinstance(request.queries, str) else list(map(str, request.queries))
+        number = len(texts)
+        names = sorted(request.corpora or ())
+        http_request.state.audit.note(collection=",".join(names), question="\n".join(texts))
         if number * request.top_k > options.hits:
             message = f"{number} queries times top_k {request.top_k} is more than {options.hits:,} hits."
             raise Refusal(422, message, "Ask for less at a time.")
@@ -198,6 +201,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     @router.post(
         "/search",
         summary="Search",
+        openapi_extra=search_body(()),
         response_model=None,
         responses={200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "The hits."}}
         | refused,
@@ -205,7 +209,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Corpora) ->
     async def search(request: Request) -> Response:
         """For each query the best `top_k` items, best first. Filters apply before the ranking.
 
-        The body is read as JSON whatever Content-Type says. With `vrag_ret` the answer has the older form.
+        With `vrag_ret` the answer has the older form.
         """
         parsed = SearchRequest.model_validate_json(await request.body())
         hits = await search_batched(request, parsed)

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vrag.atomic_io import write_whole
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 
 META = "meta.json"
 MAX_TITLE_CHARS = 200
@@ -38,7 +39,7 @@ PROGRAMS = frozenset({Via.API, Via.OPENAI, Via.MCP})
 class RunMeta(BaseModel):
     """The metadata of a run. Title, pin and sharing are those of the first run of a conversation."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="ignore")
 
     owner: str = ""
     """Name of the user who asked; empty for a run without an owner, which only administrators see."""
@@ -55,14 +56,17 @@ class RunMeta(BaseModel):
 def read_meta(directory: Path) -> RunMeta:
     """Read the metadata of the run in a directory; the defaults if it has none that can be read."""
     try:
-        return RunMeta.model_validate_json((directory / META).read_bytes())
+        data = (directory / META).read_bytes()
+        if check_seal(data) is Seal.BROKEN:
+            return RunMeta()
+        return RunMeta.model_validate_json(data)
     except (OSError, ValidationError):
         return RunMeta()
 
 
 def write_meta(directory: Path, meta: RunMeta) -> None:
     """Write the metadata of the run in a directory, at once. Raises `OSError` if the disk refuses."""
-    write_whole(directory / META, meta.model_dump_json().encode())
+    write_whole(directory / META, seal_json(meta.model_dump(mode="json")))
 
 
 def clean_title(text: str) -> str:

@@ -1,7 +1,8 @@
 """Runs on disk: one directory each, with the events and the files that they name by hash.
 
-`<runs>/<id>/events.jsonl` holds one event a line and is only ever appended to; `files/` holds
-pictures (`<sha256>.jpg`) and messages (`<sha256>.json`); `meta.json` has the owner and the title. A process
+`<runs>/<id>/events.jsonl` holds one event a line, with a checksum, and is only ever appended to; `files/` holds
+pictures (`<sha256>.jpg`) and messages (`<sha256>.json`); `meta.json` has the owner and the title; `end.json`
+says what a finished run consists of. A process
 that dies in mid-run leaves a run without an end, at worst with a torn last line, which reading leaves out.
 Whoever writes a run holds `lock` meanwhile: the operating system frees it with the process, however that
 ends.
@@ -9,6 +10,7 @@ ends.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -19,7 +21,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -36,10 +38,21 @@ from vrag.agent.events import (
     event_from_json,
 )
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
+from vrag.agent.runs.event_lines import END, seal_line, unseal_line, unseal_lines
 from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
 from vrag.agent.runs.run_result import OUTLINED, RunResult
-from vrag.atomic_io import Journal, atomic_file, read_lines, sync
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    make_directory,
+    read_lines,
+    sync,
+    sync_files,
+    write_whole,
+)
 from vrag.errors import CorpusError, RunError
+from vrag.index.integrity.checksums import checksum
+from vrag.index.integrity.sealed_json import Seal, seal_json
 from vrag.parsing import parse_json
 
 if sys.platform != "win32":
@@ -53,6 +66,7 @@ META_LOCK = ".meta.lock"
 _DELETED = ".deleted"
 """End of the name of a directory that is being deleted. It begins with a dot: no run has such a name."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f-]{1,40}")
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """Prefix of a line that `RunLog` wrote."""
 
@@ -103,6 +117,14 @@ class StoredRun:
         """Return the path of the file of this hash."""
         return self.directory / FILES / f"{sha256}.{suffix}"
 
+    def read_file(self, sha256: str, suffix: str = "jpg") -> bytes:
+        """Read the file of this hash. Raises `OSError`, also if it is damaged."""
+        path = self.file(sha256, suffix)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise OSError(errno.EIO, "it is damaged; run: vrag index verify", os.fspath(path))
+        return data
+
     def read_question(self) -> Question:
         """Return the question as it was asked, with its history and its pictures.
 
@@ -144,21 +166,37 @@ class RunLog:
     id: str
     directory: Path
     journal: Journal
+    durable: bool
+    """True if what is written is on the disk when `write` returns; False if it is in the files."""
+    sums: dict[str, int] = field(default_factory=dict[str, int])
+    """Checksums of the files that were saved, by name."""
+    _unsynced: list[Path] = field(default_factory=list[Path])
+    """Files that the next event may name."""
 
     def write(self, event: Event) -> None:
-        """Append an event; it is in the file when this returns.
+        """Append an event, once the files that were saved before are on the disk.
 
         Raises `RunError` if the disk refuses. Nothing of the event is in the file then.
         """
         with _writing(self.directory):
-            self.journal.append(event.model_dump_json().encode())
+            if self._unsynced:
+                paths, self._unsynced[:] = list(self._unsynced), ()
+                sync_files(paths)
+                sync(self.directory / FILES)
+            self.journal.append(seal_line(event.model_dump_json().encode()))
+            if isinstance(event, AnswerGiven | RunFailed):
+                size = (self.directory / EVENTS).stat().st_size
+                write_whole(self.directory / END, seal_json({"bytes": size, "files": self.sums}))
 
     def save(self, name: str, data: bytes) -> None:
         """Keep a file under its hash; a file that is there already is left alone."""
+        self.sums[name] = checksum(data)
         target = self.directory / FILES / name
         if not target.exists():
             with _writing(self.directory), atomic_file(target, durable=False) as file:
                 file.write(data)
+            if self.durable:
+                self._unsynced.append(target)
 
     def file(self, sha256: str) -> Path:
         """Return the path of the picture of this hash."""
@@ -172,6 +210,8 @@ class RunStore:
     directory: Path
     within: Path | None = None
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
+    durable: bool = True
+    """Whether an event is on the disk before anybody is shown it."""
 
     @contextmanager
     def record(self, meta: RunMeta | None = None) -> Generator[RunLog]:
@@ -184,13 +224,13 @@ class RunStore:
         directory = self.directory / run
         with ExitStack() as stack:
             with _writing(self.directory):
-                (directory / FILES).mkdir(parents=True)
+                make_directory(directory / FILES)
                 # Before there are events: who finds the run finds it locked.
                 stack.enter_context(FileLock(directory / LOCK, is_singleton=False))
                 if meta is not None:
                     write_meta(directory, meta)
-                journal = stack.enter_context(Journal(directory / EVENTS, durable=False))
-            yield RunLog(run, directory, journal)
+                journal = stack.enter_context(Journal(directory / EVENTS, durable=self.durable))
+            yield RunLog(run, directory, journal, self.durable)
 
     def ids(self) -> list[str]:
         """Return the ids of all runs, the newest first.
@@ -266,8 +306,10 @@ class RunStore:
         directory = self.directory / self._resolve(run)
         with (directory / EVENTS).open("rb") as file:
             line = file.readline()
-        _check_version(line, directory)
-        event = _read_event(line, 1, directory) if line.endswith(b"\n") else None
+        data, seal = unseal_line(line.rstrip(b"\n"))
+        _check_seal(seal, 1, directory)
+        _check_version(data, directory)
+        event = _read_event(data, 1, directory) if line.endswith(b"\n") else None
         if not isinstance(event, RunStarted):
             raise self._without_events(directory.name)
         return event
@@ -308,7 +350,9 @@ class RunStore:
         It is gone at once: a process that dies meanwhile leaves a directory that is no run, and that `sweep`
         removes. Raises `RunError` if there is no such run, some process writes it, or the disk refuses.
         """
-        directory = self.directory / self._resolve(run)
+        directory = self.directory / run
+        if not (_ID.fullmatch(run) and directory.is_dir()):  # one without events can be deleted too
+            directory = self.directory / self._resolve(run)
         if is_held(directory / LOCK):
             raise RunError(f"The run {directory.name} is in progress.", "Stop it first.")
         with _writing(self.directory):
@@ -324,6 +368,14 @@ class RunStore:
     def file(self, run: str, sha256: str) -> Path:
         """Return the path of the picture of this hash of a run, by its whole id."""
         return self.directory / run / FILES / f"{sha256}.jpg"
+
+    def is_sound(self, run: str, sha256: str) -> bool:
+        """Return whether a picture of a run, by its whole id, is as it was saved; also where it is gone."""
+        try:
+            with self.file(run, sha256).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        except OSError:
+            return True
 
     def length(self, run: str) -> int:
         """Return the size of the events of a run in bytes, by its whole id.
@@ -360,7 +412,7 @@ class RunStore:
             raise RunError(f"The collection {self.within} is gone.", "Move it back.")
 
     def _resolve(self, run: str) -> str:
-        if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+        if run != "last" and not _ID.fullmatch(run):
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
         if (self.directory / run / EVENTS).is_file():
             return run
@@ -413,16 +465,26 @@ def _writing(directory: Path) -> Generator[None]:
     except OSError as error:
         raise RunError(
             f"Runs cannot be written to {directory}: {error.strerror}.",
-            "Free some disk space or fix the permissions, or choose another folder with --collection.",
+            "Free some disk space or fix the permissions, or name another folder: VRAG_RUNS_DIR.",
         ) from error
 
 
 def _read_lines(directory: Path) -> list[bytes]:
-    """Return the events of a run as they were written, without a torn last line."""
-    lines = read_lines(directory / EVENTS)
+    """Return the JSON of the events of a run, without a torn last line; check it by its checksums."""
+    lines = unseal_lines(read_lines(directory / EVENTS))
+    for number, line in enumerate(lines, 1):
+        _check_seal(line.seal, number, directory)
     if lines:
-        _check_version(lines[0], directory)
-    return lines
+        _check_version(lines[0].data, directory)
+    return [line.data for line in lines]
+
+
+def _check_seal(seal: Seal, number: int, directory: Path) -> None:
+    if seal is Seal.BROKEN:
+        raise RunError(
+            f"Line {number} of the run {directory.name} is damaged: it does not have its checksum.",
+            "Run: vrag index verify --repair",
+        )
 
 
 def _check_version(line: bytes, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""`vrag index`: collections, created, maintained, imported, exported and published."""
+"""`vrag index`: collections, created, maintained, backed up, imported, exported and published."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.index.backups import backup, list_backups, restore_backup
 from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
 from vrag.cli.terminal.files import parse_path
-from vrag.cli.terminal.progress import index_progress
+from vrag.cli.terminal.progress import count_progress, index_progress
 from vrag.factory.indexing import (
     documents_under,
     missing_paths_error,
@@ -22,9 +23,11 @@ from vrag.factory.indexing import (
     unreadable_error,
 )
 from vrag.factory.search import vector_options
+from vrag.factory.verification import verify_collection
 from vrag.index import build, maintenance
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
+from vrag.index.integrity.problems import ProblemKind
 from vrag.index.maintenance import CollectionStatus, RemoveReport
 from vrag.settings import load_settings
 from vrag.types import Document
@@ -37,7 +40,17 @@ class IndexEngine(StrEnum):
     RAY = "ray"
 
 
+_STATUSES = {"": 0, ProblemKind.UNPROTECTED: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
+"""Exit statuses of a verification, by the worst that was found."""
+_ADVICE = {
+    ProblemKind.UNPROTECTED: "Not damaged. To add checksums: vrag index verify --repair",
+    ProblemKind.LEFTOVER: "Not damaged. To remove leftovers: vrag index verify --repair",
+    ProblemKind.DAMAGE: "To repair it: vrag index verify --repair",
+}
 app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
+app.command()(backup)
+app.command("backups")(list_backups)
+app.command("restore")(restore_backup)
 app.command("import")(import_index)
 app.command("publish")(publish)
 app.command("export")(export_index)
@@ -52,6 +65,7 @@ def add(
     dpi: opt.DpiOption = None,
     ocr: opt.OcrOption = None,
     workers: opt.WorkersOption = None,
+    durability: opt.DurabilityOption = None,
     embedder: opt.EmbedderOption = None,
     embed_document_instruction: opt.DocumentInstructionOption = None,
     visual_tokens: opt.VisualTokensOption = None,
@@ -159,32 +173,44 @@ def _print_problems(title: str, documents: tuple[Document, ...]) -> None:
 def verify(
     collection: opt.CollectionOption = None,
     repair: bool = typer.Option(
-        False, "--repair", help="Repair what can be repaired; the next `vrag index add` restores the rest."
+        False, "--repair", help="Repair what can be repaired, from the documents' own files where needed."
     ),
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Check every row and every picture of a collection.
+    """Check every byte of a collection: tables, pictures, vectors, caches and runs.
 
-    The exit status is 1 if something is damaged and not repaired.
+    With --repair, damaged rows and pictures are made again from the documents' own files, and single flipped
+    bits are flipped back. What cannot be repaired is listed and kept. A collection that cannot be written to
+    is checked without a lock.
+
+    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage,
+    4 another process is writing.
 
     Example: vrag index verify --repair
     """
-    report = maintenance.verify(_open(collection, wait), repair=repair)
+    settings = load_settings(collection=collection, wait=wait).settings
+    with count_progress() as progress:
+        report = verify_collection(settings, repair=repair, progress=progress)
 
     def render() -> None:
-        echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
+        runs = f", {report.runs} runs" if report.runs else ""
+        echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures{runs}.")
         for problem in report.problems:
-            echo_problem(problem.subject, problem.detail)
-        if report.ok:
+            state = "repaired" if problem.repaired else problem.advice or problem.file
+            detail = f"{problem.detail} ({add_location(state)})" if state else problem.detail
+            echo_problem(problem.subject, detail)
+        if not report.problems:
             echo(("No problems.", "green"))
-        elif report.repaired:
-            echo(add_location("Repaired. Run `vrag index add` on the same paths to restore what is missing."))
-        else:
-            echo(add_location("To repair it: vrag index verify --repair"))
+        elif not report.open:
+            echo(("Repaired.", "green"))
+        elif not repair:
+            echo(add_location(_ADVICE[report.worst]))
+        elif not report.ok:
+            echo("The rest cannot be repaired here: see above.")
 
-    print_result({**asdict(report), "ok": report.ok}, render, as_json=as_json)
-    raise typer.Exit(0 if report.ok or report.repaired else 1)
+    print_result({**asdict(report), "ok": report.ok, "state": report.worst}, render, as_json=as_json)
+    raise typer.Exit(_STATUSES[report.worst])
 
 
 @app.command()
@@ -238,4 +264,4 @@ def compact(
 
 def _open(collection: str | None, wait: float | None = None) -> Collection:
     settings = load_settings(collection=collection, wait=wait).settings
-    return Collection.open(settings.collection, wait=settings.wait)
+    return Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)

@@ -182,7 +182,7 @@ def publish(
     from vrag.index.remote.publish import publish as publish_collection
     from vrag.index.remote.qdrant import QdrantStore, is_qdrant
 
-    opened = Collection.open(settings.collection, wait=settings.wait)
+    opened = Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
     columns = (TextColumn("Uploading"), BarColumn(), MofNCompleteColumn())
     if is_qdrant(address):
         with Progress(*columns, console=console.err, transient=True) as bar:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from vrag.cli.terminal.console import duration, err, plain, warn
@@ -170,3 +170,23 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
     except KeyboardInterrupt:
         err.print(f"\nStopped. {RESUME_NOTE}")
         raise
+
+
+@contextmanager
+def count_progress() -> Generator[Callable[[str, int, int], None]]:
+    """Show how many of some things are done: a bar on a terminal, else a line every `LOG_SECONDS`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    task = bar.add_task("Checking", total=None)
+    shown = time.monotonic()
+
+    def report(what: str, done: int, total: int) -> None:
+        nonlocal shown
+        if err.is_terminal:
+            bar.update(task, description=f"Checking {what}", completed=done, total=total)
+        elif time.monotonic() - shown > LOG_SECONDS:
+            shown = time.monotonic()
+            err.print(Text(f"Checking {what}: {done} of {total}"))
+
+    with bar:
+        yield report

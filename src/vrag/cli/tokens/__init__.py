@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +11,20 @@ import typer
 from platformdirs import user_config_path
 
 from vrag.cli import options as opt
+from vrag.cli.audit import open_audit_log
 from vrag.cli.terminal.console import echo, plain, print_result, print_table
-from vrag.server.http.users import TokenFile
+from vrag.errors import VragError
+from vrag.server.http.audit_log import AuditAction, write_local
+from vrag.server.http.users import DEFAULT_ROLE, TokenFile, UserRole
+from vrag.settings import load_settings
 
-app = typer.Typer(help="Add, list and remove the users of a server.", no_args_is_help=True)
+app = typer.Typer(
+    help="Add, list and remove the users of a server, and change their roles.", no_args_is_help=True
+)
+_ROLES = (
+    "`ask`: search, ask, own runs; `upload`: also add and remove documents; `manage`: also create and delete "
+    "collections; `administer`: also the runs of all users and the set-up."
+)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the user: letters, digits and . _ @ -")]
 FileOption = Annotated[
@@ -30,12 +42,25 @@ def _open(file: Path | None) -> TokenFile:
     return TokenFile(file or user_config_path("vrag", appauthor=False) / "tokens.toml")
 
 
+@contextmanager
+def _audited(action: AuditAction, name: str, role: UserRole | None = None) -> Generator[None]:
+    """Write the entries of a change to the audit log of the settings, if there is one."""
+    log = open_audit_log(load_settings().settings)
+    facts = {"subject": name} | ({"new_role": role.value} if role else {})
+    write_local(log, action, "begun", **facts)
+    try:
+        yield
+    except VragError:
+        write_local(log, action, "failed", **facts)
+        raise
+    write_local(log, action, "done", **facts)
+
+
 @app.command()
 def add(
     name: NameArgument,
-    admin: bool = typer.Option(
-        False, "--admin", help="The user sees the runs of all users and may change the set-up."
-    ),
+    role: UserRole | None = typer.Option(None, "--role", help=_ROLES, show_default=DEFAULT_ROLE.value),
+    admin: bool = typer.Option(False, "--admin", help="Short for --role administer."),
     tokens: FileOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -43,24 +68,33 @@ def add(
 
     A running server knows the user at once.
 
-    Example: vrag tokens add alice
+    Examples:
+
+      vrag tokens add alice
+
+      vrag tokens add bob --role ask
     """
+    if admin and role not in {None, UserRole.ADMINISTER}:
+        raise typer.BadParameter(f"--admin and --role {role} contradict each other.")
+    chosen = UserRole.ADMINISTER if admin else role or DEFAULT_ROLE
     file = _open(tokens)
-    token = file.add(name, is_admin=admin)
+    with _audited(AuditAction.ADD_TOKEN, name, chosen):
+        token = file.add(name, chosen)
 
     def render() -> None:
-        echo(f"The token of {name}:")
+        echo(f"The token of {name}, with the role {chosen.value}:")
         echo(f"  {token}")
         echo(("It is not stored: keep it now. To replace it, remove the user and add it again.", "dim"))
         echo((f"The server reads it with: vrag serve --tokens {file.path}", "dim"))
 
-    facts = {"name": name, "admin": admin, "token": token, "file": str(file.path)}
+    facts = {"name": name, "role": chosen, "admin": chosen is UserRole.ADMINISTER, "token": token}
+    facts["file"] = str(file.path)
     print_result(facts, render, as_json=as_json)
 
 
 @app.command("list")
 def list_users(tokens: FileOption = None, as_json: opt.JsonOption = False) -> None:
-    """List the users.
+    """List the users and their roles.
 
     Example: vrag tokens list
     """
@@ -70,14 +104,29 @@ def list_users(tokens: FileOption = None, as_json: opt.JsonOption = False) -> No
     def render() -> None:
         if users:
             print_table(
-                ["user", "rights"],
-                ([plain(user.name), "administrator" if user.is_admin else "own runs"] for user in users),
+                ["user", "role"],
+                ([plain(user.name), str(user.role)] for user in users),
             )
         else:
             echo("There are no users. Add one: vrag tokens add NAME")
 
-    facts = [{"name": user.name, "admin": user.is_admin} for user in users]
+    facts = [{"name": user.name, "role": user.role, "admin": user.is_admin} for user in users]
     print_result({"file": str(file.path), "users": facts}, render, as_json=as_json)
+
+
+@app.command("role")
+def set_role(
+    name: NameArgument,
+    role: Annotated[UserRole, typer.Argument(help=_ROLES)],
+    tokens: FileOption = None,
+) -> None:
+    """Give a user another role. A running server knows it at the next request; the token stays.
+
+    Example: vrag tokens role alice upload
+    """
+    with _audited(AuditAction.CHANGE_ROLE, name, role):
+        _open(tokens).set_role(name, role)
+    echo(f"{name} has the role {role.value}.")
 
 
 @app.command()
@@ -86,5 +135,6 @@ def remove(name: NameArgument, tokens: FileOption = None) -> None:
 
     Example: vrag tokens remove alice
     """
-    _open(tokens).remove(name)
+    with _audited(AuditAction.REMOVE_TOKEN, name):
+        _open(tokens).remove(name)
     echo(f"Removed: {name}. An administrator still sees the runs.")

@@ -11,8 +11,9 @@ from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from pathlib import Path
+    from typing import BinaryIO
 
+    from vrag.corpus.converter import Openable
     from vrag.corpus.formats.pyav import Timeline
 
 WRITE_OPTIONS = {"fflags": "+bitexact"}
@@ -25,8 +26,10 @@ MAX_OFFSET_SECONDS = 5
 """Maximum distance of the sound of a moment from its picture in the file."""
 
 
-def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
-    """Copy a part of a video with its sound to a file of its own, without encoding it again.
+def copy_clip(
+    path: Openable, timeline: Timeline, span: tuple[int, int | None], out: BinaryIO, kind: str
+) -> None:
+    """Copy a part of a video with its sound to an empty file, without encoding it again.
 
     Every packet goes into the clip in which it is shown or heard, so that adjacent clips neither lose nor
     double anything. A span goes from one key frame to before another, in ticks, with None for the end; the
@@ -34,27 +37,29 @@ def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out:
     `CorpusError` if the container does not take these streams, or they are damaged, and `OSError` if it
     cannot be written.
     """
-    with open_video(path) as container, out.open("wb") as file, _explain_errors():
+    with open_video(path) as container, _explain_errors():
         stream = video_stream(container)
         streams = [stream, *_audio_streams(container)]
-        with pyav().open(file, "w", format=kind, options=WRITE_OPTIONS) as target:
+        with pyav().open(out, "w", format=kind, options=WRITE_OPTIONS) as target:
             copies = {s.index: target.add_stream_from_template(s) for s in streams}
             for packet in _packets_within(container, stream, streams, _bounds(timeline, span)):
                 _move(packet, copies, span[0] * timeline.tick)
                 target.mux(packet)
 
 
-def encode_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
-    """Write a part of a video to a file of its own, its frames encoded again as H.264, its sound copied.
+def encode_clip(
+    path: Openable, timeline: Timeline, span: tuple[int, int | None], out: BinaryIO, kind: str
+) -> None:
+    """Write a part of a video to an empty file, its frames encoded again as H.264, its sound copied.
 
     For clips that begin or end at a key frame which frames reach across. Otherwise like `copy_clip`.
     Frames come out upright and with at most `MAX_ENCODED_PIXELS`.
     """
     start, end = span
     times = [pts for pts in timeline.shown if pts >= start and (end is None or pts < end)]
-    with open_video(path) as container, open_video(path) as again, out.open("wb") as file, _explain_errors():
+    with open_video(path) as container, open_video(path) as again, _explain_errors():
         stream, audio = video_stream(container), _audio_streams(again)
-        with pyav().open(file, "w", format=kind, options=WRITE_OPTIONS) as target:
+        with pyav().open(out, "w", format=kind, options=WRITE_OPTIONS) as target:
             copies = {s.index: target.add_stream_from_template(s) for s in audio}
             again_video = video_stream(again)
             packets = _packets_within(again, again_video, [again_video, *audio], _bounds(timeline, span))

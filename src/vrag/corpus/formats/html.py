@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
-import stat
 import warnings
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urljoin, urlsplit
 
@@ -29,11 +28,14 @@ from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import open_picture, picture_item
 from vrag.corpus.formats.sections import html_page
 from vrag.corpus.formats.text import SEPARATOR, passage_item, passages, read_text
+from vrag.corpus.neighbours import OUTSIDE
 from vrag.errors import CorpusError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from vrag.corpus.converter import ConversionContext, SourceFile
     from vrag.corpus.formats.sections import Figure
     from vrag.types import Item
@@ -41,14 +43,22 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".htm")
 MIN_SIDE = 32
 """Pixels; a picture with a shorter side is a spacer, a line or an icon."""
-MAX_BYTES = 256 * 2**20
-"""Larger pictures are not read."""
-OUTSIDE = "The picture lies outside of the folder of the HTML file."
+
+
+class _Neighbour(NamedTuple):
+    """A picture in the folder of the file."""
+
+    name: str
+    """Its path relative to the folder."""
+    identity: tuple[int, int]
+    """Device and number of the file."""
+    size: int
+    """Bytes."""
 
 
 class _FigureContent(NamedTuple):
     figure: Figure
-    content: Path | bytes | str
+    content: _Neighbour | bytes | str
     """Its file, its bytes, or the reason why it cannot be read."""
 
 
@@ -59,17 +69,21 @@ class HtmlFile(OpenFile):
     words nor pictures.
     """
 
+    reads_neighbours = True
+
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source, self._context = source, context
         sections, figures, base = html_page(read_text(source))
         self._passages = passages(sections, context.options)
         self._pictures: list[_FigureContent] = []
-        seen: set[Path | bytes | str] = set()
+        seen: set[tuple[int, int] | bytes | str] = set()
         for figure in figures:  # each picture once; failures each for itself
-            content = _find_content(figure.reference, base, source.path.parent)
-            if content is None or _is_small(content):
+            content = self._find_content(figure.reference, base)
+            if content is None:
                 continue
-            key = figure.reference if isinstance(content, str) else content
+            key: tuple[int, int] | bytes | str = figure.reference
+            if not isinstance(content, str):
+                key = content if isinstance(content, bytes) else content.identity
             if key not in seen:
                 seen.add(key)
                 self._pictures.append(_FigureContent(figure, content))
@@ -93,53 +107,51 @@ class HtmlFile(OpenFile):
             return item
         return replace(item, text=figure.text, text_source=TextSource.FILE)
 
-    def _picture_item(self, content: Path | bytes | str, ordinal: int) -> Item:
+    def _picture_item(self, content: _Neighbour | bytes | str, ordinal: int) -> Item:
         if isinstance(content, str):
             raise CorpusError(content)
-        size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        file = BytesIO(content) if isinstance(content, bytes) else content
-        with open_picture(file, self._context.options.max_pixels) as image:
+        size = content.size if isinstance(content, _Neighbour) else len(content)
+        with (
+            self._open(content) as file,
+            open_picture(file, self._context.options.max_pixels) as image,
+        ):
             return picture_item(image, self._source, self._context, ordinal, size)
 
+    def _open(self, content: _Neighbour | bytes) -> BinaryIO:
+        if isinstance(content, bytes):
+            return BytesIO(content)
+        return self._source.open_neighbour(content.name)
 
-def _find_content(reference: str, base: str, folder: Path) -> Path | bytes | str | None:
-    """Return a picture's file or bytes, the reason why there is none, or None when it is in the network."""
-    if _scheme(reference) == "data":
-        return _decode_data_url(reference)
-    try:
-        reference = urljoin(base, reference)
-        scheme = _scheme(reference)
-        if scheme == "file" or len(scheme) == 1:  # a drive of Windows
-            return OUTSIDE
-        if scheme or reference.startswith(("//", "\\\\")):
-            return None
-        return _find_file(unquote(urlsplit(reference).path, errors="surrogateescape"), folder)
-    except (OSError, ValueError, RuntimeError) as error:
-        return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
+    def _find_content(self, reference: str, base: str) -> _Neighbour | bytes | str | None:
+        """Return a picture's file or bytes, or the reason why there is none.
+
+        None when it is in the network, or too small to show anything.
+        """
+        if _scheme(reference) == "data":
+            content = _decode_data_url(reference)
+            return None if isinstance(content, bytes) and _is_small(BytesIO(content)) else content
+        try:
+            reference = urljoin(base, reference)
+            scheme = _scheme(reference)
+            if scheme == "file" or len(scheme) == 1:  # a drive of Windows
+                return OUTSIDE
+            if scheme or reference.startswith(("//", "\\\\")):
+                return None
+            name = unquote(urlsplit(reference).path, errors="surrogateescape")
+            with self._source.open_neighbour(name) as file:
+                status = os.fstat(file.fileno())
+                neighbour = _Neighbour(name, (status.st_dev, status.st_ino), status.st_size)
+                return None if _is_small(file) else neighbour
+        except CorpusError as error:
+            return str(error)
+        except (OSError, ValueError, RuntimeError) as error:
+            return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
 def _scheme(reference: str) -> str:
     """Return the scheme of a URL, `http` of `http://host/a`; "" of a path."""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", reference)
     return match[1].lower() if match else ""
-
-
-def _find_file(name: str, folder: Path) -> Path | str:
-    """Return a regular file below a folder, with all links followed, or why there is none.
-
-    Raises `OSError` if there is no such file and `ValueError` if the name cannot be that of a file.
-    """
-    if name.startswith("/") or Path(name).is_absolute():
-        return OUTSIDE
-    path = (folder / name).resolve(strict=False)
-    if not path.is_relative_to(folder.resolve(strict=True)):
-        return OUTSIDE
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        return "It is not a regular file."
-    if status.st_size > MAX_BYTES:
-        return f"It has {status.st_size:,} bytes; the limit is {MAX_BYTES:,}."
-    return path
 
 
 def _decode_data_url(reference: str) -> bytes | str:
@@ -157,13 +169,10 @@ def _decode_data_url(reference: str) -> bytes | str:
         return f"It is damaged: {error}."
 
 
-def _is_small(content: Path | bytes | str) -> bool:
-    """Return whether the content is a picture, and too small to show anything."""
+def _is_small(file: BinaryIO) -> bool:
+    """Return whether a file is a picture, and too small to show anything."""
     from PIL import Image
 
-    if isinstance(content, str):
-        return False
-    file = BytesIO(content) if isinstance(content, bytes) else content
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(file, formats=IMAGE_FORMATS) as image:
             return min(image.size) < MIN_SIDE

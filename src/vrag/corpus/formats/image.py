@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import OpenFile, store_item_file
+from vrag.corpus.converter import OpenFile
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe, describe_head
 from vrag.errors import CorpusError, FileTooLargeError
@@ -15,7 +15,7 @@ from vrag.geometry import IMAGE_FORMATS, MAX_ASPECT, Size
 from vrag.types import Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from typing import BinaryIO
 
     from PIL.Image import Image as Picture
     from PIL.ImageFile import ImageFile as ImageFormat
@@ -38,7 +38,12 @@ class ImageFile(OpenFile):
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source, self._context = source, context
-        self._image = open_picture(source.path, context.options.max_pixels)
+        self._file = source.open()
+        try:
+            self._image = open_picture(self._file, context.options.max_pixels)
+        except BaseException:
+            self._file.close()
+            raise
         self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
 
     def item(self, ordinal: int) -> Item:
@@ -52,9 +57,10 @@ class ImageFile(OpenFile):
     def close(self) -> None:
         """Close the image."""
         self._image.close()
+        self._file.close()
 
 
-def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
+def open_picture(file: Path | BinaryIO, max_pixels: int) -> ImageFormat:
     """Open an image without decoding it.
 
     Raises `FileTooLargeError` if decoding it would take more pixels than allowed, `CorpusError` if it is not
@@ -67,14 +73,20 @@ def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
         with warnings.catch_warnings(action="ignore"):
             image = Image.open(file, formats=IMAGE_FORMATS)
     except UnidentifiedImageError as error:
-        kind = describe_head(file.getvalue()[:1024]) if isinstance(file, BytesIO) else describe(file)
-        raise CorpusError(f"This is not a picture that can be read: {kind}.") from error
+        raise CorpusError(f"This is not a picture that can be read: {_kind(file)}.") from error
     try:
         _check_size(image, max_pixels)
     except BaseException:
         image.close()
         raise
     return image
+
+
+def _kind(file: Path | BinaryIO) -> str:
+    if isinstance(file, Path):
+        return describe(file)
+    file.seek(0)
+    return describe_head(file.read(1024))
 
 
 def _check_size(image: Picture, max_pixels: int) -> None:
@@ -101,12 +113,10 @@ def picture_item(
     stored = None
     area = image.width * image.height
     if opened.format in LOSSLESS_FORMATS and area <= MAX_PNG_PIXELS:
-        save = functools.partial(image.save, format="PNG", compress_level=6)
-        stored = store_item_file(context, source, ordinal, ".png", save)
-        path = context.items_dir / stored
-        if path.stat().st_size > MAX_PNG_GROWTH * max(size, area / 8):
-            path.unlink()
-            stored = None
+        encoded = BytesIO()
+        image.save(encoded, format="PNG", compress_level=6)
+        if encoded.tell() <= MAX_PNG_GROWTH * max(size, area / 8):
+            stored = context.store_picture(source, ordinal, ".png", encoded.getvalue())
     return Item(
         id=item_id(source.document, ordinal),
         document=source.document,
@@ -124,12 +134,13 @@ def picture_item(
 def store_jpeg(
     image: Picture, quality: int, context: ConversionContext, source: SourceFile, ordinal: int
 ) -> str:
-    """Store an item's image of mode L, RGB or RGBX as JPEG; see `store_item_file`.
+    """Store an item's image of mode L, RGB or RGBX as JPEG; see `ConversionContext.store_picture`.
 
     Without chroma subsampling, which would smear coloured text.
     """
-    save = functools.partial(image.save, format="JPEG", quality=quality, subsampling=0)
-    return store_item_file(context, source, ordinal, ".jpg", save)
+    encoded = BytesIO()
+    image.save(encoded, format="JPEG", quality=quality, subsampling=0)
+    return context.store_picture(source, ordinal, ".jpg", encoded.getvalue())
 
 
 def flatten(image: Picture) -> Picture:

@@ -1,8 +1,7 @@
 """Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file.
 
-The first worker that opens a document has it printed; the PDF lies in the run's scratch directory
-under the document's hash until the document is finished, so that other workers and a replacement of
-one that crashed find it there. Pages are what LibreOffice prints: hidden slides and sheets are left out,
+The first worker that opens a document has its parent process print it, which keeps the PDF until the document
+is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice prints: hidden slides and sheets are left out,
 a field such as today's date has the value of the day, and fonts that are not installed are replaced.
 """
 
@@ -11,11 +10,12 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,13 @@ from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.sniff import describe
 from vrag.corpus.workers import timeout_exec
+from vrag.corpus.workers.sandbox import (
+    LowerUser,
+    SandboxPolicy,
+    exec_command,
+    find_lower_user,
+    sandbox_options,
+)
 from vrag.errors import (
     ConversionTimeout,
     CorpusError,
@@ -32,7 +39,10 @@ from vrag.errors import (
 )
 
 if TYPE_CHECKING:
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
     from vrag.types import Item
 
 SUFFIXES = (".docx", ".doc", ".pptx", ".ppt", ".xlsx", ".xls", ".odt", ".odp", ".ods", ".rtf")
@@ -83,6 +93,22 @@ REGISTRY_HEAD = (
     'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">\n'
 )
 REGISTRY_ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>\n'
+EXECUTABLE = ("/usr", "/bin", "/lib", "/lib64", "/opt")
+READABLE = (
+    "/etc/fonts",
+    "/etc/libreoffice",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/var/cache/fontconfig",
+    "/var/lib/libreoffice",
+    "/var/spool/libreoffice",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/sys/devices/system/cpu",
+    "/dev/urandom",
+)
+"""Files and folders that LibreOffice may read besides programs and libraries."""
+_POLL_SECONDS = 0.1
 PASSWORD_ERROR = "The document is protected by a password.", "Save a copy without it."
 
 
@@ -93,17 +119,24 @@ class OfficeFile(OpenFile):
     it unpacks to more than is allowed.
     """
 
+    is_printed = True
+
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
-        self._own = None if context.scratch else tempfile.TemporaryDirectory(prefix="vrag-")
-        scratch = context.scratch or Path(self._own.name if self._own else "")
-        pdf = scratch / f"{source.document[:16]}.pdf"
+        is_old = _check(source)
+        self._folder = tempfile.TemporaryDirectory(prefix="vrag-")
         try:
-            if not pdf.exists():
-                _print(source, pdf, context.options.office_seconds)
-            self._pdf = PdfFile(replace(source, path=pdf), context)
+            printed = context.print_source(source)
+            if printed is None:
+                printed = Path(self._folder.name) / "document.pdf"
+                print_to_pdf(source, source.path.suffix.lower(), printed, context.options.office_seconds)
+            self._pdf = PdfFile(source, context, printed)
+        except CorpusError as error:
+            self._folder.cleanup()
+            if type(error) is CorpusError and is_old and _asks_for_password(source):
+                raise EncryptedFileError(*PASSWORD_ERROR) from error
+            raise
         except BaseException:
-            if self._own:
-                self._own.cleanup()
+            self._folder.cleanup()
             raise
         self.count = self._pdf.count
 
@@ -117,31 +150,26 @@ class OfficeFile(OpenFile):
         return self._pdf.item(ordinal)
 
     def close(self) -> None:
-        """Close the PDF file, and remove it where no other worker needs it."""
+        """Close the PDF file."""
         self._pdf.close()
-        if self._own:
-            self._own.cleanup()
+        self._folder.cleanup()
 
 
-def _print(source: SourceFile, pdf: Path, seconds: float) -> None:
-    with source.path.open("rb") as file:
+def _check(source: SourceFile) -> bool:
+    """Refuse what is not an office document, or too large. Returns whether it is of the old kind."""
+    with source.open() as file:
         head = file.read(512)
-    if head.startswith(ZIP):
-        _check_archive(source.path)
-    elif not head.startswith((OLE, RTF)):
-        raise CorpusError(f"This is not an office document: {describe(source.path)}.")
-    try:
-        print_to_pdf(source.path, source.path.suffix.lower(), pdf, seconds)
-    except CorpusError as error:
-        if type(error) is CorpusError and head.startswith(OLE) and _asks_for_password(source.path):
-            raise EncryptedFileError(*PASSWORD_ERROR) from error
-        raise
+        if head.startswith(ZIP):
+            _check_archive(file)
+        elif not head.startswith((OLE, RTF)):
+            raise CorpusError(f"This is not an office document: {describe(source)}.")
+    return head.startswith(OLE)
 
 
-def _check_archive(path: Path) -> None:
+def _check_archive(file: BinaryIO) -> None:
     """Refuse a ZIP archive that is not an office document, encrypted or too large, before unpacking it."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
             text = sum(part.file_size for part in parts if part.filename.lower().endswith((".xml", ".rels")))
             unpacked = sum(part.file_size for part in parts)
@@ -167,13 +195,13 @@ def _check_archive(path: Path) -> None:
         raise CorpusError(message) from error
 
 
-def _asks_for_password(path: Path) -> bool:
+def _asks_for_password(document: Openable) -> bool:
     """Return whether an old office document, or an encrypted new one in its wrapping, is marked as encrypted.
 
     Only for documents that could not be opened: names of streams in its directory (MS-OFFCRYPTO,
     2.3 and 2.3.5), or a flag in the first bytes of a text or a sheet where they commonly lie.
     """
-    with path.open("rb") as file:
+    with document.open("rb") as file:
         data = file.read(MAX_XML_BYTES)
     names = ("EncryptedPackage", "EncryptedSummary", "EncryptionInfo")
     if any(name.encode("utf-16-le") in data for name in names):
@@ -203,13 +231,20 @@ def find_soffice() -> str:
     )
 
 
-def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None:
+def print_to_pdf(
+    document: Openable,
+    suffix: str,
+    pdf: Path,
+    seconds: float,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> None:
     """Have LibreOffice print a document to a PDF file, without macros, links and network.
 
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
     files), which is removed whatever happens, also when this process is killed. The file appears whole or not
-    at all. `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
-    `vrag.corpus.workers.timeout_exec`. Raises `UnsupportedFormatError` if LibreOffice is not installed,
+    at all. LibreOffice is restricted to that folder and its installation (`vrag.corpus.workers.sandbox`). `suffix` is that
+    of the format in lower case, with the dot; `seconds` limit processor time, see
+    `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if LibreOffice is not installed,
     `ConversionTimeout` if it took longer than the time limit, `CorpusError` if it made nothing of the
     document, and `OSError` if the document cannot be read or the PDF not be written.
     """
@@ -217,7 +252,8 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:
         work_dir = Path(name)
         copy, printed = work_dir / f"document{suffix}", work_dir / "out" / "document.pdf"
-        shutil.copyfile(document, copy)
+        with document.open("rb") as original, copy.open("wb") as file:
+            shutil.copyfileobj(original, file)
         registry = work_dir / "profile" / "user" / "registrymodifications.xcu"
         registry.parent.mkdir(parents=True)
         entries = "".join(REGISTRY_ITEM.format(*entry) for entry in REGISTRY)
@@ -232,17 +268,53 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
             str(printed.parent),
             str(copy),
         ]
-        status = _run(command, work_dir, seconds)
+        if sandbox_options().mode != "off":
+            policy = _policy(program, work_dir)
+            _give_to(policy, pdf.parent, work_dir)
+            command = exec_command(policy, command)
+        status = _run(command, work_dir, seconds, is_wanted)
         if status == timeout_exec.LATE:
             raise ConversionTimeout(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
         if status == timeout_exec.CRASHED:
             raise CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
-        if not printed.is_file() or not printed.stat().st_size:
+        # It may have made anything of its folder: a link is not followed.
+        if printed.parent.is_symlink() or not _is_regular(printed):
             raise CorpusError("LibreOffice cannot open it: it is damaged, or not what its suffix says.")
         printed.replace(pdf)
 
 
-def _run(command: list[str], work_dir: Path, seconds: float) -> int:
+def _is_regular(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+def _policy(program: str, work_dir: Path) -> SandboxPolicy:
+    """Return what LibreOffice may do: read its installation and the fonts, and write in its folder."""
+    path = Path(program).resolve()
+    installation = path.parent.parent if path.parent.name in {"program", "MacOS"} else path.parent
+    return SandboxPolicy(
+        readable=READABLE,
+        executable=(*EXECUTABLE, str(installation)),
+        writable=(str(work_dir), os.devnull),
+        programs=True,
+        user=sandbox_options().user,
+        needed=(str(path),),
+    )
+
+
+def _give_to(policy: SandboxPolicy, scratch: Path, work_dir: Path) -> None:
+    """Give a folder to the user that LibreOffice becomes where this process is root."""
+    user = find_lower_user(policy)
+    if isinstance(user, LowerUser):
+        scratch.chmod(0o711)
+        for path in (work_dir, *work_dir.rglob("*")):
+            os.chown(path, user.uid, user.gid)
+
+
+def _run(command: list[str], work_dir: Path, seconds: float, is_wanted: Callable[[], bool]) -> int:
     """Run a command by `timeout_exec`, without what in the user's environment could change a page."""
     line = [sys.executable, "-I", "-S", timeout_exec.__file__, str(seconds), str(work_dir), *command]
     names = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "SYSTEMROOT")
@@ -258,7 +330,10 @@ def _run(command: list[str], work_dir: Path, seconds: float) -> int:
         start_new_session=True,
     ) as process:
         try:
-            return process.wait()
+            while is_wanted():
+                with suppress(subprocess.TimeoutExpired):
+                    return process.wait(_POLL_SECONDS)
+            return timeout_exec.CRASHED
         finally:
             if process.stdin:  # `timeout_exec` waits for its end
                 process.stdin.close()

@@ -17,7 +17,7 @@ from vrag.types import Item, ItemKind, TextSource, Word, item_id
 if TYPE_CHECKING:
     import re
 
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
 
 JPEG_QUALITY = 88
@@ -42,12 +42,16 @@ class PdfFile(OpenFile):
     beyond reading or without pages.
     """
 
-    def __init__(self, source: SourceFile, context: ConversionContext) -> None:
+    def __init__(
+        self, source: SourceFile, context: ConversionContext, printed: Openable | None = None
+    ) -> None:
+        """Open the source or, of a document that is not PDF, what was printed of it."""
         self._source, self._context = source, context
-        with source.path.open("rb") as file:
-            if b"%PDF-" not in file.read(SIGNATURE_BYTES):
-                raise CorpusError(f"This is not a PDF file: {describe(source.path)}.")
-        self._pages = IndependentPages(source.path)
+        file = printed or source
+        with file.open("rb") as opened:
+            if b"%PDF-" not in opened.read(SIGNATURE_BYTES):
+                raise CorpusError(f"This is not a PDF file: {describe(file)}.")
+        self._pages = IndependentPages(file)
         self.count = len(self._pages)
         if not self.count:
             self._pages.close()

@@ -13,6 +13,7 @@ import hashlib
 import io
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from vrag.errors import CorpusError, EncryptedFileError
@@ -20,10 +21,11 @@ from vrag.geometry import IMAGE_FORMATS, Box, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from PIL.Image import Image
     from pypdfium2 import PdfPage
+
+    from vrag.corpus.converter import Openable
 
 SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
@@ -91,18 +93,21 @@ class PageFrame(NamedTuple):
 
 
 class Pdf:
-    """An open PDF file, by its path or its bytes.
+    """An open PDF file, by its path, its bytes, or something else that opens it.
 
     Raises `EncryptedFileError` if it asks for a password, and `CorpusError` if it is not a PDF file, or
     damaged beyond reading.
     """
 
-    def __init__(self, source: Path | bytes) -> None:
+    def __init__(self, source: Openable | bytes) -> None:
         from pypdfium2 import PdfDocument, PdfiumError, raw
 
+        opened = source if isinstance(source, bytes | Path) else source.open("rb")
         try:
-            self._pdf = PdfDocument(source)
+            self._pdf = PdfDocument(opened, autoclose=True)
         except PdfiumError as error:
+            if not isinstance(opened, bytes | Path):
+                opened.close()
             if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
                 raise EncryptedFileError(
                     "The PDF file is protected by a password.", "Save a copy without it."
@@ -138,8 +143,8 @@ class IndependentPages:
     else of PDFium open. Raises as `Pdf` does.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, file: Openable) -> None:
+        self._file = file
         self._pdf = self._open()
 
     def __len__(self) -> int:
@@ -169,7 +174,7 @@ class IndependentPages:
         """True if a page was opened since PDFium was started."""
         self._is_tainted = False
         """True if one of them had such fonts: the next one most likely has them too."""
-        return Pdf(self._path)
+        return Pdf(self._file)
 
     def _reopen(self) -> None:
         self._pdf.close()

@@ -19,9 +19,12 @@ from vrag.errors import CorpusError, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
-    from pathlib import Path
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from PIL.Image import Image
+
+    from vrag.corpus.converter import Openable
 
 DEMUXERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 READ = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file", "fflags": "+genpts"}
@@ -83,7 +86,7 @@ def pyav() -> Any:  # noqa: ANN401 - a library half typed
 
 
 @contextmanager
-def open_video(path: Path) -> Generator[Any]:
+def open_video(path: Openable) -> Generator[Any]:
     """Open a container. Raises `CorpusError` if it is not a video."""
     av = pyav()
     with path.open("rb") as file:
@@ -112,14 +115,14 @@ def video_stream(container: Any) -> Any:  # noqa: ANN401
     return stream
 
 
-def demuxer(path: Path) -> str:
+def demuxer(path: Openable) -> str:
     """Return the container of a file: `mp4`, `matroska` or `avi`."""
     with open_video(path) as container:
         name = container.format.name
     return "mp4" if "mp4" in name else "matroska" if "matroska" in name else "avi"
 
 
-def scan(path: Path) -> Timeline:
+def scan(path: Openable) -> Timeline:
     """Read a video once, without decoding it.
 
     Raises `MissingExtra` if PyAV is not installed, `CorpusError` if it is not a video, or has no frames, and
@@ -209,7 +212,7 @@ def cause(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error).rstrip(".") or type(error).__name__
 
 
-def decode(path: Path, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tuple[int, Image]]:
+def decode(path: Openable, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tuple[int, Image]]:
     """Decode the frames at the times `wanted`, in ticks: upright, RGB, in the proportions of the display.
 
     Only the segments between key frames in which they lie are decoded. Damaged frames are left out. Yields

@@ -76,7 +76,8 @@ def read_text(source: SourceFile) -> str:
     """
     if source.size > MAX_BYTES:
         raise FileTooLargeError(f"The text file has {source.size:,} bytes; the limit is {MAX_BYTES:,}.")
-    return decode(source.path.read_bytes())
+    with source.open() as file:
+        return decode(file.read())
 
 
 def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPassage]:

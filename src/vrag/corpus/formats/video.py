@@ -9,17 +9,17 @@ are encoded again.
 
 from __future__ import annotations
 
-import functools
-import os
-import pickle
+import json
+from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import OpenFile, store_item_file
+from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.image import MIN_SIDE, store_jpeg
-from vrag.corpus.formats.pyav import Timeline, decode, demuxer, frame_at, scan
+from vrag.corpus.formats.pyav import SubtitleLine, Timeline, decode, demuxer, frame_at, scan
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
@@ -27,11 +27,11 @@ from vrag.geometry import MAX_ASPECT, Size
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from typing import BinaryIO
 
     from PIL.Image import Image
 
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}
@@ -70,6 +70,31 @@ class ClipPlan:
     suffix: str
     """File name suffix of the stored clips, with the dot."""
 
+    def to_json(self) -> bytes:
+        """Write the plan as JSON, for other processes."""
+        line = self.timeline
+        timeline = {
+            "tick": line.tick.as_integer_ratio(),
+            "pts": list(line.pts),
+            "keys": line.keys.hex(),
+            "lines": [(subtitle.start, subtitle.text) for subtitle in line.lines],
+        }
+        timeline |= {name: getattr(line, name) for name in ("first", "end", "size", "broken")}
+        return json.dumps([timeline, self.cuts, sorted(self.open), self.suffix]).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> ClipPlan:
+        """Read what `to_json` has written."""
+        line, cuts, reached, suffix = json.loads(data)
+        changes = {
+            "tick": Fraction(*line["tick"]),
+            "pts": array("q", line["pts"]),
+            "keys": bytes.fromhex(line["keys"]),
+            "lines": tuple(SubtitleLine(*subtitle) for subtitle in line["lines"]),
+            "size": tuple(line["size"]),
+        }
+        return cls(Timeline(**line | changes), tuple(cuts), frozenset(reached), suffix)
+
 
 class VideoFile(OpenFile):
     """A video that was read through.
@@ -81,7 +106,9 @@ class VideoFile(OpenFile):
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source, self._context = source, context
-        self._plan = _read_plan(source, context)
+        notes = context.notes(source)
+        self._plan = ClipPlan.parse(notes) if notes else _make_plan(source, context.options)
+        self.notes = notes or self._plan.to_json()
         self.count = len(self._plan.cuts) + bool(self._plan.timeline.broken)
 
     @staticmethod
@@ -96,12 +123,10 @@ class VideoFile(OpenFile):
             raise CorpusError(timeline.broken)
         start = cuts[ordinal - 1]
         end = cuts[ordinal] if ordinal < len(cuts) else None
-        path = self._store_clip(start, end, ordinal)
-        try:
-            image = _representative_frame(self._context.items_dir / path)
-        except BaseException:
-            (self._context.items_dir / path).unlink(missing_ok=True)
-            raise
+        with self._context.open_clip() as clip:
+            suffix = self._cut_clip(start, end, clip.file)
+            image = _representative_frame(clip)
+            path = self._context.store_clip(self._source, ordinal, suffix, clip)
         begin, over = timeline.seconds(start), timeline.seconds(timeline.end if end is None else end)
         keys = {pts for pts, key in zip(timeline.pts, timeline.keys, strict=True) if key}
         key_frames: list[float] = []  # at most one a second
@@ -127,50 +152,48 @@ class VideoFile(OpenFile):
             clip=Clip(path, begin, over, tuple(key_frames)),
         )
 
-    def _store_clip(self, start: int, end: int | None, ordinal: int) -> str:
-        """Store a clip in the container of its video, or in Matroska, which takes everything."""
+    def _cut_clip(self, start: int, end: int | None, out: BinaryIO) -> str:
+        """Write a clip in the container of its video, or in Matroska, which takes everything.
+
+        Returns the suffix of its name.
+        """
         write = copy_clip if self._plan.open.isdisjoint((start, end)) else encode_clip
-        cut = functools.partial(write, self._source.path, self._plan.timeline, (start, end))
         for suffix in dict.fromkeys((self._plan.suffix, ".mkv")):
             try:
-                save = functools.partial(cut, kind=CONTAINERS[suffix])
-                return store_item_file(self._context, self._source, ordinal, suffix, save)
+                out.seek(0)
+                out.truncate()
+                write(self._source, self._plan.timeline, (start, end), out, CONTAINERS[suffix])
+                out.flush()
             except CorpusError:
                 if suffix == ".mkv":
                     raise
+            else:
+                return suffix
         raise AssertionError("one of the containers takes the clip or raises")
 
 
-def _read_plan(source: SourceFile, context: ConversionContext) -> ClipPlan:
-    """Compute the cuts of a video, or read them from the run's scratch directory."""
-    cache = context.scratch and context.scratch / f"{source.document[:16]}.plan"
-    if cache and cache.exists():
-        return pickle.loads(cache.read_bytes())  # noqa: S301 - our own, in a directory of our own
-    timeline = _scan_and_check(source, context.options)
-    cuts, reached = cut_points(timeline, context.options.clip_seconds)
-    container, suffix = demuxer(source.path), source.path.suffix.lower()
+def _make_plan(source: SourceFile, options: CorpusOptions) -> ClipPlan:
+    """Compute the cuts of a video."""
+    timeline = _scan_and_check(source, options)
+    cuts, reached = cut_points(timeline, options.clip_seconds)
+    container, suffix = demuxer(source), source.path.suffix.lower()
     if container == "mp4":
         suffix = ".mov" if suffix == ".mov" else ".mp4"
     elif container != "matroska" or suffix != ".webm":
         suffix = ".mkv"
-    plan = ClipPlan(timeline, cuts, reached, suffix)
-    if cache:
-        part = cache.with_suffix(f".{os.getpid()}.part")
-        part.write_bytes(pickle.dumps(plan))
-        part.replace(cache)
-    return plan
+    return ClipPlan(timeline, cuts, reached, suffix)
 
 
 def _scan_and_check(source: SourceFile, options: CorpusOptions) -> Timeline:
     """Scan a video and refuse one that no clips can be made of."""
-    with source.path.open("rb") as file:
+    with source.open() as file:
         head = file.read(12)
     boxes = {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"moof", b"styp"}
     is_avi = (head[:4], head[8:]) == (b"RIFF", b"AVI ")
     if not (head[4:8] in boxes or head[:4] == b"\x1aE\xdf\xa3" or is_avi):  # MP4, Matroska, AVI
-        raise CorpusError(f"This is not a video that can be read: {describe(source.path)}.")
+        raise CorpusError(f"This is not a video that can be read: {describe(source)}.")
     try:
-        timeline = scan(source.path)
+        timeline = scan(source)
     except MissingExtra as error:
         raise UnsupportedFormatError(
             f"PyAV is needed to read videos: {error.message}",
@@ -225,7 +248,7 @@ def _key_frames(timeline: Timeline) -> tuple[list[int], list[int]]:
     return np.unique(pts[keys]).tolist(), pts[closed].tolist()
 
 
-def _representative_frame(path: Path) -> Image:
+def _representative_frame(path: Openable) -> Image:
     """Return the key frame nearest to the middle of a clip that is not flat, or the one of most contrast.
 
     Raises `CorpusError` if none of them can be decoded.
@@ -254,7 +277,7 @@ def _contrast(image: Image) -> float:
 
 
 def sample_frames(
-    path: Path, fps: float = 1.0, most: int = 32, least: int = 4, *, pixels: int | None = None
+    path: Openable, fps: float = 1.0, most: int = 32, least: int = 4, *, pixels: int | None = None
 ) -> list[VideoFrame]:
     """Sample frames of a video for a model: `fps` a second, or evenly spread when that is too many.
 
@@ -291,7 +314,7 @@ def sample_frames(
     return _decode_frames(path, timeline, sorted(wanted), pixels)
 
 
-def sample_evenly(path: Path, fps: float, most: int, least: int) -> tuple[list[VideoFrame], float]:
+def sample_evenly(path: Openable, fps: float, most: int, least: int) -> tuple[list[VideoFrame], float]:
     """Sample frames of a video from its first to its last, equally many apart, as qwen-vl-utils does.
 
     Their number is `fps` times the duration, rounded down to an even number, at least `least` and at most
@@ -311,7 +334,9 @@ def _spread(shown: list[int], count: int) -> list[int]:
     return [shown[round(number * (len(shown) - 1) / max(1, count - 1))] for number in range(count)]
 
 
-def _decode_frames(path: Path, timeline: Timeline, wanted: list[int], pixels: int | None) -> list[VideoFrame]:
+def _decode_frames(
+    path: Openable, timeline: Timeline, wanted: list[int], pixels: int | None
+) -> list[VideoFrame]:
     images: dict[int, Image] = {}
     for pts, image in decode(path, timeline, wanted):
         scale = 1.0 if pixels is None else (pixels / (image.width * image.height)) ** 0.5

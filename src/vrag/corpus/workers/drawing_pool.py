@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
-from vrag.corpus.workers.worker import TaskDone, TaskRejected, WorkerReady
+from vrag.corpus.workers.replies import TaskDone, TaskRejected, WorkerReady
 from vrag.corpus.workers.worker_pool import GRACE_SECONDS, Worker, WorkerDied
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.workers.worker import Message
+    from vrag.corpus.workers.replies import Message
     from vrag.geometry import View
 
 PROCESSES = 2

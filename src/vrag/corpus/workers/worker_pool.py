@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import pickle
 import queue
 import subprocess
 import sys
@@ -23,19 +22,45 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from vrag.corpus.drawing import DrawTask
+from vrag.corpus.ocr import find_models
+from vrag.corpus.workers.file_broker import FileBroker
+from vrag.corpus.workers.replies import (
+    ClipWanted,
+    FileOpened,
+    ItemMade,
+    NeighbourWanted,
+    PrintWanted,
+    TaskDone,
+    TaskRejected,
+    WorkerFailed,
+    WorkerReady,
+)
+from vrag.corpus.workers.reply_reader import Exchange, ReplyError, read_reply
+from vrag.corpus.workers.requests import Grant, RequestSender
+from vrag.corpus.workers.sandbox import Protection, sandbox_options
 from vrag.corpus.workers.timeout_exec import WALL_FACTOR, is_over_limit
-from vrag.corpus.workers.worker import FileOpened, TaskDone, TaskRejected, WorkerReady
-from vrag.errors import VragError
+from vrag.corpus.workers.worker import WorkerOptions, explain
+from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
 if TYPE_CHECKING:
-    from vrag.corpus.workers.worker import Message, Task
+    from collections.abc import Iterable
+    from pathlib import Path
 
-START_CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.workers.worker import main; main()"
+    from vrag.corpus.converter import Converter
+    from vrag.corpus.workers.replies import Message, Reply
+    from vrag.corpus.workers.requests import Task
+
+START_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])["paths"]
+from vrag.corpus.workers.worker import main
+main(sys.argv[1])
+"""
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
 POLL_SECONDS = 1.0
@@ -45,6 +70,10 @@ _LIMITS_PROCESSOR = sys.platform != "win32"
 wall-clock time."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The processes are the parallelism."""
+INHERITED = frozenset(
+    {"PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TMP", "TEMP"}
+)
+"""Variables that workers get, besides those of Python and of the language: no keys, and nothing of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +87,12 @@ class WorkerDied:
 class Worker:
     """One process and its current task."""
 
-    def __init__(self, events: queue.Queue[tuple[Worker, Message | WorkerDied]]) -> None:
+    def __init__(
+        self,
+        events: queue.Queue[tuple[Worker, Message | WorkerDied]],
+        broker: FileBroker | None = None,
+        modules: Iterable[str] = (),
+    ) -> None:
         self.task: Task | DrawTask | None = None
         self.ordinals: deque[int] = deque()
         """Items of the task still to come; the first is in progress."""
@@ -70,26 +104,48 @@ class Worker:
         """Processor seconds that it may use until its next message."""
         self.started = False
         self.late = False
+        self.protection = Protection()
+        """Restrictions of the process, once it has started."""
+        self._broker = broker
+        self._exchange: Exchange | None = None
+        self._is_ready = False
+        """True once it has restricted itself: from then on it is not believed."""
+        self._clip: BinaryIO | None = None
+        self._requests = RequestSender()
+        sandbox = sandbox_options()
+        options = WorkerOptions(sys.path, [*modules], sandbox.mode, sandbox.user)
         self._process = subprocess.Popen(  # noqa: S603 - our own code
-            [sys.executable, "-P", "-c", START_CODE, json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
+            [sys.executable, "-P", "-c", START_CODE, json.dumps(asdict(options))],
+            stdin=self._requests.stdin,
             stdout=subprocess.PIPE,
-            env=os.environ | ONE_THREAD,
+            env=_environment() | ONE_THREAD,
         )
+        self._requests.attach(self._process)
         self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
         self._listener.start()
 
     def submit(self, task: Task | DrawTask) -> None:
-        """Send a task."""
-        assert self._process.stdin is not None
+        """Send a task, with its file."""
         self.task = task
         self.opened = False
         self.ordinals = deque(task.ordinals or ())
         if self.started:
             self._reset_deadline()
-        with suppress(OSError):  # its death is on the way as an event; Windows has EINVAL for a broken pipe
-            pickle.dump(task, self._process.stdin)
-            self._process.stdin.flush()
+        file: BinaryIO | None = None
+        if not isinstance(task, DrawTask):
+            try:
+                file = FileBroker.open_source(task)
+            except (CorpusError, OSError, ValueError) as error:
+                task = replace(task, refusal=explain(error))
+        self._exchange = Exchange(task)
+        try:
+            with suppress(
+                OSError
+            ):  # its death is on the way as an event; Windows has EINVAL for a broken pipe
+                self._requests.send(task, file)
+        finally:
+            if file is not None:
+                file.close()
 
     def update(self, message: Message | WorkerDied) -> None:
         """Record the progress of the task."""
@@ -116,10 +172,11 @@ class Worker:
         """Wait for the end of a process that was killed or died, and of its listener."""
         self._process.wait()
         self._listener.join()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        with suppress(OSError):
+            self._requests.close()
+        for file in (self._process.stdout, self._clip):
+            if file is not None:
+                file.close()
 
     @property
     def alive(self) -> bool:
@@ -143,27 +200,115 @@ class Worker:
         return self.seconds * (WALL_FACTOR if _LIMITS_PROCESSOR else 1.0)
 
     def _listen(self, events: queue.Queue[tuple[Worker, Message | WorkerDied]]) -> None:
-        """Forward the messages of the process, on a thread of its own."""
+        """Forward the replies of the process and give it files, on a thread of its own."""
         assert self._process.stdout is not None
+        fault = ""
         try:
             while True:
-                events.put((self, pickle.load(self._process.stdout)))  # noqa: S301 - our own process
-        except (EOFError, pickle.UnpicklingError, OSError):
-            self._process.kill()
-            status = self._process.wait()
+                message = self._handle(
+                    read_reply(self._process.stdout, self._exchange and self._exchange.task)
+                )
+                if message is not None:
+                    events.put((self, message))
+        except ReplyError as error:
+            fault = f"The process that reads it has sent {error.message}: the file may be hostile."
+        except VragError as error:
+            events.put((self, WorkerFailed(error)))
+            fault = str(error)
+        except (EOFError, OSError):
+            pass
+        self._process.kill()
+        status = self._process.wait()
         reason = "It crashed the library that reads it."
-        if is_over_limit(status):
+        if fault:
+            reason = fault
+        elif is_over_limit(status):
             reason = f"It took longer than the time limit of {self.seconds:g} seconds of processor time."
         elif self.late:
             reason = f"It took longer than the time limit of {self._wall_seconds:g} seconds."
         events.put((self, WorkerDied(reason)))
 
+    def _handle(self, reply: Reply) -> Message | None:
+        """Check a reply, store what it brings and give what it asks for. Returns the message for the pool.
+
+        Raises `ReplyError` if the reply may not come, and another `VragError` if something is wrong that is
+        not the file's fault.
+        """
+        exchange = self._exchange
+        if isinstance(reply, WorkerReady):
+            return self._check_ready(reply)
+        if isinstance(reply, WorkerFailed):
+            self._check_failure(reply)
+        if exchange is None:
+            raise ReplyError(f"{type(reply).__name__} without a task")
+        exchange.accept(reply)
+        match reply:
+            case NeighbourWanted() | PrintWanted() | ClipWanted():
+                self._give(reply, exchange.task)
+                return None
+            case ItemMade():
+                task, broker = exchange.task, self._broker
+                assert broker is not None
+                assert not isinstance(task, DrawTask)
+                return broker.store(reply, self._clip, task.source.size)
+            case _:
+                return reply
+
+    def _check_ready(self, reply: WorkerReady) -> WorkerReady:
+        if self._is_ready:
+            raise ReplyError("that it is ready, again")
+        self.protection, self._is_ready = reply.protection, True
+        if sandbox_options().mode == "on" and not reply.protection.is_complete:
+            raise VragError(
+                f"Files are not read without a sandbox, and it is incomplete: {' '.join(reply.protection.missing)}",
+                "See vrag doctor; to read them all the same: VRAG_SANDBOX=auto",
+            )
+        return reply
+
+    def _check_failure(self, reply: WorkerFailed) -> None:
+        """Raise the error of a worker that has read nothing yet, or one that is found here as well."""
+        if not self._is_ready:
+            raise reply.error
+        find_models()
+        if self._broker is not None:
+            self._broker.check_disk()
+        raise ReplyError(f"an error that is not one here ({reply.error.message[:200]})")
+
+    def _give(self, wanted: NeighbourWanted | PrintWanted | ClipWanted, task: Task | DrawTask) -> None:
+        """Give the process a file, or the error why it cannot be had."""
+        if self._broker is None or isinstance(task, DrawTask):
+            raise ReplyError(f"{type(wanted).__name__}, for which there are no files")
+        if isinstance(wanted, ClipWanted):
+            if self._clip is None:
+                self._clip = self._broker.open_clip()
+            self._clip.truncate(0)
+            self._requests.send(Grant(), self._clip)
+            return
+        try:
+            file = self._broker.open_wanted(wanted, task, lambda: self.alive)
+        except (CorpusError, OSError, ValueError) as error:
+            self._requests.send(Grant(error))
+            return
+        with file:
+            self._requests.send(Grant(), file)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a worker."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() in INHERITED or name.startswith(("PYTHON", "LC_", "COVERAGE_"))
+    }
+
 
 class WorkerPool:
     """Up to `size` workers. A context manager; on leaving, all are killed and waited for."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, items_dir: Path, converters: Iterable[Converter] = ()) -> None:
         self.size = size
+        self._broker = FileBroker(items_dir)
+        self._modules = sorted({converter.__module__ for converter in converters})
         self._events: queue.Queue[tuple[Worker, Message | WorkerDied]] = queue.Queue(4 * size)
         self._workers: list[Worker] = []
 
@@ -181,7 +326,7 @@ class WorkerPool:
         """Send a task to an idle worker; start one if there is none."""
         worker = next((worker for worker in self._workers if worker.task is None), None)
         if worker is None:
-            worker = Worker(self._events)
+            worker = Worker(self._events, self._broker, self._modules)
             self._workers.append(worker)
         worker.submit(task)
 
@@ -200,6 +345,8 @@ class WorkerPool:
             worker, message = event
             task = worker.task
             assert not isinstance(task, DrawTask)
+            if isinstance(message, WorkerFailed):
+                raise message.error
             worker.update(message)
             if isinstance(message, WorkerDied):
                 self._workers.remove(worker)
@@ -208,6 +355,10 @@ class WorkerPool:
                     raise VragError("A process to convert files cannot be started.", "See the message above.")
             if task is not None and not isinstance(message, WorkerReady):
                 return task, message, tuple(worker.ordinals)
+
+    def forget(self, document: str) -> None:
+        """Drop what is kept of a document for its workers."""
+        self._broker.forget(document)
 
     def _next_event(self, most: float | None) -> tuple[Worker, Message | WorkerDied] | None:
         """Wait for an event, `most` seconds at most; kill workers beyond their time limit meanwhile."""
@@ -236,3 +387,4 @@ class WorkerPool:
         for worker in self._workers:
             worker.join()
         self._workers.clear()
+        self._broker.close()

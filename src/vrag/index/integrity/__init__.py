@@ -1,1 +1,1 @@
-"""The integrity of a collection on the disk: what its files are, and what to do when they are not."""
+"""The integrity of a collection on the disk: checks of its files, recovery, repair and backups."""

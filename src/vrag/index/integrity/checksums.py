@@ -29,6 +29,20 @@ CHECKSUMS = "checksums"
 _NULL = b"\xff\xff\xff\xff"
 """Stands for the length of a cell without a value."""
 _BLOCK_BYTES = 1 << 20
+_MAX_FLIP_BYTES = 64 << 20
+"""Bytes in which a flipped bit is looked for: some seconds."""
+
+
+def _shifted(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (0xEDB88320 if byte & 1 else 0)
+    return byte
+
+
+_TABLE = [_shifted(byte) for byte in range(256)]
+"""The table of CRC-32 by bytes."""
+_INDEX = {entry >> 24: byte for byte, entry in enumerate(_TABLE)}
+"""Which entry of the table has this highest byte: each has another."""
 
 
 class RowPart(NamedTuple):
@@ -64,6 +78,24 @@ def file_checksum(file: BinaryIO) -> int:
     while block := file.read(_BLOCK_BYTES):
         total = zlib.crc32(block, total)
     return total or 1
+
+
+def flip_back(data: bytes, expected: int) -> bytes | None:
+    """Return bytes with the one bit flipped back that makes them have this checksum; None if none does.
+
+    A flipped bit changes a CRC by a value that depends on its distance from the end alone: the difference is
+    taken back byte by byte, until it is that of a bit in the last byte.
+    """
+    if len(data) > _MAX_FLIP_BYTES:
+        return None
+    difference, last_bits = zlib.crc32(data) ^ expected, {_TABLE[1 << bit]: 1 << bit for bit in range(8)}
+    for at in reversed(range(len(data))):
+        if difference in last_bits:
+            flipped = data[:at] + bytes([data[at] ^ last_bits[difference]]) + data[at + 1 :]
+            return flipped if checksum(flipped) == expected else None
+        index = _INDEX[difference >> 24]
+        difference = ((difference ^ _TABLE[index]) << 8 | index) & 0xFFFFFFFF
+    return None
 
 
 def with_parts(columns: Sequence[str], parts: Sequence[RowPart], stored: Sequence[str]) -> list[str]:

@@ -14,8 +14,8 @@ version may name files that are empty, torn, or not there. So the one writer rec
 A version that is newer than the newest entry, after a `begin`, was never acknowledged: `recovery` goes back.
 Without a `begin` another program wrote it, which keeps no records: it is recorded like any other.
 
-Each line begins with a CRC-32 of the rest: what a loss of power leaves of an entry that was not on the disk
-is no entry, nor is anything after it.
+Each line begins with a CRC-32 of the rest, so that damage shows. With `durable`, a damaged line is one whose
+commit was on the disk: the line itself was written after its files.
 
 `latest_version_hint.json`, which Lance rewrites, is not recorded: Lance looks at the names of the manifests.
 """
@@ -43,7 +43,6 @@ _MANIFEST = re.compile(r"_versions/(\d+)\.manifest")
 _INVERTED_DIGITS = 20
 """Digits of a manifest's name that is 2^64 - 1 minus the version; Lance's first scheme had the version."""
 _MAX_VERSION = 2**64 - 1
-_BEGINNINGS = ("begin", "deleting")
 
 
 class FileRecord(NamedTuple):
@@ -75,7 +74,10 @@ class CommitRecord(NamedTuple):
 
 @dataclass(slots=True)
 class TableRecords:
-    """The entries of a journal, read to the first that is damaged."""
+    """The entries of a journal, except for damaged ones.
+
+    After a damaged one without `durable` none counts: the files of its commit may be torn.
+    """
 
     files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
     """By name."""
@@ -83,8 +85,12 @@ class TableRecords:
     """In order."""
     synced: int = 0
     """The newest version that is known to be on the disk; 0 for none."""
-    unfinished: str = ""
-    """`begin` or `deleting` if that is the last entry: it was interrupted, or is going on."""
+    begun: int | None = None
+    """The version that stood before a commit that was interrupted, or is going on; None for none."""
+    is_deleting: bool = False
+    """True if the deletion of older versions was interrupted, or is going on."""
+    is_durable: bool = True
+    """True if commits are on the disk before they are recorded."""
     is_damaged: bool = False
     """True if there are lines that are no entries."""
 
@@ -100,7 +106,8 @@ class TableRecords:
 
     def apply(self, entry: Mapping[str, Any]) -> None:
         """Apply an entry."""
-        self.unfinished = next(filter(entry.__contains__, _BEGINNINGS), "")
+        self.begun, self.is_deleting = entry.get("begin"), "deleting" in entry
+        self.is_durable = entry.get("durable", self.is_durable)
         if "version" in entry:
             files = tuple(FileRecord(name, *fields) for name, fields in entry["files"].items())
             for name in entry["gone"]:
@@ -121,11 +128,23 @@ def read_table_records(table: Path) -> TableRecords:
     records = TableRecords()
     for line in read_lines(journal_path(table), missing_ok=True):
         entry = _decode(line)
-        if entry is None:
-            records.is_damaged = True
+        if entry is not None:
+            records.apply(entry)
+        elif records.is_durable:
+            records.is_damaged, records.begun = True, None
+        else:
+            records.is_damaged, records.begun = True, records.version
             break
-        records.apply(entry)
     return records
+
+
+def is_interrupted(table: Path) -> bool:
+    """Return whether the writer of the table in a directory did not finish, or is at work.
+
+    Looks at the last entry alone. Raises `OSError`.
+    """
+    lines = read_lines(journal_path(table), missing_ok=True)
+    return bool(lines) and "synced" not in (_decode(lines[-1]) or {})
 
 
 def read_records(table: Path) -> dict[str, FileRecord]:
@@ -193,7 +212,7 @@ def recorded_commit(table: Path, *, durable: bool) -> Generator[None]:
     """
     make_directory(table.parent)
     with Journal(journal_path(table), durable=durable) as journal:
-        journal.append(_encode({"begin": newest_version(table)}))
+        journal.append(_encode({"begin": newest_version(table), "durable": durable}))
         yield
         record_version(table, journal, durable=durable)
 
@@ -231,12 +250,19 @@ def record_present(table: Path) -> None:
 
     Records of files that are there still are kept as they are. Raises `OSError`.
     """
-    version, known, present = newest_version(table), read_records(table), list_files(table)
+    known, present = read_records(table), list_files(table)
     sync_table_files(table, present - known.keys())
-    files = {name: known[name] if name in known else _record(table, name) for name in sorted(present)}
-    entry: dict[str, Any] = {"version": version, "files": _fields(files.values()), "gone": []}
-    entry["synced"] = version
-    write_lines(journal_path(table), [_encode(entry)])
+    files = [known[name] if name in known else _record(table, name) for name in sorted(present)]
+    write_lines(journal_path(table), [_version_line(newest_version(table), files)])
+
+
+def record_undoing(table: Path, version: int, files: Iterable[FileRecord]) -> None:
+    """Write the journal of the table in a directory anew, as before the commit that followed a version.
+
+    `files` are its files, and those of versions before it. Raises `OSError`.
+    """
+    begin = _encode({"begin": version, "durable": True})
+    write_lines(journal_path(table), [_version_line(version, files), begin])
 
 
 def sync_records(table: Path) -> None:
@@ -260,6 +286,10 @@ def sync_table_files(table: Path, names: Iterable[str]) -> None:
 def _record(table: Path, name: str) -> FileRecord:
     path = table / name
     return FileRecord(name, path.stat().st_size, _hash(path))
+
+
+def _version_line(version: int, files: Iterable[FileRecord]) -> bytes:
+    return _encode({"version": version, "files": _fields(files), "gone": [], "synced": version})
 
 
 def _fields(records: Iterable[FileRecord]) -> dict[str, tuple[int, str]]:

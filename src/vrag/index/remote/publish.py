@@ -10,9 +10,8 @@ run uploads what is missing:
 3. A proof: both tables are read back from there, in full by their ids.
 4. `collection.json`, once; then `published.json`, in one write. From here on readers see the new state.
 
-Files that belong to no published version are not uploaded: what was compacted away, and what killed
-writers left. They are told by their names, which the manifest holds (data files) or whose numbers it
-holds (deletion files). The proof would fail if that were ever not so.
+Files that belong to no published version are not uploaded (`integrity/table_files.py` tells them by their
+names). The proof would fail if that were ever not so.
 
 A manifest is named by the number of its version alone. When another collection, or a copy that went
 its own way, has published the same number there, the tables go into a database of another name.
@@ -28,16 +27,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vrag.errors import CollectionError, FingerprintMismatch
+from vrag.index.integrity.table_files import TABLES, manifest_name, refers, stored_files, table_files
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.manifest import KEEP
 from vrag.index.remote.object_storage import Objects, is_url
 from vrag.index.remote.remote_collection import Publication, PublishedRecord, PublishedTables, read_only
 from vrag.index.schema import FILE_PARTS, ITEM_PARTS, file_schema, item_schema
 from vrag.index.table import Table
-from vrag.index.vectors.maxsim import encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from vrag.index.collection import Collection
@@ -49,11 +48,6 @@ AT_ONCE = 8
 """Files that are uploaded at the same time: an object store is slow, but serves many requests at once."""
 MAX_PIECES = 64
 """Data files of a table beyond which they are merged before they are uploaded."""
-_TABLES = ("items", "files")
-_STORED = ("image", "clip_path")
-"""Columns of the items that name stored files."""
-_NEWEST = 2**64 - 1
-"""LanceDB names the manifest of version n by this number less n: the newest comes first in a listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +98,7 @@ def publish(
         there = objects.list()
         files, size = _upload(objects, _missing(state.files, there), progress)
         current = record.current if record else None
-        versions = {table: current.version(table) for table in _TABLES} if current else {}
+        versions = {table: current.version(table) for table in TABLES} if current else {}
         is_published = current is not None and (current.tables, versions) == (state.tables, state.versions)
         fresh = header is not None or not is_published
         if fresh or record is None:
@@ -139,15 +133,15 @@ class _PublishState:
         index = collection.directory / "index"
         manifests = {
             name: (index / name).read_bytes()
-            for name in (_manifest(table, version) for table, version in versions.items() if version)
+            for name in (manifest_name(table, version) for table, version in versions.items() if version)
         }
         tables = record.current.tables if record else "index"
         taken = (objects.read(f"{tables}/{name}") not in (None, data) for name, data in manifests.items())
         if any(taken):
             tables = f"index-{secrets.token_hex(4)}"
-        files = {f"{tables}/{name}": index / name for name in _table_files(index, manifests)}
+        files = {f"{tables}/{name}": index / name for name in table_files(index, manifests)}
         files |= {
-            f"items/{name}": collection.items_dir / name for name in _stored_files(collection.item_table)
+            f"items/{name}": collection.items_dir / name for name in stored_files(collection.item_table)
         }
         return cls(tables, versions, {f"{tables}/{name}": data for name, data in manifests.items()}, files)
 
@@ -157,48 +151,10 @@ def _merge_small_files(collection: Collection) -> None:
     for name, table in (("items", collection.item_table), ("files", collection.file_table)):
         if version := table.version:
             index = collection.directory / "index"
-            manifest = _manifest(name, version)
-            files = _table_files(index, {manifest: (index / manifest).read_bytes()})
+            manifest = manifest_name(name, version)
+            files = table_files(index, {manifest: (index / manifest).read_bytes()})
             if sum("/data/" in file for file in files) > MAX_PIECES:
                 table.compact(KEEP)
-
-
-def _manifest(table: str, version: int) -> str:
-    return f"{table}.lance/_versions/{_NEWEST - version:020d}.manifest"
-
-
-def _table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
-    """List the files that manifests refer to, by their paths below the database."""
-    for name, manifest in manifests.items():
-        table = index / name.split("/", 1)[0]
-        for path in table.rglob("*"):
-            relative = path.relative_to(index).as_posix()
-            if path.is_file() and _refers(manifest, relative):
-                yield relative
-
-
-def _refers(manifest: bytes, name: str) -> bool:
-    """Return whether a manifest refers to a file of its table.
-
-    It begins with the transaction that made it, which names files of former versions; the first eight of its
-    last sixteen bytes say where the list of its own begins. It spells out the names of data files. Of a
-    deletion file, named `<fragment>-<version>-<id>`, it holds the id, a random number of 64 bits, as a varint
-    of protocol buffers.
-    """
-    _, folder, rest = name.split("/", 2)
-    if folder in {"_versions", "_transactions"}:
-        return False
-    if manifest.endswith(b"LANC"):
-        manifest = manifest[int.from_bytes(manifest[-16:-8], "little") :]
-    if folder == "_deletions":
-        number = rest.rsplit(".", 1)[0].rsplit("-", 1)[-1]
-        return not number.isdecimal() or encode_varint(int(number)) in manifest
-    return folder != "data" or rest.encode() in manifest
-
-
-def _stored_files(items: Table) -> set[str]:
-    rows = items.read(_STORED).data
-    return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}
 
 
 def _header(objects: Objects, collection: Collection) -> bytes | None:
@@ -323,7 +279,7 @@ def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
         and name not in kept
         and stored.modified.timestamp() <= limit
         and not any(
-            name.startswith(f"{table}/") and _refers(manifest, name.split("/", 1)[1])
+            name.startswith(f"{table}/") and refers(manifest, name.split("/", 1)[1])
             for table, manifest in manifests
         )
     ]
@@ -340,13 +296,13 @@ def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str
     manifests: list[tuple[str, bytes]] = []
     kept: set[str] = set()
     for publication in (record.current, *record.former):
-        for table in _TABLES:
+        for table in TABLES:
             if version := publication.version(table):
-                name = f"{publication.tables}/{_manifest(table, version)}"
+                name = f"{publication.tables}/{manifest_name(table, version)}"
                 manifests.append((f"{publication.tables}/{table}.lance", objects.read(name) or b""))
                 kept.add(name)
         items = Table(
             PublishedTables(objects, PublishedRecord(publication)), "items", lambda: item_schema(None)
         )
-        kept |= {f"items/{name}" for name in _stored_files(items)}
+        kept |= {f"items/{name}" for name in stored_files(items)}
     return manifests, kept

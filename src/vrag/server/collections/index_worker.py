@@ -32,6 +32,7 @@ from concurrent.futures import Future
 from contextlib import closing, suppress
 from pathlib import Path
 
+from vrag.atomic_io import sync
 from vrag.corpus.converter import CorpusOptions, SourceFile
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
@@ -335,6 +336,8 @@ class IndexWorker:
         if is_replaced:
             job.replaced()
         else:
+            collection = self.open_collection.collection
+            collection.announced = collection.file_table.version  # before a client reads the job's state
             job.settle(row)
         self._indexed += 1
         self._ended(job.state.value)
@@ -418,6 +421,8 @@ class IndexWorker:
             log.exception("The rest of a removed document will be deleted with the next change.")
         for path in (*hidden.values(), *map(uploads.replaced_file, paths)):
             path.unlink(missing_ok=True)
+        if paths:
+            sync(self.folder)  # else a file may be back after a loss of power, and be indexed again
 
     def _cancel(self, job: UploadJob) -> None:
         """Cancel an upload of which something may have been made."""

@@ -8,7 +8,6 @@ No request waits for them.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -26,6 +25,7 @@ from vrag.agent.suggestions import QuestionSuggester, ReaderSuggester
 from vrag.atomic_io import write_file
 from vrag.errors import VragError
 from vrag.index.collection import Collection
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import literal
 from vrag.parsing import parse_json
 from vrag.reading.answer import ReadPage
@@ -172,8 +172,9 @@ class QuestionMaker:
     def _read(self, collection: Collection, document: str) -> tuple[str, ...] | None:
         """Return the questions about a document; None if they are not made yet."""
         try:
-            kept = parse_json(_path(collection, document).read_bytes())
-            if kept["by"] == self._suggester.name:
+            data = _path(collection, document).read_bytes()
+            kept = parse_json(data)
+            if kept["by"] == self._suggester.name and check_seal(data) is not Seal.BROKEN:
                 return tuple(map(str, kept["questions"]))
         except (OSError, ValueError, KeyError, TypeError):
             pass
@@ -181,13 +182,13 @@ class QuestionMaker:
 
     def _write(self, collection: Collection, document: str, questions: tuple[str, ...]) -> None:
         path = _path(collection, document)
-        content = json.dumps({"by": self._suggester.name, "questions": questions}, ensure_ascii=False)
+        content = seal_json({"by": self._suggester.name, "questions": questions})
         with self._wake, suppress(OSError):  # it is a cache
             if self._is_forgotten:
                 return
             for folder in (collection.cache_dir, path.parent):
                 folder.mkdir(parents=collection.home is None, exist_ok=True)  # never the collection itself
-            write_file(path, content.encode())
+            write_file(path, content)
 
 
 def _path(collection: Collection, document: str) -> Path:

@@ -112,8 +112,8 @@ class CollectionInfo(FrozenInfo):
     documents: int = Field(ge=0, description="Documents that can be found.")
     items: int = Field(ge=0, description="Pages, clips and passages that can be found.")
     readable: bool = Field(default=True, description="Whether it can be searched at the moment.")
-    writable: bool = Field(description="Whether documents can be added and removed.")
-    removable: bool = Field(description="Whether it can be deleted: it was created through the server.")
+    writable: bool = Field(description="Whether the user can add and remove documents.")
+    removable: bool = Field(description="Whether the user can delete it: it was created through the server.")
     embedder: str | None = Field(description="The embedder of its vectors; null if only words are searched.")
     reason: str | None = Field(default=None, description="Why it cannot be written to, or read.")
 
@@ -122,7 +122,8 @@ class Collections(FrozenInfo):
     """The collections that the server has open."""
 
     collections: list[CollectionInfo]
-    creatable: bool = Field(description="Whether more can be created.")
+    creatable: bool = Field(description="Whether the user can create more.")
+    not_creatable: str | None = Field(default=None, description="Why the user can create none.")
     reason: str | None = Field(default=None, description="Why there are none.")
 
 

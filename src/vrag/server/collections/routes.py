@@ -14,8 +14,11 @@ from vrag.server.collections import registry
 from vrag.server.collections.jobs import Jobs, UploadJobInfo
 from vrag.server.collections.questions import SuggestedQuestions
 from vrag.server.collections.service import CollectionService
+from vrag.server.http.audit_log import AuditAction
 from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
+from vrag.server.http.roles import missing_role
+from vrag.server.http.users import User, UserRole
 from vrag.server.options import ServerOptions
 
 _BODY = {
@@ -58,7 +61,7 @@ OneFolder = Annotated[
 JobId = Annotated[str, Path(pattern=registry.JOB_PATTERN, description="Id of a job, from its upload.")]
 
 
-def collection_routes(  # noqa: C901 - one per route
+def collection_routes(  # noqa: C901, PLR0915 - one per route
     service: CollectionService, item_threads: ItemThreadPool, options: ServerOptions
 ) -> APIRouter:
     """Build `/collections`, their documents and jobs, and `/documents/{id}`."""
@@ -66,8 +69,9 @@ def collection_routes(  # noqa: C901 - one per route
 
     @router.get("/collections", summary="The collections", responses=responses(503, 504))
     async def collections(request: Request) -> registry.Collections:
-        """List the open collections. Runs are recorded in the first one."""
-        return await item_threads.run_for(request, service.collections)
+        """List the open collections, as the user may change them. Runs are recorded in the first one."""
+        listing = await item_threads.run_for(request, service.collections)
+        return _as_allowed(listing, request.state.user)
 
     @router.post(
         "/collections",
@@ -75,8 +79,9 @@ def collection_routes(  # noqa: C901 - one per route
         summary="Create a collection",
         responses=responses(409, 503),
     )
-    async def create(collection: registry.NewCollection) -> registry.CollectionInfo:
+    async def create(request: Request, collection: registry.NewCollection) -> registry.CollectionInfo:
         """The new collection is empty. It is indexed and searched with the settings of the first one."""
+        request.state.audit.note(collection=collection.name)
         return await service.create(collection.name)
 
     @router.delete(
@@ -150,6 +155,7 @@ def collection_routes(  # noqa: C901 - one per route
         folder: OneFolder = None,
     ) -> Plain:
         """An uploaded file is deleted. A file in another folder is kept, but no longer found by searches."""
+        request.state.audit.note(file=file)
         try:
             await wait_for_client(request, service.remove(name, id, file, folder), options.item_seconds)
         except CollectionBusy as error:
@@ -164,10 +170,16 @@ def collection_routes(  # noqa: C901 - one per route
         responses=responses(404, 409, 503),
     )
     async def retry(
-        name: CollectionName, id: DocumentId, file: OneName = None, folder: OneFolder = None
+        request: Request,
+        name: CollectionName,
+        id: DocumentId,
+        file: OneName = None,
+        folder: OneFolder = None,
     ) -> UploadJobInfo:
         """For a document of which nothing, or not everything, could be read. Its job shows the progress."""
-        return await service.retry(name, id, file, folder)
+        job = await service.retry(name, id, file, folder)
+        request.state.audit.note(file=job.file, job=job.id)
+        return job
 
     @router.put(
         "/collections/{name}/documents/{filename:anything}",
@@ -186,7 +198,10 @@ def collection_routes(  # noqa: C901 - one per route
         """
         stated = request.headers.get("content-length", "")
         length = int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 20 else None
+        if service.has_upload(name, filename):
+            request.state.audit.note(action=AuditAction.REPLACE)
         job = await service.upload(name, filename, request.stream(), length)
+        request.state.audit.note(file=job.file, document=job.document, job=job.id)
         response.headers["Location"] = f"/jobs/{job.id}"
         return job
 
@@ -212,6 +227,8 @@ def collection_routes(  # noqa: C901 - one per route
     )
     async def cancel(request: Request, id: JobId) -> Plain:
         """The file, and what was read of it, are deleted. A document that it was to replace stays."""
+        job = service.job(id)
+        request.state.audit.note(collection=job.collection, file=job.file, document=job.document)
         try:
             await wait_for_client(request, asyncio.ensure_future(service.cancel(id)), options.item_seconds)
         except CollectionBusy as error:
@@ -220,3 +237,20 @@ def collection_routes(  # noqa: C901 - one per route
         return Plain(status_code=204)
 
     return router
+
+
+def _as_allowed(listing: registry.Collections, user: User) -> registry.Collections:
+    """Return the collections as a user may change them, with the reasons for what the user may not."""
+    if not (not_creatable := missing_role(user, UserRole.MANAGE)):
+        return listing
+    not_writable = missing_role(user, UserRole.UPLOAD)
+
+    def allowed(info: registry.CollectionInfo) -> registry.CollectionInfo:
+        changes: dict[str, bool | str] = {"removable": False}
+        if not_writable:
+            changes |= {"writable": False} | ({"reason": not_writable} if info.readable else {})
+        return info.model_copy(update=changes)
+
+    collections = list(map(allowed, listing.collections))
+    changes = {"collections": collections, "creatable": False, "not_creatable": not_creatable}
+    return listing.model_copy(update=changes)

@@ -181,6 +181,10 @@ class CollectionService:
         hint = "Uploads are forgotten when the server restarts: see the documents of the collection."
         raise Refusal(404, "There is no such upload.", hint)
 
+    def has_upload(self, name: str, file: str) -> bool:
+        """Return whether a collection has an uploaded file of a name, which another one would replace."""
+        return (uploads_of(self._find_collection(name)) / safe_name(file)).exists()
+
     async def upload(
         self, name: str, file: str, body: AsyncIterator[bytes], length: int | None
     ) -> UploadJobInfo:

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from vrag.atomic_io import replace_file, sync
+from vrag.atomic_io import make_directory, replace_file, sync
 from vrag.index.manifest import is_unchanged
 from vrag.index.source_file import KEPT_COPIES
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
@@ -246,7 +246,8 @@ class IncomingUpload:
         with self._lock, _disk_errors():
             if self._over:
                 return
-            self._folder.mkdir(exist_ok=True)
+            self._folder.parent.stat()  # a collection that is gone is not made again
+            make_directory(self._folder)
             clear_parts(self._folder)
             if self._limits.collection_bytes is not None:
                 with os.scandir(self._folder) as entries:

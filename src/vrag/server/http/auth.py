@@ -30,7 +30,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.http.limits import ClientRegistry, Kind, Peer, RequestBodies, client_name, kind_of, peer_of
-from vrag.server.http.users import EVERYBODY, NOBODY, SERVER_ADMIN, User, digest_of
+from vrag.server.http.roles import check_role, rule_of
+from vrag.server.http.users import EVERYBODY, NOBODY, SERVER_ADMIN, User, UserRole, digest_of
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
 
@@ -50,8 +51,6 @@ _CORS_REQUEST_HEADERS = (
 )  # fmt: skip
 _CORS_RESPONSE_HEADERS = ("content-disposition", "etag", "location", "mcp-session-id", "retry-after")
 _COOKIE = "vrag_session"
-_MAX_SIGN_IN_BYTES = 32 * 1024
-"""Length of a body with the token. Explaining what is wrong with megabytes would hold up all for seconds."""
 
 
 def is_public(path: str) -> bool:
@@ -102,8 +101,7 @@ class SiteMiddleware:
             try:
                 self._check(scope)
             except Refusal as refusal:
-                self._metrics.refused(refusal.reason)
-                await refusal.response()(scope, receive, send)
+                await _refuse(refusal, self._metrics, scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -138,7 +136,9 @@ class SiteMiddleware:
 
 
 class AuthMiddleware:
-    """Checks token or session, limits the pace of each client, and reads no more of a body than allowed.
+    """Checks token or session, and role; limits the pace of each client, and the length of bodies.
+
+    A request that changes something has its entry in the audit log when it goes on.
 
     Routes find in `scope["state"]`: `client`, the name of the client; `user`, the `User` who sent the
     request; `session`, the digest of the browser's session, None without one; `own_page`, whether the page of
@@ -165,17 +165,19 @@ class AuthMiddleware:
         with contextlib.ExitStack() as stack:
             try:
                 kind = kind_of(scope["method"], scope["path"])
-                client = self._authenticate(scope, kind)
-                stack.enter_context(self._clients.opened(kind, client))
+                peer = peer_of(scope, self._options.proxies)
+                client = self._authenticate(scope, kind, peer)
+                user: User = scope["state"]["user"]
+                stack.enter_context(self._clients.opened(kind, client, peer, user.name))
                 body = self._bodies.body(scope, receive, kind)
+                stack.callback(body.close)
+                await scope["state"]["audit"].begin()
             except Refusal as refusal:
-                self._metrics.refused(refusal.reason)
-                await refusal.response()(scope, receive, send)
+                await _refuse(refusal, self._metrics, scope, receive, send)
                 return
-            stack.callback(body.close)
             await self._app(scope, body, send)
 
-    def _authenticate(self, scope: Scope, kind: Kind) -> str:
+    def _authenticate(self, scope: Scope, kind: Kind, peer: Peer) -> str:
         """Return the client's name; refuse clients that are not allowed, or send too many requests.
 
         A token takes precedence over a cookie: no page of another site has it; nothing else is checked then.
@@ -183,7 +185,6 @@ class AuthMiddleware:
         browser sends; for a change that only a cookie authorises these must be there.
         """
         headers = Headers(scope=scope)
-        peer = peer_of(scope, self._options.proxies)
         path: str = scope["path"]
         state = scope.setdefault("state", {})
         needed, public = self._sessions.needed, is_public(path)
@@ -210,6 +211,9 @@ class AuthMiddleware:
         state.update(known=known, question=question)
         if path != "/healthz":
             self._clients.request(kind, client, peer)
+        role = rule_of(scope["method"], path)[0].role
+        if role is not None and not public:
+            check_role(user, role)
         return client
 
     def _token(self, headers: Headers, peer: Peer) -> tuple[bytes | None, User | None]:
@@ -224,6 +228,14 @@ class AuthMiddleware:
             return digest, user
         self._clients.failed(peer)
         return None, None
+
+
+async def _refuse(
+    refusal: Refusal, metrics: ServerMetrics, scope: Scope, receive: Receive, send: Send
+) -> None:
+    metrics.refused(refusal.reason)
+    scope["state"]["audit"].note(reason=refusal.reason)
+    await refusal.response()(scope, receive, send)
 
 
 def _is_program(scope: Scope, headers: Headers) -> bool:
@@ -264,6 +276,7 @@ class SessionInfo(BaseModel):
     needed: bool = Field(description="Whether this server requires a token.")
     signed_in: bool = Field(description="Whether this request would be accepted by the other routes.")
     user: str = Field(description="Name of the user; empty without tokens, and if not signed in.")
+    role: UserRole | None = Field(description="What the user may do; null if not signed in.")
     admin: bool = Field(description="Whether the user sees everybody's runs and may change the set-up.")
     has_users: bool = Field(description="Whether the server has several users.")
 
@@ -367,7 +380,7 @@ def begin_session(
         _cookie_name(scope),
         id,
         path="/",
-        secure=options.secure_cookie or peer_of(scope, options.proxies).scheme == "https",
+        secure=_is_secure(scope, options),
         httponly=True,
         samesite="strict",
     )
@@ -387,6 +400,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
             needed=sessions.needed,
             signed_in=bool(request.state.known),
             user=user.name,
+            role=user.role,
             admin=user.is_admin,
             has_users=options.tokens is not None,
         )
@@ -401,21 +415,20 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
     )
     async def sign_in(request: Request) -> Response:
         """Set a cookie that replaces the token for this browser, as long as it is used."""
-        body = await request.body()
-        if len(body) > _MAX_SIGN_IN_BYTES:
-            message = f"The body is longer than {_MAX_SIGN_IN_BYTES:,} bytes."
-            raise Refusal(413, message, "Send only the token.")
-        credentials = SignIn.model_validate_json(body)
+        credentials = SignIn.model_validate_json(await request.body())
         response = Response(status_code=204)
         if not sessions.needed:
             return response
         peer = peer_of(request.scope, options.proxies)
         sessions.clients.attempt(peer)
         token = digest_of(credentials.token.strip().encode())
-        if sessions.user_of_token(token) is None:
+        user = sessions.user_of_token(token)
+        if user is None:
+            request.state.audit.note(reason="token")
             sessions.clients.failed(peer)
             hint = "Use your own token, or the one that the server was started with."
             raise Refusal(401, "The token is wrong.", hint)
+        request.state.audit.note(user=user.name, role=user.role)
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
@@ -431,10 +444,21 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         if digest is not None:
             sessions.close(digest)
         response = Response(status_code=204)
-        response.delete_cookie(_cookie_name(request.scope), path="/", httponly=True, samesite="strict")
+        response.delete_cookie(
+            _cookie_name(request.scope),
+            path="/",
+            secure=_is_secure(request.scope, options),
+            httponly=True,
+            samesite="strict",
+        )
         return response
 
     return router
+
+
+def _is_secure(scope: Scope, options: ServerOptions) -> bool:
+    """Return whether the cookie is only for https: the request came by it, as far as the server can know."""
+    return options.secure_cookie or peer_of(scope, options.proxies).scheme == "https"
 
 
 def _cookie_name(scope: Scope) -> str:

@@ -24,14 +24,16 @@ log = logging.getLogger("vrag.server")
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 """OpenAPI's description of the responses of a route, by status."""
 
+JSON_TYPE = "application/json"
 MEANINGS = {
     401: "The token is missing or wrong.",
-    403: "The request did not use the server's own name, or came from a page of another site.",
+    403: "The token's role does not allow it, the request did not use the server's own name, or it came from "
+    "a page of another site.",
     404: "Not found.",
     408: "The body took too long to arrive.",
     409: "Conflicts with the current state; the message says why.",
     413: "The body is too long.",
-    415: "The file type is not supported, or the file does not match its suffix.",
+    415: "The body is not of a type that the route takes; of a file, not what its suffix says.",
     416: "The requested range does not exist.",
     422: "Part of the request is invalid; the message says which.",
     429: "The client sends too many requests, or too many at one time.",
@@ -119,8 +121,8 @@ def responses(*statuses: int) -> Responses:
 
 
 def json_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """Describe a body that is read as JSON whatever Content-Type says, for OpenAPI."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    """Describe a JSON body that a route reads itself, for OpenAPI and the check of its type."""
+    return {"requestBody": {"required": True, "content": {JSON_TYPE: {"schema": schema}}}}
 
 
 def problem_response(

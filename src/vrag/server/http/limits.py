@@ -22,12 +22,15 @@ from enum import StrEnum
 from cachetools import LRUCache
 from starlette.types import Message, Receive, Scope
 
+from vrag.server.http.content_types import check_content_type
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions, is_loopback
 
 _MAX_VALUES = 500_000
 """Values of a JSON body, by its commas and brackets. Pictures have none of either; of millions of values each
 takes a hundred bytes and a microsecond to read, and more to say what is wrong with it."""
+_MAX_SIGN_IN_BYTES = 32 * 1024
+"""Length of a body with the token. Explaining what is wrong with megabytes would hold up all for seconds."""
 
 
 class Kind(StrEnum):
@@ -70,6 +73,8 @@ class Peer:
     """`http` or `https`."""
     same_machine: bool
     """True if a program on this machine sent it, and for nobody else."""
+    address: str = ""
+    """The whole address."""
 
 
 def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
@@ -95,7 +100,9 @@ def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
             if address not in proxies:
                 break
     forwarded = any(name in {b"forwarded", b"x-forwarded-for", b"x-real-ip"} for name, _ in scope["headers"])
-    return Peer(network_of(address), scheme, same_machine=is_loopback(address) and not forwarded)
+    return Peer(
+        network_of(address), scheme, same_machine=is_loopback(address) and not forwarded, address=address
+    )
 
 
 def network_of(address: str) -> str:
@@ -132,8 +139,8 @@ class ClientRegistry:
         self._now = now
         self._paces: LRUCache[tuple[str, str], tuple[float, float]] = LRUCache(max(1, options.clients))
         """Requests left in the bucket of a client and kind, and when that was counted."""
-        self._open: Counter[tuple[str, Kind]] = Counter()
-        """Has entries only for what is open, and so no more than there are connections."""
+        self._open: Counter[tuple[str, str]] = Counter()
+        """Has entries only for what is open, and so no more than there are connections, twice."""
 
     def attempt(self, peer: Peer) -> None:
         """Check an address before its token is compared: too many wrong tokens are refused (429)."""
@@ -160,15 +167,28 @@ class ClientRegistry:
             raise Refusal(429, message, f"Try again in {math.ceil(wait)} s.", wait, kind)
 
     @contextlib.contextmanager
-    def opened(self, kind: Kind, client: str) -> Generator[None]:
-        """Count an upload or stream while it is open. Raises `Refusal` if the client has too many (429)."""
-        limits = {Kind.STREAM: self._options.client_streams, Kind.UPLOAD: self._options.client_uploads}
-        if kind not in limits:
+    def opened(self, kind: Kind, client: str, peer: Peer, user: str = "") -> Generator[None]:
+        """Count a request while it is in progress. Raises `Refusal` if there are too many (429).
+
+        Behind a proxy all connections have one address. So the limit of connections of one address is one of
+        requests too, by the address that the proxy names; each user there has a share of their own. Streams
+        and uploads of a client have lower limits.
+        """
+        local, away = self._options.local_connections, self._options.peer_connections
+        with contextlib.ExitStack() as stack:
+            limit = local if is_loopback(peer.network) else away
+            stack.enter_context(self._counted(Kind.OTHER, f"{user} {peer.network}", limit))
+            if kind is Kind.STREAM:
+                stack.enter_context(self._counted(kind, client, self._options.client_streams))
+            elif kind is Kind.UPLOAD:
+                stack.enter_context(self._counted(kind, client, self._options.client_uploads))
             yield
-            return
-        key = (client, kind)
-        if self._open[key] >= limits[kind]:
-            message = f"That is more than {limits[kind]:,} {kind} at one time."
+
+    @contextlib.contextmanager
+    def _counted(self, kind: Kind, name: str, limit: int) -> Generator[None]:
+        key = (name, kind)
+        if self._open[key] >= limit:
+            message = f"That is more than {limit:,} {kind} at one time."
             raise Refusal(429, message, "Close some, or wait until one ends.", 1.0, f"open {kind}")
         self._open[key] += 1
         try:
@@ -199,7 +219,7 @@ class RequestBodies:
 
     def body(self, scope: Scope, receive: Receive, kind: Kind) -> Body:
         """Return the body of a request, to be closed at the end. Its stated length is checked (413, 400)."""
-        body = Body(self, receive, kind)
+        body = Body(self, scope, receive, kind)
         stated = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         try:
             body.check_length(int(stated))
@@ -211,28 +231,35 @@ class RequestBodies:
 class Body:
     """`receive` of one request: counted as it arrives, whatever Content-Length says, with time limits."""
 
-    def __init__(self, bodies: RequestBodies, receive: Receive, kind: Kind) -> None:
+    def __init__(self, bodies: RequestBodies, scope: Scope, receive: Receive, kind: Kind) -> None:
         self._bodies = bodies
+        self._scope = scope
         self._options = options = bodies.options
         self._receive = receive
         self._is_long = kind in {Kind.RUN, Kind.UPLOAD}
         self._goes_to_disk = kind is Kind.UPLOAD
         long = {Kind.RUN: options.run_bytes, Kind.UPLOAD: options.upload_bytes}
         self._max_bytes = long.get(kind, options.body_bytes)
+        if scope["path"] == "/session":
+            self._max_bytes = min(self._max_bytes, _MAX_SIGN_IN_BYTES)
         self._clock = asyncio.get_running_loop().time
         self._deadline = self._clock() + options.body_seconds
         self._waited_seconds = 0.0
         """Time spent waiting for the client; what the server does in between does not count."""
         self._received_bytes = self._held_bytes = self._values = 0
-        self._ended = False
+        self._began = self._ended = False
 
     async def __call__(self) -> Message:
         """Return the next message; without limits after the end of the body: then a client may only leave.
 
-        Raises `Refusal` if it is too long (413), too slow (408), or there is no memory for it (503).
+        Raises `Refusal` if it is too long (413), too slow (408), of a wrong type (415), or there is no memory
+        for it (503).
         """
         if self._ended:
             return await self._receive()
+        if not self._began:
+            self._began = True
+            check_content_type(self._scope)  # now that the route is known
         started = self._clock()
         deadline = started + self._options.stall_seconds if self._is_long else self._deadline
         try:

@@ -4,10 +4,11 @@ The file is TOML, with a table for each user. It has digests of the tokens and n
 
     [alice]
     sha256 = "9f86d081…"
-    admin = true
+    role = "upload"
 
-It is read again when it changes. Tokens are random and long, so a digest tells nothing about its token; but
-whoever can write the file can add a user, and therefore nobody else may.
+It is read again when it changes. Files of former releases have `admin = true` or `false` in place of a role;
+these users keep the rights that they had. Tokens are random and long, so a digest tells nothing about its
+token; but whoever can write the file can add a user, and therefore nobody else may.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ import secrets
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from stat import S_IMODE
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from vrag.atomic_io import write_whole
+from vrag.atomic_io import make_directory, write_whole
 from vrag.errors import SettingsError, first_line
 from vrag.parsing import parse_toml
 
 log = logging.getLogger("vrag.server.users")
-_HEAD = "# Users of `vrag serve --tokens`; `vrag tokens add` and `remove` change it.\n"
+_HEAD = "# Users of `vrag serve --tokens`; `vrag tokens add`, `role` and `remove` change it.\n"
 _NAME = re.compile(r"\w[\w.@-]{0,63}")
 _NAME_HINT = "Use up to 64 letters, digits and . _ @ - and begin with a letter or digit."
 _MAX_BYTES = 4 * 1024 * 1024
@@ -42,21 +44,52 @@ _FORBIDDEN_MODE = 0o027
 """Nobody but the owner may write the file, and only the owner's group may read it."""
 
 
+class UserRole(StrEnum):
+    """What the user of a token may do; each role includes those before it."""
+
+    ASK = "ask"
+    """Search, look at documents, ask, and manage their own runs."""
+    UPLOAD = "upload"
+    """Also add, replace, retry, cancel and remove documents, whoever uploaded them."""
+    MANAGE = "manage"
+    """Also create and delete collections."""
+    ADMINISTER = "administer"
+    """Also see and delete the runs of all users, and choose the model for all."""
+
+    def includes(self, other: UserRole) -> bool:
+        """Return whether this role may do everything that another one may."""
+        roles = list(UserRole)
+        return roles.index(self) >= roles.index(other)
+
+
+DEFAULT_ROLE = UserRole.MANAGE
+"""The role of a user for whom none is named: what every user could do before there were roles."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """A user. `AuthMiddleware` puts that of each request into `scope["state"]["user"]`."""
 
     name: str
     """The name of the token; empty where the server has no tokens, and for a request without one."""
-    is_admin: bool
-    """True if the user sees the runs of all users and may change the set-up of the server."""
+    role: UserRole | None
+    """None for a request without a token where one is needed."""
+
+    def may(self, role: UserRole) -> bool:
+        """Return whether the user may do what needs a role."""
+        return self.role is not None and self.role.includes(role)
+
+    @property
+    def is_admin(self) -> bool:
+        """True if the user sees the runs of all users and may change the set-up of the server."""
+        return self.may(UserRole.ADMINISTER)
 
 
-EVERYBODY = User("", is_admin=True)
+EVERYBODY = User("", UserRole.ADMINISTER)
 """The one user of a server without tokens."""
-NOBODY = User("", is_admin=False)
+NOBODY = User("", None)
 """The user of a request that has no token where one is needed: it reaches only public routes."""
-SERVER_ADMIN = User("admin", is_admin=True)
+SERVER_ADMIN = User("admin", UserRole.ADMINISTER)
 """The user of the server's own token, `--token`."""
 
 
@@ -71,7 +104,20 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    admin: bool = False
+    role: UserRole | None = None
+    admin: bool | None = None
+    """Of former releases, in place of a role."""
+
+    @model_validator(mode="after")
+    def _check_rights(self) -> _Entry:
+        if self.role is not None and self.admin is not None:
+            raise ValueError("it has both role and admin: remove admin")
+        return self
+
+    @property
+    def effective_role(self) -> UserRole:
+        """The role; for an entry without one, what it could do before there were roles."""
+        return self.role or (UserRole.ADMINISTER if self.admin else DEFAULT_ROLE)
 
 
 _ENTRIES = TypeAdapter(dict[str, _Entry])
@@ -91,9 +137,13 @@ class TokenFile:
         Raises `SettingsError` if it is missing, damaged or has no user, or others may write it.
         """
         if not self.path.exists():
-            raise SettingsError(f"There is no file of tokens {self.path}.", self._add_hint("--admin"))
+            raise SettingsError(
+                f"There is no file of tokens {self.path}.", self._add_hint("--role administer")
+            )
         if not self._read():
-            raise SettingsError(f"The file of tokens {self.path} has no users.", self._add_hint("--admin"))
+            raise SettingsError(
+                f"The file of tokens {self.path} has no users.", self._add_hint("--role administer")
+            )
 
     @property
     def users(self) -> list[User]:
@@ -113,7 +163,7 @@ class TokenFile:
                 found = user
         return found
 
-    def add(self, name: str, *, is_admin: bool = False) -> str:
+    def add(self, name: str, role: UserRole = DEFAULT_ROLE) -> str:
         """Add a user; return the token, which is stored nowhere.
 
         Raises `SettingsError` if the name cannot be used or exists, or the file cannot be used.
@@ -126,10 +176,22 @@ class TokenFile:
             if _find_name(entries, name) is not None:
                 hint = f"Remove it first, or choose another name: vrag tokens remove {name}"
                 raise SettingsError(f"There is a user {name!r} already.", hint)
-            entries[name] = _Entry(sha256=digest_of(token.encode()).hex(), admin=is_admin)
+            entries[name] = _Entry(sha256=digest_of(token.encode()).hex(), role=role)
 
         self._change(change)
         return token
+
+    def set_role(self, name: str, role: UserRole) -> None:
+        """Give a user another role, which a running server knows at the next request.
+
+        Raises `SettingsError` if there is no such user, or the file cannot be used.
+        """
+
+        def change(entries: dict[str, _Entry]) -> None:
+            found = _known_name(entries, name)
+            entries[found] = _Entry(sha256=entries[found].sha256, role=role)
+
+        self._change(change)
 
     def remove(self, name: str) -> None:
         """Remove a user, whose token and sessions end at once.
@@ -138,17 +200,14 @@ class TokenFile:
         """
 
         def change(entries: dict[str, _Entry]) -> None:
-            found = _find_name(entries, unicodedata.normalize("NFC", name))
-            if found is None:
-                raise SettingsError(f"There is no user {name!r}.", "See `vrag tokens list`.")
-            del entries[found]
+            del entries[_known_name(entries, name)]
 
         self._change(change)
 
     def _change(self, change: Callable[[dict[str, _Entry]], None]) -> None:
         """Change the file as a whole, one process at a time; it is created if it is missing."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), is_singleton=False):
                 entries = self._parse() if self.path.exists() else {}
                 change(entries)
@@ -172,7 +231,10 @@ class TokenFile:
         self._stamp = stamp
 
     def _read(self) -> dict[bytes, User]:
-        return {bytes.fromhex(entry.sha256): User(name, entry.admin) for name, entry in self._parse().items()}
+        return {
+            bytes.fromhex(entry.sha256): User(name, entry.effective_role)
+            for name, entry in self._parse().items()
+        }
 
     def _parse(self) -> dict[str, _Entry]:
         """Read the file. Raises `SettingsError` if it is damaged, or others may write it."""
@@ -224,7 +286,9 @@ def _check_name(name: str) -> None:
         raise SettingsError(f"{name[:80]!r} cannot be the name of a user.", _NAME_HINT)
     if name.casefold() == SERVER_ADMIN.name:
         message = f"The name {name!r} is that of the server's own token, VRAG_API_KEY."
-        raise SettingsError(message, "Choose another name; with --admin the user has the same rights.")
+        raise SettingsError(
+            message, "Choose another name; with --role administer the user has the same rights."
+        )
 
 
 def _find_name(entries: dict[str, _Entry], name: str) -> str | None:
@@ -232,10 +296,18 @@ def _find_name(entries: dict[str, _Entry], name: str) -> str | None:
     return next((known for known in entries if known.casefold() == name.casefold()), None)
 
 
+def _known_name(entries: dict[str, _Entry], name: str) -> str:
+    """Return the name of a user as the file has it. Raises `SettingsError` if there is no such user."""
+    found = _find_name(entries, unicodedata.normalize("NFC", name))
+    if found is None:
+        raise SettingsError(f"There is no user {name!r}.", "See `vrag tokens list`.")
+    return found
+
+
 def _render(entries: dict[str, _Entry]) -> str:
     tables = (
         f"\n[{json.dumps(name, ensure_ascii=False)}]\n"
-        f'sha256 = "{entry.sha256}"\nadmin = {str(entry.admin).lower()}\n'
+        f'sha256 = "{entry.sha256}"\nrole = "{entry.effective_role}"\n'
         for name, entry in sorted(entries.items())
     )
     return _HEAD + "".join(tables)

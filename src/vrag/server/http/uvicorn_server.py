@@ -1,17 +1,10 @@
-"""The uvicorn server: its socket, the limits of its connections, and its graceful end.
-
-uvicorn limits only how much is answered at one time (`limit_concurrency`), and how long a connection stays
-open after a response (`timeout_keep_alive`). A connection that sends nothing, half a head, or reads nothing
-of its response would stay forever, and some hundreds of them would lock everybody out of a server that is
-reached without a proxy: so `GuardedProtocol` has timers of its own.
-"""
+"""The uvicorn server: its socket and its graceful end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import errno
-import json
 import logging
 import os
 import signal
@@ -24,16 +17,13 @@ from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any, TypeAlias
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS
 
 from vrag.errors import SettingsError
-from vrag.server.http.limits import network_of
+from vrag.server.http.connections import GuardedProtocol
 from vrag.server.http.users import TokenFile
-from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions, is_loopback
 
 log = logging.getLogger("vrag.server")
@@ -41,15 +31,6 @@ log = logging.getLogger("vrag.server")
 Stopping: TypeAlias = Callable[[], Awaitable[None]]
 """Finishes the work that goes on without a connection."""
 
-_MAX_HEAD_BYTES = 256 * 1024
-"""Length of a request's head: the older form of search has its queries there."""
-_LINGER_SECONDS = 2.0
-"""Time for a client to notice that it was answered before it had sent everything."""
-_MIN_PROGRESS_BYTES = 16 * 1024
-"""Bytes that a client must read within `write_seconds`, if there are as many for it."""
-_MAX_UNSENT_BYTES = 2 * _MIN_PROGRESS_BYTES
-"""Bytes that the system takes before they are sent. It takes more again when half of them are, and else might
-hold megabytes whose progress cannot be seen here."""
 _THREAD_SECONDS = 0.0005
 """Time after which a thread that computes lets the event loop go on. With Python's 5 ms, each word of an
 answer waits so long for every page that is drawn or compared meanwhile; the threads get no less done."""
@@ -101,156 +82,6 @@ def listen(host: str, port: int) -> socket.socket:
             reason = "no machine of that name is known"
         raise SettingsError(f"The server cannot listen at {host}:{port}: {reason}.", hint) from error
     return listening
-
-
-class GuardedProtocol(H11Protocol):
-    """One connection, with limits; each server has a subclass with its options and counts."""
-
-    options: ServerOptions
-    metrics: ServerMetrics | None
-    peers: Counter[str]
-    """Connections by network."""
-
-    def __init__(self, *args: Any, **rest: Any) -> None:  # noqa: ANN401 - uvicorn's
-        super().__init__(*args, **rest)
-        self._peer: str | None = None
-        """None for a refused connection."""
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection, or say why not."""
-        address = str((transport.get_extra_info("peername") or ("",))[0])
-        peer = network_of(address)
-        limit = self.options.local_connections if is_loopback(address) else self.options.peer_connections
-        if address in self.options.proxies:
-            limit = self.options.connections
-        if len(self.connections) >= self.options.connections:
-            self._turn_away(transport, "The server has too many connections.", "full")
-        elif self.peers[peer] >= limit:
-            self._turn_away(transport, "There are too many connections from this address.", "connections")
-        else:
-            self._peer = peer
-            self.peers[peer] += 1
-            connection: socket.socket | None = transport.get_extra_info("socket")
-            milliseconds = int(2000 * self.options.write_seconds)  # how long a peer may acknowledge nothing
-            socket_options = {"TCP_USER_TIMEOUT": milliseconds, "TCP_NOTSENT_LOWAT": _MAX_UNSENT_BYTES}
-            for option, value in socket_options.items():
-                if connection is not None and hasattr(socket, option):
-                    with contextlib.suppress(OSError):
-                        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-            super().connection_made(transport)
-            self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection."""
-        for name in tuple(self._timers):
-            self._stop_timer(name)
-        if self._peer is not None:
-            self.peers[self._peer] -= 1
-            if not self.peers[self._peer]:
-                del self.peers[self._peer]
-            super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what arrived."""
-        if self._peer is None:
-            return
-        super().data_received(data)
-        if self.conn.their_state is not h11.SEND_BODY:
-            self._stop_timer("body")
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_timer("head")
-        elif "head" not in self._timers and not self.transport.is_closing():
-            self._expect_head()
-
-    def on_response_complete(self) -> None:
-        """Give a client that is still sending a little time, since nobody reads its body any more."""
-        if self.conn.their_state is h11.SEND_BODY:
-            self._start_timer("body", _LINGER_SECONDS, self._end)
-        super().on_response_complete()
-
-    def pause_writing(self) -> None:
-        """Start to watch the client: the buffers before it are full."""
-        super().pause_writing()
-        self._expect_reading()
-
-    def resume_writing(self) -> None:
-        """Stop to watch the client: it has read most of the buffers."""
-        super().resume_writing()
-        self._stop_timer("read")
-
-    def timeout_keep_alive_handler(self) -> None:
-        """End a connection without a further request, whether or not its client reads the last response."""
-        super().timeout_keep_alive_handler()
-        self._expect_reading()
-
-    @property
-    def streams(self) -> bool:
-        """True if its response is a stream of events."""
-        if self.cycle is None or self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
-            return False
-        return bool(self.cycle.scope.get("state", {}).get("streams"))
-
-    def _expect_head(self) -> None:
-        def expire() -> None:
-            if self.transport.is_closing() or self.conn.their_state is not h11.IDLE:
-                return
-            self._count("head")
-            if self.conn.trailing_data[0]:  # a connection that a browser never used is closed without a word
-                message = "The head of the request did not arrive in time."
-                self.transport.write(_refusal(408, "Request Timeout", message))
-            self._end()
-
-        self._start_timer("head", self.options.head_seconds, expire)
-
-    def _end(self) -> None:
-        """Close the connection once its client has read what is left, or no longer reads."""
-        self._unset_keepalive_if_required()
-        self.transport.close()
-        self._expect_reading()
-
-    def _expect_reading(self) -> None:
-        """Cut the connection when its client stops reading; a slow one may take its time."""
-        before = self.transport.get_write_buffer_size()
-
-        def check() -> None:
-            left = self.transport.get_write_buffer_size()
-            if left and left > before - _MIN_PROGRESS_BYTES:
-                self._count("unread")
-                self.transport.abort()
-            elif left:
-                self._expect_reading()
-
-        self._start_timer("read", self.options.write_seconds, check)
-
-    def _turn_away(self, transport: asyncio.Transport, message: str, reason: str) -> None:
-        self._count(reason)
-        transport.write(_refusal(503, "Service Unavailable", message))
-        self.loop.call_later(_LINGER_SECONDS, transport.close)  # not at once: it may be sending its request
-
-    def _count(self, reason: str) -> None:
-        if self.metrics is not None:
-            self.metrics.refused(reason)
-
-    def _start_timer(self, name: str, seconds: float, action: Callable[[], None]) -> None:
-        def expire() -> None:
-            del self._timers[name]
-            action()
-
-        self._stop_timer(name)
-        self._timers[name] = self.loop.call_later(seconds, expire)
-
-    def _stop_timer(self, name: str) -> None:
-        if timer := self._timers.pop(name, None):
-            timer.cancel()
-
-
-def _refusal(status: int, phrase: str, message: str) -> bytes:
-    body = json.dumps({"detail": message, "hint": "Try again in a second."}).encode()
-    return (
-        f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        "Retry-After: 1\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
-    ).encode() + body
 
 
 class GracefulServer(uvicorn.Server):
@@ -342,7 +173,6 @@ def make_server(
         proxy_headers=False,
         ws="none",
         http=type("Connection", (GuardedProtocol,), limits),
-        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return GracefulServer(config, options, ready, getattr(app.state, "stopping", None))

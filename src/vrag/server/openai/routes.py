@@ -88,7 +88,7 @@ def openai_routes(manager: RunManager) -> APIRouter:
     async def complete(request: Request) -> Response:
         """The last message is the question; those before it are its conversation.
 
-        The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
+        A client that leaves stops its run.
         """
         offer = await manager.capabilities()
 
@@ -102,7 +102,9 @@ def openai_routes(manager: RunManager) -> APIRouter:
         except InvalidRequest as invalid:
             return error_response(invalid)
         runs = UserRuns(manager, requester_of(request, Via.OPENAI))
+        request.state.audit.note(collection=run.collection, question=run.question)
         summary = await runs.start(run, history=history)
+        request.state.audit.note(run=summary.id)
         url = f"{request.base_url}#/runs/{summary.id}"
         answer = StartedAnswer(summary.id, parsed.model, int(time.time()), url)
         if parsed.stream:

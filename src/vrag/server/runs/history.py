@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.retention import RunPurge, RunSelection, delete_runs, select_runs
 from vrag.agent.runs.run_meta import PROGRAMS, RunMeta, clean_title
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
@@ -52,6 +53,12 @@ class RunHistory:
             return RunSummary.of(run, outline, state)
 
         self._start, self._cached_summary = start, summary
+
+        def forget() -> None:
+            start.cache_clear()
+            summary.cache_clear()
+
+        self._forget = forget
 
     def check(self, run: str, user: User, *, to_change: bool = False) -> None:
         """Check that a user may see a run, or change it as well.
@@ -182,12 +189,25 @@ class RunHistory:
                 self.store.delete(run)
             except RunError as error:
                 raise Refusal(409, error.message, error.hint) from error
+        self._forget()
+
+    def purge(self, selection: RunSelection) -> RunPurge:
+        """Delete the runs of a selection; return those that were deleted.
+
+        Raises `RunError` if the collection with the runs is gone, or the disk refuses.
+        """
+        try:
+            return delete_runs(self.store, select_runs(self.store, selection))
+        finally:
+            self._forget()
 
     def _read_metas(self) -> dict[str, RunMeta]:
         """Return the metadata of every run; those of directories without a change are not read again."""
         stamps = self.store.stamps()
         with self._lock:
             known = self._metas
+            if known.keys() - stamps.keys():  # another process deleted some: nothing of them stays in memory
+                self._forget()
             self._metas = {run: known[run] for run in stamps.keys() & known.keys()}
             for run, stamp in stamps.items():
                 if (entry := self._metas.get(run)) and entry[0] == stamp:

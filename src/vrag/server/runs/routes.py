@@ -17,6 +17,8 @@ from vrag.errors import RunError
 from vrag.render.exports import Download, export_of, report_document
 from vrag.render.markup import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
+from vrag.server.http.roles import missing_role
+from vrag.server.http.users import UserRole
 from vrag.server.metrics import ServerMetrics
 from vrag.server.runs import schema
 from vrag.server.runs.run_manager import RunManager
@@ -33,7 +35,9 @@ def _document(description: str, *types: str) -> Responses:
     return {200: {"content": {media_type: {} for media_type in types}, "description": description}}
 
 
-def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: C901 - one per route
+def run_routes(  # noqa: C901, PLR0915 - one per route
+    runs: RunManager, metrics: ServerMetrics
+) -> APIRouter:
     """Build `/options`, `/runs` and what belongs to a run, `/reports`."""
     router = APIRouter(tags=["runs"])
     exporting = asyncio.Semaphore(2)  # each keeps a processor busy, and a thread that others need
@@ -45,12 +49,16 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
     @router.get("/options", summary="What can be requested", responses=responses(503, 504))
     async def options(request: Request) -> schema.Capabilities:
         """List the agents, models and collections, and the limits of a run."""
-        return await runs.capabilities(request.state.session)
+        capabilities = await runs.capabilities(request.state.session)
+        reason = missing_role(request.state.user, UserRole.UPLOAD)
+        return capabilities.without_uploads(reason) if reason else capabilities
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:
         """Start a run. It continues even if no client follows it."""
+        request.state.audit.note(collection=question.collection, question=question.question)
         summary = await runs_of(request).start(question)
+        request.state.audit.note(run=summary.id)
         response.headers["Location"] = f"/runs/{summary.id}"
         return summary
 
@@ -172,6 +180,7 @@ def run_routes(runs: RunManager, metrics: ServerMetrics) -> APIRouter:  # noqa: 
         Links open its places here.
         Or the evidence of all runs, as of one; citation 2.1 is the first one of the second run.
         """
+        request.state.audit.note(run=",".join(wanted.runs))
         async with exporting:
             readable = runs_of(request)
             stored = [await readable.stored(run) for run in wanted.runs]

@@ -157,6 +157,11 @@ class RunManager:
         """The number of runs in progress."""
         return self._busy.total()
 
+    @property
+    def continued(self) -> frozenset[str]:
+        """The conversations in which a question is being answered, by the ids of their first runs."""
+        return frozenset(self._sessions)
+
     async def capabilities(self, browser: bytes | None = None) -> schema.Capabilities:
         """Return the agents, models and collections that can be requested at the moment.
 

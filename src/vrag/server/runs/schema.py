@@ -420,7 +420,13 @@ class Capabilities(FrozenModel):
     limits: CapabilityLimits
     examples: tuple[str, ...] = ()
     setup: bool = Field(default=False, description="Whether models can be chosen at `/setup`.")
+    no_uploads: str = Field(default="", description="Why the user cannot add documents to any collection.")
     version: str
+
+    def without_uploads(self, reason: str) -> Capabilities:
+        """Return what is offered to a user who may not add documents, with the reason."""
+        closed = tuple(each.model_copy(update={"writable": False}) for each in self.collections)
+        return self.model_copy(update={"collections": closed, "no_uploads": reason})
 
     def with_models(self, chosen: Sequence[str], *, setup: bool) -> Capabilities:
         """Add models that were chosen on the page, of which the first is the default, and `setup`."""

@@ -85,10 +85,14 @@ class UserRuns:
     async def file(self, run: str, sha256: str) -> Path:
         """Return the path of a run's picture, if the run has it. Both names must match their patterns.
 
-        Raises `Refusal` if there is no such run (404).
+        Raises `Refusal` if there is no such run (404), or the picture is damaged (503).
         """
         await self._check(run)
-        return self.manager.history.store.file(run, sha256)
+        store = self.manager.history.store
+        if not await self.manager.in_thread(lambda: store.is_sound(run, sha256)):
+            hint = "The administrator of this server can look for damage: vrag index verify"
+            raise Refusal(503, "The picture is damaged.", hint)
+        return store.file(run, sha256)
 
     async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:
         """Yield the events of a run: those on disk, then future ones, until it is over.

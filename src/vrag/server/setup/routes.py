@@ -223,6 +223,7 @@ def setup_routes(service: SetupService) -> APIRouter:  # noqa: C901 - one per ro
 
         Runs in progress keep their model. A server without tokens begins a session for the browser.
         """
+        request.state.audit.note(model=choice.model, scope=choice.scope)
         service.check_open()
         user, session = request.state.user, request.state.session
         chosen = service.resolve(choice, user, session)
@@ -243,6 +244,7 @@ def setup_routes(service: SetupService) -> APIRouter:  # noqa: C901 - one per ro
         request: Request, scope: Annotated[schema.Scope, Query(description="Whose choice.")] = "session"
     ) -> schema.SetupState:
         """Forget the chosen model and its key. Runs in progress keep their model."""
+        request.state.audit.note(scope=scope)
         service.check_open()
         user, session = request.state.user, request.state.session
         if scope == "all":

@@ -73,7 +73,7 @@ function showEmpty(holds, offer, uploads) {
       { class: "empty-drop", id: "no-documents" },
       icon("pages"),
       h("h2", { id: "holds-title", text: "No documents yet" }),
-      h("p", { class: "soft", text: target ? "Choose files, or drop them anywhere on this page. They are sent to this server and read there: you can ask questions as soon as the first one is ready." : "The collections on this server are empty and do not accept uploads." }),
+      h("p", { class: "soft", text: target ? "Choose files, or drop them anywhere on this page. They are sent to this server and read there: you can ask questions as soon as the first one is ready." : (offer.no_uploads || "The collections on this server are empty and do not accept uploads.") }),
       target && h("p", { class: "faint size-2", text: `${kinds(uploads.limits.upload_types)}, up to ${bytes(uploads.limits.upload_bytes)} each` }),
       target && h("div", { class: "row" }, uploadButtons(uploads, target.name)),
     ),

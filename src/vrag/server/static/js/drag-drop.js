@@ -7,10 +7,11 @@ import { carriesFiles } from "./pictures.js";
 /**
  * @param {object} how
  * @param {() => string | null} how.target The collection that would take them.
+ * @param {() => string} how.reason Why the user cannot add files; empty if only the collection decides.
  * @param {(files: import("./dropped-files.js").PlacedFile[], collection: string | null) => void} how.take
  * @param {AbortSignal} how.signal Ends it.
  */
-export function receiveFiles({ target, take, signal }) {
+export function receiveFiles({ target, reason, take, signal }) {
   const words = h("p", { dir: "auto" });
   const frame = document.body.appendChild(h("div", { id: "drop-frame", "aria-hidden": true, hidden: true }, words));
   let depth = 0; // entering a child comes before leaving its parent
@@ -18,7 +19,7 @@ export function receiveFiles({ target, take, signal }) {
   const show = (/** @type {boolean} */ over) => {
     frame.hidden = !over;
     const collection = target();
-    words.textContent = collection ? `Drop to add to ${collection}. Drop pictures on the question box to attach them.` : "This collection does not accept uploads.";
+    words.textContent = collection ? `Drop to add to ${collection}. Drop pictures on the question box to attach them.` : reason() || "This collection does not accept uploads.";
   };
   const enters = (/** @type {DragEvent} */ event) => {
     if (carriesFiles(event.dataTransfer)) show(++depth > 0);

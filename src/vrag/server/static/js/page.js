@@ -51,7 +51,7 @@ export class Page {
     this.runs = new PastRuns(session, { changed: () => this.#runsChanged(), away: (away) => this.#away(away), signal });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload), skipped: (files) => toast(`${count(files, "file")} skipped: the file type is not supported.`) });
     this.sidebar = buildSidebar(element("sidebar"), { runs: this.runs, offer: () => this.offer });
-    receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection), signal });
+    receiveFiles({ target: () => this.#target(), reason: () => this.offer.no_uploads, take: (files, collection) => this.#take(files, collection), signal });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event), { signal });
   }
@@ -247,7 +247,8 @@ export class Page {
   /** @param {import("./dropped-files.js").PlacedFile[]} files @param {string | null} collection */
   #take(files, collection) {
     if (!collection) {
-      toast("This server does not accept uploads.", { kind: "danger", hint: "None of its collections is writable." });
+      const { no_uploads } = this.offer;
+      toast(no_uploads ? "The files were not added." : "This server does not accept uploads.", { kind: "danger", hint: no_uploads || "None of its collections is writable." });
       return;
     }
     this.uploads.add(files, collection);

@@ -10,7 +10,7 @@ const OTHERWISE = 20_000;
 
 /** @typedef {import("./history.js").Run} Run */
 /** @typedef {import("./history.js").View} View */
-/** @typedef {{user: string, admin: boolean, has_users: boolean, needed: boolean}} Session As `GET /session` tells it. */
+/** @typedef {{user: string, role: string | null, admin: boolean, has_users: boolean, needed: boolean}} Session As `GET /session` tells it. */
 
 /** @type {View} */
 const FIRST_VIEW = { asker: "people", text: "", agent: "", collection: "", owner: null };

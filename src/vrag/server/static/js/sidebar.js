@@ -13,6 +13,9 @@ const ROOM = window.matchMedia("(min-width: 1100px)");
 /** Room for the viewer as well. */
 const BOTH = window.matchMedia("(min-width: 1500px)");
 
+/** What users may do, by their roles. @type {Record<string, string>} */
+const MAY = { ask: "ask", upload: "ask and add documents", manage: "ask, add documents and create collections" };
+
 /** Time after the last key before the server is asked for what is searched for. */
 const TYPING = 250;
 
@@ -92,8 +95,8 @@ export function buildSidebar(sidebar, { runs, offer }) {
 }
 
 /** Who is signed in, and the way out. @param {import("./past-runs.js").Session} session */
-function who({ user, admin }) {
-  const role = admin && user !== "admin" ? ", administrator" : "";
+function who({ user, admin, role: name }) {
+  const role = !admin ? `, who may ${MAY[name ?? ""] ?? "ask"}` : user !== "admin" ? ", administrator" : "";
   return h(
     "div",
     { class: "who grow" },

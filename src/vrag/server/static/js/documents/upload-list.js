@@ -11,7 +11,7 @@ import { problemList } from "./rows.js";
 
 /**
  * @param {import("../uploads.js").Uploads} uploads
- * @param {() => string | undefined} collection
+ * @param {() => {name: string, writable: boolean} | undefined} collection
  * @param {() => void} cancelled Called after uploads were cancelled.
  * @returns {{element: HTMLElement, update: () => void}}
  */
@@ -23,7 +23,7 @@ export function uploadList(uploads, collection, cancelled) {
   const list = h("ul", { class: "jobs", id: "jobs", "aria-label": "Uploads" });
   const element = h("section", { class: "uploads card", "aria-label": "Uploads", hidden: true }, h("header", { class: "uploads-head" }, summary, cancelAll, clear), bar, list);
 
-  const own = () => uploads.list.filter((upload) => upload.collection === collection());
+  const own = () => uploads.list.filter((upload) => upload.collection === collection()?.name);
   const cancel = (/** @type {Upload[]} */ those) =>
     attempt(async () => {
       await Promise.all(those.map((upload) => uploads.cancel(upload)));
@@ -32,15 +32,16 @@ export function uploadList(uploads, collection, cancelled) {
     });
   const update = () => {
     const shown = own();
+    const writable = Boolean(collection()?.writable);
     const { ended, share } = overall(shown);
     element.hidden = shown.length === 0;
     summary.textContent = ended < shown.length ? `${ended} of ${count(shown.length, "file")} done` : count(shown.length, "file");
     /** @type {HTMLProgressElement} */ (bar).value = share;
     bar.hidden = shown.length < 2 || ended === shown.length;
-    cancelAll.hidden = shown.length - ended < 2;
+    cancelAll.hidden = !writable || shown.length - ended < 2;
     clear.hidden = ended === 0 || ended < shown.length;
     showList(list, shown, (upload) => JSON.stringify([upload.key, upload.file]), (upload) => uploadRow(upload, { cancel: () => cancel([upload]), dismiss: () => uploads.dismiss(upload), retry: () => attempt(() => uploads.retry(upload)) }));
-    shown.forEach((upload, at) => fill(/** @type {HTMLElement} */ (list.children[at]), upload, uploads.canRetry(upload)));
+    shown.forEach((upload, at) => fill(/** @type {HTMLElement} */ (list.children[at]), upload, { retry: writable && uploads.canRetry(upload), cancel: writable }));
   };
   return { element, update };
 }
@@ -59,8 +60,8 @@ function uploadRow(upload, { cancel, dismiss, retry }) {
   );
 }
 
-/** @param {HTMLElement} row Changed in place: what has the focus keeps it. @param {Upload} upload @param {boolean} canRetry */
-function fill(row, upload, canRetry) {
+/** @param {HTMLElement} row Changed in place: what has the focus keeps it. @param {Upload} upload @param {{retry: boolean, cancel: boolean}} may */
+function fill(row, upload, may) {
   const ended = hasEnded(upload);
   const problems = upload.problems.filter((problem) => problem !== upload.message);
   const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (row.querySelector(name));
@@ -71,8 +72,8 @@ function fill(row, upload, canRetry) {
     replace(part(".job-problems"), problems.length > 0 && problemList(problems));
   }
   part(".job-doing").textContent = statusText(upload);
-  part(".job-retry").hidden = !canRetry;
-  part(".job-cancel").hidden = ended;
+  part(".job-retry").hidden = !may.retry;
+  part(".job-cancel").hidden = ended || !may.cancel;
   part(".job-dismiss").hidden = !ended;
   bar.hidden = upload.state !== "sending" && upload.state !== "running";
   if (upload.total) Object.assign(bar, { max: upload.total, value: upload.done });

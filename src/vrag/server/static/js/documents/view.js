@@ -24,7 +24,7 @@ const BATCH = 1000;
  * @param {object} how
  * @param {string | null} how.name Of the collection; null for the first.
  * @param {URLSearchParams} how.params Of the address: how the list is shown.
- * @param {{collections: any[], creatable: boolean, reason?: string | null}} how.listing
+ * @param {{collections: any[], creatable: boolean, not_creatable?: string | null, reason?: string | null}} how.listing
  * @param {import("../uploads.js").Uploads} how.uploads
  * @param {import("../chosen.js").ChosenDocuments} how.chosen
  * @param {() => Promise<void>} how.reload Loads the collections again.
@@ -37,7 +37,7 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
   const tabs = h("nav", { class: "tabs", "aria-label": "Collections" });
   const facts = h("div", { class: "about" });
   const held = h("div", { id: "documents-held" });
-  const jobs = uploadList(uploads, () => current?.name, () => reload());
+  const jobs = uploadList(uploads, () => current, () => reload());
   /** @type {DocumentInfo[]} */
   let documents = [];
   let visit = 0;
@@ -50,7 +50,7 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
   };
   const tellFacts = () => {
     const served = documents.filter((one) => one.items > 0).length;
-    if (current) replace(facts, about(current, { limits: uploads.limits, extent: extentsOf(documents), sameContent: served > current.documents, remove: () => dropCollection(current, reload) }));
+    if (current) replace(facts, about(current, { limits: uploads.limits, extent: extentsOf(documents), sameContent: served > current.documents, remove: () => dropCollection(current, reload), refused: listing.not_creatable ?? "" }));
   };
   const remove = async (/** @type {DocumentInfo[]} */ those) => {
     if (await removeDocuments(current.name, those)) await reload();
@@ -161,15 +161,17 @@ function extentsOf(documents) {
 
 /**
  * @param {any} collection
- * @param {{limits: any, extent: string, sameContent: boolean, remove: () => void}} how `sameContent`: files have the same content.
+ * @param {{limits: any, extent: string, sameContent: boolean, remove: () => void, refused: string}} how `sameContent`: files have the same content;
+ *   `refused`: why the user cannot create or delete collections.
  */
-function about(collection, { limits, extent, sameContent, remove }) {
+function about(collection, { limits, extent, sameContent, remove, refused }) {
   if (!collection.readable) return []; // what stands in the place of its documents says so
   const facts = [count(collection.documents, "document"), extent, sameContent && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files or folders anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),
     h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (collection.reason ?? "This collection does not accept uploads.") }),
+    refused && collection.writable && h("p", { class: "faint size-2", id: "not-creatable", dir: "auto", text: refused }),
     collection.writable && (limits.unreadable ?? []).map((/** @type {any} */ missing) => h("p", { class: "faint size-2 missing", text: `Not ${kinds(missing.types)}: ${missing.needs} is not installed on this server.`, title: missing.install })),
     collection.removable && iconButton("trash", `Remove the collection ${collection.name}`, { id: "remove-collection", on: { click: remove } }),
   ];
@@ -180,7 +182,7 @@ function emptyCollection(collection) {
   return h("div", { class: "empty-drop" }, icon("upload"), h("p", { text: collection.writable ? "No documents yet. Drop files or a folder here." : "No documents in this collection." }));
 }
 
-/** @param {{creatable: boolean, reason?: string | null}} listing @param {() => Promise<void>} reload */
-function noCollections({ creatable, reason }, reload) {
-  return h("div", { class: "empty-drop" }, icon("folder"), h("p", { dir: "auto", text: reason ?? "There are no collections yet." }), creatable && h("button", { type: "button", class: "primary", text: "Create a collection", on: { click: () => createCollection(reload) } }));
+/** @param {{creatable: boolean, not_creatable?: string | null, reason?: string | null}} listing @param {() => Promise<void>} reload */
+function noCollections({ creatable, not_creatable, reason }, reload) {
+  return h("div", { class: "empty-drop" }, icon("folder"), h("p", { dir: "auto", text: reason ?? ["There are no collections yet.", not_creatable].filter(Boolean).join(" ") }), creatable && h("button", { type: "button", class: "primary", text: "Create a collection", on: { click: () => createCollection(reload) } }));
 }

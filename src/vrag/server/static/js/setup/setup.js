@@ -7,6 +7,7 @@ import { followChosenModel, optionFields, selectOptions, storedOptions, storeOpt
 import { showActivity } from "./activity.js";
 import { FoundServers } from "./found.js";
 import { modelForm } from "./form.js";
+import { retentionForm } from "./retention.js";
 
 const POLL = 3_000;
 
@@ -52,6 +53,7 @@ export function showSetup(root, { offer, reload }) {
         h("section", { "aria-labelledby": "setup-model-title" }, h("h2", { id: "setup-model-title", text: "Model" }), chosen, !state.changeable && h("p", { class: "setup-closed", id: "setup-closed" }, icon("page"), h("span", { text: state.reason })), found?.element, form?.element),
         h("section", { "aria-labelledby": "setup-defaults-title" }, h("h2", { id: "setup-defaults-title", text: "New questions" }), h("p", { class: "soft size-2", text: "New questions in this browser begin with these options. You can change them for each question." }), defaults),
         h("section", { "aria-labelledby": "setup-now-title" }, h("h2", { id: "setup-now-title", text: "What runs now" }), now),
+        state.admin && h("section", { "aria-labelledby": "setup-retention-title" }, h("h2", { id: "setup-retention-title", text: "Past questions" }), retentionForm()),
         h("p", { class: "soft size-2" }, "Programs can use this server too: ", h("a", { href: "/docs", text: "HTTP interface" }), "."),
       ),
     );

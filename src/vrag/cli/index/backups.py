@@ -1,0 +1,227 @@
+"""`vrag index backup | backups | restore`: copies of a collection from which it can be restored."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from vrag.cli import options as opt
+from vrag.cli.terminal import console
+from vrag.cli.terminal.console import MAX_PROBLEMS, duration, echo, echo_problem, plain, print_result
+from vrag.cli.terminal.files import parse_path
+from vrag.cli.terminal.progress import note_on_interrupt
+from vrag.errors import CollectionError
+from vrag.index.collection import Collection
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vrag.index.integrity.backup_store import Snapshot
+
+_DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
+
+
+def backup(
+    destination: Path = _DEST,
+    collection: opt.CollectionOption = None,
+    keep: int | None = typer.Option(
+        None, min=1, help="Delete all but this number of the newest backups afterwards.", show_default="all"
+    ),
+    moved: bool = typer.Option(
+        False, "--moved", help="Continue the backups of a collection that was in another directory before."
+    ),
+    wait: opt.WaitOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Back up a collection to a directory, while others use it.
+
+    The backup has the documents' pages and tables, uploaded files and recorded runs, in one consistent
+    state. Only content that is not in DEST yet is copied. You can stop and repeat the command at any time.
+    One directory holds the backups of one collection.
+
+    Exit status: 0 done, 1 failed, or made of a damaged collection, with its missing files listed, 2 wrong
+    usage, 4 another process is writing to DEST.
+
+    Examples:
+
+      vrag index backup /mnt/backup/reports --keep 30
+
+      vrag index backups /mnt/backup/reports --check
+
+      vrag index restore /mnt/backup/reports ./restored
+    """
+    settings = load_settings(collection=collection, wait=wait).settings
+    if re.match("[a-z][a-z0-9+.-]+:/", str(destination)):  # more than the letter of a drive
+        raise CollectionError(
+            f"{destination} is not a directory.",
+            "Back up to a directory, and copy it to object storage: its files never change. "
+            "To search a collection from there: vrag index publish",
+        )
+    from vrag.index.integrity.backup import back_up
+
+    note = "Earlier backups are complete. Run the same command again to continue."
+    with note_on_interrupt(note), _progress("Copying") as progress:
+        opened = Collection.open(settings.collection)
+        report = back_up(opened, destination, keep=keep, moved=moved, wait=settings.wait, progress=progress)
+    made = report.snapshot
+
+    def render() -> None:
+        echo((f"Backup {made.name}", "bold"), f" in {plain(str(destination))}")
+        echo(f"  contents   {_contents(made)}")
+        echo(f"  copied     {report.read} files, {_megabytes(made.added_bytes)}; {duration(report.seconds)}")
+        if report.deleted:
+            echo(f"  deleted    {len(report.deleted)} older backups, {_megabytes(report.freed_bytes)}")
+        _echo_problems(
+            (name, "It is missing in the collection, or cannot be read.") for name in report.missing
+        )
+        if report.missing:
+            echo("The collection is damaged. Run: vrag index verify")
+
+    print_result(asdict(report), render, as_json=as_json)
+    raise typer.Exit(1 if report.missing else 0)
+
+
+def list_backups(
+    destination: Path = _DEST,
+    check: bool = typer.Option(False, "--check", help="Read everything, and compare it with its hashes."),
+    keep: int | None = typer.Option(
+        None, min=1, help="Delete all but this number of the newest backups.", show_default="all"
+    ),
+    wait: opt.WaitOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """List the backups in a directory, check or delete them.
+
+    With --check, a damaged file is set aside, so that the next backup copies it again if the collection still
+    has it.
+
+    Exit status: 0 done, 1 failed or damaged, 2 wrong usage, 4 another process is writing to DEST.
+
+    Examples:
+
+      vrag index backups /mnt/backup/reports
+
+      vrag index backups /mnt/backup/reports --keep 30
+    """
+    from vrag.index.integrity.backup_store import BackupStore
+    from vrag.index.integrity.restore import check_backups
+
+    settings = load_settings(wait=wait).settings
+    store = BackupStore.open(destination)
+    facts: dict[str, Any] = {}
+    if keep:
+        with store.lock(settings.wait):
+            facts["deleted"], facts["freed_bytes"] = store.prune(keep)
+    checked = None
+    if check:
+        with _progress("Checking") as progress:
+            checked = check_backups(destination, wait=settings.wait, progress=progress)
+    snapshots: list[Snapshot] = []
+    damaged: list[tuple[str, str]] = []
+    for name in store.names():
+        try:
+            snapshots.append(store.read(name)[0])
+        except CollectionError as error:
+            damaged.append((name, error.message))
+    size = sum(store.objects().values())
+
+    def render() -> None:
+        for snapshot in snapshots:
+            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.created))
+            added = f"{_megabytes(snapshot.added_bytes)} new"
+            echo((snapshot.name, "bold"), f"  {made}  {_contents(snapshot)}, {added}")
+        _echo_problems(damaged)
+        echo(f"{len(snapshots)} backups, {_megabytes(size)} on disk.")
+        if keep:
+            echo(f"Deleted {len(facts['deleted'])} backups, {_megabytes(facts['freed_bytes'])}.")
+        if checked:
+            echo(
+                f"Checked {checked.objects} files of {len(snapshots)} backups ({duration(checked.seconds)})."
+            )
+            _echo_problems((problem.file or "snapshot", problem.detail) for problem in checked.problems)
+            if not checked.problems:
+                echo(("No problems.", "green"))
+
+    facts |= {
+        "snapshots": [asdict(snapshot) for snapshot in snapshots],
+        "damaged": [name for name, _ in damaged],
+        "bytes": size,
+        "problems": [problem._asdict() for problem in checked.problems] if checked else None,
+    }
+    print_result(facts, render, as_json=as_json)
+    raise typer.Exit(1 if damaged or (checked and checked.problems) else 0)
+
+
+def restore_backup(
+    destination: Path = _DEST,
+    target: Path = typer.Argument(
+        ..., parser=parse_path, metavar="TARGET", help="New or empty directory for the collection."
+    ),
+    snapshot: str = typer.Option(
+        "last", "--snapshot", help="Name of the backup, or its beginning.", show_default="the newest"
+    ),
+    partial: bool = typer.Option(
+        False, "--partial", help="Leave out pictures, uploaded files and runs that are damaged in the backup."
+    ),
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Restore a collection from a backup into a new directory.
+
+    Every file is compared with its hash. The directory appears when it is complete; an existing collection is
+    never overwritten.
+
+    Exit status: 0 done, 1 failed, or restored without damaged files, which are listed, 2 wrong usage.
+
+    Example: vrag index restore /mnt/backup/reports ./restored --snapshot 20260301
+    """
+    from vrag.index.integrity.restore import restore
+
+    note = f"{target} was not written."
+    with note_on_interrupt(note), _progress("Restoring") as progress:
+        report = restore(destination, target, snapshot, partial=partial, progress=progress)
+
+    def render() -> None:
+        echo(("Restored", "bold"), f" {report.snapshot.name} to {plain(str(report.directory))}")
+        echo(f"  contents   {_contents(report.snapshot)}; {duration(report.seconds)}")
+        _echo_problems(("left out", detail) for detail in report.missing)
+        if report.missing:
+            echo("Run: vrag index verify --repair, then vrag index add")
+        echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
+
+    print_result(asdict(report), render, as_json=as_json)
+    raise typer.Exit(1 if report.missing else 0)
+
+
+def _contents(snapshot: Snapshot) -> str:
+    counts = f"{snapshot.documents} documents, {snapshot.items} items, {snapshot.runs} runs"
+    return f"{counts}, {_megabytes(snapshot.bytes)}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _echo_problems(problems: Iterable[tuple[str, str]]) -> None:
+    listed = list(problems)
+    for subject, detail in listed[:MAX_PROBLEMS]:
+        echo_problem(subject, detail)
+    if (more := len(listed) - MAX_PROBLEMS) > 0:
+        echo(f"  … and {more} more; --json lists all.")
+
+
+@contextmanager
+def _progress(verb: str) -> Generator[Callable[[int, int], None]]:
+    """Show on a terminal how many files are done."""
+    columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console.err, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,50 @@
+"""Verification of a collection with its runs, under the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.index.collection import Collection
+from vrag.index.embed_items import local
+from vrag.index.remote.object_storage import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vrag.index.integrity.problems import VerifyReport
+    from vrag.settings import Settings
+
+
+def verify_collection(
+    settings: Settings, *, repair: bool = False, progress: Callable[[str, int, int], None] | None = None
+) -> VerifyReport:
+    """Verify the collection of the settings and its runs; with `repair`, repair what can be repaired.
+
+    `progress` receives what is checked, how much of it is done, and how much there is. Raises
+    `CollectionError` if there is no collection, or its header is damaged beyond repair, `CollectionBusy` while
+    another process is writing, and `OSError` if a repair cannot be written.
+    """
+    from vrag.agent.runs.run_checks import check_runs
+    from vrag.agent.runs.run_store import RunStore
+    from vrag.index.build import add
+    from vrag.index.integrity.verification import open_damaged, verify
+
+    def report(what: str) -> Callable[[int, int], None] | None:
+        return (lambda done, total: progress(what, done, total)) if progress else None
+
+    def prepare(collection: Collection) -> Callable[[Collection, Sequence[Path]], object]:
+        from vrag.factory.indexing import embedder_of
+
+        record = collection.header.embedder
+        embedder = embedder_of(settings, record) if record else None
+        producer = local(embedder, settings.batch)
+        return lambda damaged, paths: add(
+            Collection.open(damaged.directory), paths, embedder=embedder, producer=producer
+        )
+
+    name = settings.collection
+    collection = Collection.open(name) if is_url(name) else open_damaged(Path(name).absolute(), settings.wait)
+    found = verify(collection, repair=repair, prepare=prepare, progress=report("items"))
+    runs = check_runs(RunStore(collection.runs_dir), repair=repair, progress=report("runs"))
+    return found.plus(runs.runs, runs.problems)

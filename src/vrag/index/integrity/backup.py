@@ -1,0 +1,434 @@
+"""Backups of a collection, made while others read and write it.
+
+No lock of the collection is taken: a writer may hold it for hours. The state that is backed up is consistent:
+
+1. *Tables.* The newest versions of both are read from their folders, and their files are held (see
+   `held_files.py`). If both versions are still the newest after that, no file of theirs can have been
+   deleted, and they belong together: items are written before, and deleted after, the row of the file that
+   refers to them. Both tables are then opened as they are held, which proves that they are complete.
+2. *Pictures and clips* that the items name. They are deleted after their items: one that is missing was
+   removed with its document, and all begins again, unless the newest items name it as well. That is damage
+   from before: the backup is made without it, and says so.
+3. *Uploaded files.* Each that a row refers to has to be there as it was indexed, by its name or by the hidden
+   one that it gets while it is replaced or removed; otherwise the newest rows decide, as for pictures.
+4. *Everything else*, runs above all: journals up to the end of a line, then the files that these name, which
+   are written before them. A run that is deleted meanwhile is left out as a whole.
+
+Files are known by name, size and modification time from the backup before and are then not read again.
+What belongs to a process, or can be made again, is left out: locks, caches, unfinished files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag import __version__
+from vrag.atomic_io import whole_size
+from vrag.errors import CollectionBusy, CollectionError
+from vrag.index.array_cache import newest_manifest
+from vrag.index.collection import Collection
+from vrag.index.integrity.backup_store import (
+    BackedUpFile,
+    BackupStore,
+    ObjectWriter,
+    Snapshot,
+    SourceReadError,
+)
+from vrag.index.integrity.held_files import PREFIX, hold_files
+from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
+from vrag.index.location import FILE_NAME
+from vrag.index.source_file import KEPT_COPIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vrag.index.integrity.held_files import HeldFiles
+    from vrag.types import Document
+
+log = logging.getLogger("vrag")
+
+ATTEMPTS = 50
+"""Attempts to find a state that nobody changes while its files are held, which takes milliseconds."""
+_PAUSE_SECONDS = 0.02
+_RECENT_NS = 2_000_000_000
+"""Age below which a file may have changed again within the resolution of its modification time."""
+_LEFT_OUT = {"cache", "index", "items", FILE_NAME, f"{FILE_NAME}.new", "lock", "writer.json"}
+"""Entries of a collection that are left out, or treated apart."""
+_UNFINISHED = re.compile(r"\..*\.[0-9a-f]{8}|\..*\.part")
+"""Names of files that are being written."""
+_JOURNAL = ".jsonl"
+"""End of the names of files that are appended to, line by line."""
+_HIDDEN_COPIES = (".before", ".gone")
+"""Ends of the hidden names of an uploaded file that is being replaced or removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupReport:
+    """The result of a backup."""
+
+    snapshot: Snapshot
+    missing: tuple[str, ...]
+    """Files that the collection refers to and does not have, or that cannot be read: it is damaged."""
+    read: int
+    """Files that were read; the others are as in the backup before."""
+    deleted: tuple[str, ...]
+    """Names of the older snapshots that were deleted."""
+    freed_bytes: int
+    seconds: float
+
+
+class _KnownFile(NamedTuple):
+    """A file of an earlier backup."""
+
+    file: BackedUpFile
+    taken_ns: int
+    """Time of that backup."""
+
+
+class _FoundFile(NamedTuple):
+    """A file of the state that is backed up."""
+
+    name: str
+    path: Path
+    """Where it is held."""
+    size: int
+    """Bytes that belong to the state."""
+    mtime_ns: int
+
+
+class _ChangedError(Exception):
+    """The collection has changed while its files were listed."""
+
+
+def back_up(
+    collection: Collection,
+    destination: Path,
+    *,
+    keep: int | None = None,
+    moved: bool = False,
+    wait: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> BackupReport:
+    """Back up a collection on this machine to a directory, while others may read and write it.
+
+    The directory holds the backups of one collection. `moved` accepts that the collection was in another
+    directory before. `keep` deletes all but so many of the newest backups. `wait` is the time to wait for
+    another backup to the same directory, in seconds. `progress` receives after each file how many are done,
+    of how many that are new. Stopped at any moment, earlier backups stay, and the next one continues.
+
+    Raises `CollectionBusy` if another process is writing to the backups, and `CollectionError` if they cannot
+    be written, or the collection cannot be read or changes faster than it can be read.
+    """
+    started = time.monotonic()
+    source = collection.home
+    if source is None:
+        raise CollectionError(
+            f"{collection.address} is published; its files are not here.", "Back up the collection itself."
+        )
+    destination = Path(os.path.abspath(destination))  # noqa: PTH100 - Path.resolve would follow links
+    _check_apart(source, destination)
+    store = BackupStore.open_or_create(destination)
+    announce = (
+        f"Another process is writing to the backups in {destination}. Waiting for it, up to {wait:g} s."
+    )
+    with store.lock(wait, lambda: log.warning(announce)):
+        last, known = _known_files(store)
+        if last and last.collection != str(source) and not moved:
+            raise CollectionError(
+                f"{destination} has backups of another collection: {last.collection}.",
+                "Choose another directory. If it is the same collection, and was moved: --moved",
+            )
+        writer = ObjectWriter(store)
+        try:
+            with hold_files(source, destination) as held:
+                copy = _Copy(collection, source, held, known, writer, progress)
+                state, files = _retry(copy.attempt)
+            writer.flush()
+        finally:
+            writer.close()
+        snapshot = Snapshot(
+            name="",
+            collection=str(source),
+            created=max(state.taken, last.created + 1e-6 if last else 0.0),
+            vrag=__version__,
+            content_version=state.content_version,
+            documents=state.documents,
+            items=state.items,
+            runs=sum(map(_is_run, files)),
+            files=len(files),
+            bytes=sum(file.size for file in files),
+            added_bytes=writer.added_bytes,
+        )
+        snapshot = store.write(snapshot, files)
+        deleted, freed = store.prune(keep) if keep else ((), 0)
+    return BackupReport(
+        snapshot=snapshot,
+        missing=tuple(sorted(copy.missing)),
+        read=copy.read,
+        deleted=deleted,
+        freed_bytes=freed,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _is_run(file: BackedUpFile) -> bool:
+    return re.fullmatch(r"runs/[^/]+/events\.jsonl", file.name) is not None
+
+
+def _check_apart(source: Path, destination: Path) -> None:
+    """Refuse backups that lie in the collection, or next to its own files."""
+    own, other = source.resolve(), destination.resolve()
+    if other.is_relative_to(own) or own.is_relative_to(other):
+        raise CollectionError(
+            f"The backups cannot be in {destination}: one of it and the collection lies in the other.",
+            "Choose a directory outside of the collection, best on another disk.",
+        )
+
+
+def _known_files(store: BackupStore) -> tuple[Snapshot | None, dict[str, _KnownFile]]:
+    """Read the newest snapshot that is not damaged, and what an unfinished backup has stored since."""
+    last, known = None, dict[str, _KnownFile]()
+    for name in reversed(store.names()):
+        try:
+            last, files = store.read(name)
+        except CollectionError as error:
+            log.warning("%s", error.message)
+            continue
+        known = {file.name: _KnownFile(file, int(last.created * 1e9)) for file in files}
+        break
+    unfinished = store.unfinished()
+    return last, known | {name: _KnownFile(file, time.time_ns()) for name, file in unfinished.items()}
+
+
+class _State(NamedTuple):
+    taken: float
+    content_version: str
+    documents: int
+    items: int
+
+
+def _retry(attempt: Callable[[], tuple[_State, list[BackedUpFile]]]) -> tuple[_State, list[BackedUpFile]]:
+    for _ in range(ATTEMPTS):
+        try:
+            return attempt()
+        except _ChangedError:
+            time.sleep(_PAUSE_SECONDS)
+    raise CollectionBusy(
+        "The collection changes faster than a backup can list its files.",
+        "Run the command again when less is written: it continues.",
+    )
+
+
+class _Copy:
+    """A backup that is being made."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        source: Path,
+        held: HeldFiles,
+        known: Mapping[str, _KnownFile],
+        writer: ObjectWriter,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.missing: set[str] = set()
+        self.read = 0
+        self._collection = collection
+        self._source = source
+        self._held = held
+        self._known = dict(known)
+        self._writer = writer
+        self._progress = progress
+        self._files: dict[str, BackedUpFile] = {}
+        """Files of the state whose content is stored already."""
+        self._found: dict[str, _FoundFile] = {}
+        """Files of the state whose content has to be stored."""
+
+    def attempt(self) -> tuple[_State, list[BackedUpFile]]:
+        """List a consistent state, and store it; raise `_ChangedError` if a writer was in the way."""
+        taken = time.time()
+        self._files, self._found, self.missing = {}, {}, set()
+        self._held.release(keep="items")  # their names stand for their content
+        self._hold_tables()
+        self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
+        tables = Collection.open(self._held.path("").resolve())
+        try:
+            catalog, documents = tables.catalog(), tables.documents()
+            stored = stored_files(tables.item_table)
+        except CollectionError as error:  # behind symbolic links, files can be deleted
+            if self._versions() != self._held_versions:
+                raise _ChangedError from error
+            raise
+        self._hold_stored(stored)
+        self._hold_others(documents)
+        self._store()
+        state = _State(taken, catalog.content, len(documents), len(catalog.ids))
+        return state, sorted(self._files.values())
+
+    def _versions(self) -> dict[str, int]:
+        """Return the newest version of each table that has one; the files first, as `Catalog.load` reads."""
+        versions: dict[str, int] = {}
+        for table in reversed(TABLES):
+            folder = self._source / "index" / f"{table}.lance"
+            manifest = newest_manifest(folder)
+            if manifest is not None:
+                versions[table] = manifest.version
+            elif any((folder / "_versions").glob("*.manifest")):
+                raise _ChangedError
+        return versions
+
+    def _hold_tables(self) -> None:
+        """Hold the files of the newest version of both tables."""
+        index, held = self._source / "index", self._held.path("index")
+        versions = self._held_versions = self._versions()
+        try:
+            manifests = {
+                name: self._held.hold(index / name, f"index/{name}").read_bytes()
+                for name in (manifest_name(table, version) for table, version in versions.items())
+            }
+            names = list(table_files(index, manifests))
+            for name in names:
+                self._held.hold(index / name, f"index/{name}")
+        except OSError as error:  # compaction has deleted something
+            raise _ChangedError from error
+        if self._versions() != versions:
+            raise _ChangedError
+        for name in (*manifests, *names):
+            self._add(f"index/{name}", held / name)
+
+    def _hold_stored(self, names: set[str]) -> None:
+        missing: set[str] = set()
+        for name in sorted(names):
+            try:
+                self._hold(f"items/{name}")
+            except OSError:
+                missing.add(name)
+        if missing:
+            if not missing <= stored_files(self._collection.item_table):
+                raise _ChangedError
+            self.missing |= {f"items/{name}" for name in missing}
+
+    def _hold_others(self, documents: list[Document]) -> None:
+        for entry in sorted(self._source.iterdir()):
+            if entry.name in _LEFT_OUT or entry.name.startswith((PREFIX, ".")):
+                continue
+            if not entry.is_dir():
+                self._hold_if_present(entry)
+                continue
+            for unit in sorted(entry.iterdir()):
+                self._hold_unit(unit, hidden=entry.name == KEPT_COPIES)
+        uploaded = [row for row in documents if row.status.served and not self._has_copy(row)]
+        if uploaded:
+            rows = {row.path: row for row in self._collection.documents()}
+            if any(rows.get(row.path) != row for row in uploaded):
+                raise _ChangedError
+
+    def _hold_unit(self, unit: Path, *, hidden: bool) -> None:
+        """Hold a file, or all of a folder, such as a run: nothing of one that is deleted meanwhile."""
+        if unit.name.startswith(".") and not (hidden and unit.is_file()):
+            return
+        if not unit.is_dir():
+            self._hold_if_present(unit)
+            return
+        try:
+            for path in _walk(unit):
+                self._hold_if_present(path)
+        except FileNotFoundError:
+            pass
+        if not unit.is_dir():
+            prefix = f"{unit.relative_to(self._source).as_posix()}/"
+            self._files = {name: file for name, file in self._files.items() if not name.startswith(prefix)}
+            self._found = {name: file for name, file in self._found.items() if not name.startswith(prefix)}
+
+    def _hold_if_present(self, path: Path) -> None:
+        if path.name == "lock" or _UNFINISHED.fullmatch(path.name) or path.is_symlink():
+            return
+        try:
+            self._hold(path.relative_to(self._source).as_posix())
+        except FileNotFoundError:
+            return
+
+    def _hold(self, name: str) -> None:
+        """Add a file of the collection to the state; hold it, unless its content is stored already."""
+        path = self._source / name
+        status = path.stat()
+        known = self._known_file(name, status)
+        if known is not None:
+            self._files[name] = known
+        else:
+            self._add(name, self._held.hold(path, name))
+
+    def _known_file(self, name: str, status: os.stat_result) -> BackedUpFile | None:
+        known = self._known.get(name)
+        if known is None or (known.file.size, known.file.mtime_ns) != (status.st_size, status.st_mtime_ns):
+            return None
+        is_old = known.file.mtime_ns < known.taken_ns - _RECENT_NS
+        return known.file if is_old and self._writer.has(known.file) else None
+
+    def _add(self, name: str, path: Path) -> None:
+        status = path.stat()
+        known = self._known_file(name, status)
+        if known is not None:
+            self._files[name] = known
+            return
+        size = status.st_size
+        if name.endswith(_JOURNAL):
+            with path.open("rb") as file:
+                size = whole_size(file, size)
+        self._found[name] = _FoundFile(name, path, size, status.st_mtime_ns)
+
+    def _has_copy(self, row: Document) -> bool:
+        """Return whether the state has the file of a row, if that was uploaded."""
+        if Path(row.path).parent != self._source / KEPT_COPIES:
+            return True
+        name = Path(row.path).name
+        names = [f"{KEPT_COPIES}/{name}", *(f"{KEPT_COPIES}/.{name}{end}" for end in _HIDDEN_COPIES)]
+        files = (self._files.get(name) or self._found.get(name) for name in names)
+        return any(
+            file is not None and (file.size, file.mtime_ns) == (row.size, row.mtime_ns) for file in files
+        )
+
+    def _store(self) -> None:
+        """Store what was found; what cannot be read is missing, but for the tables."""
+        for done, found in enumerate(self._found.values(), 1):
+            try:
+                with found.path.open("rb") as source:
+                    file = self._writer.add(source, found.name, found.size, found.mtime_ns)
+            except FileNotFoundError as error:  # behind a symbolic link
+                raise _ChangedError from error
+            except (OSError, SourceReadError) as error:
+                if found.name.startswith("index/") or found.name == FILE_NAME:
+                    raise CollectionError(
+                        f"{self._source / found.name} cannot be read: {error}.", "Run: vrag index verify"
+                    ) from error
+                self.missing.add(found.name)
+                continue
+            if file.size != found.size:
+                raise _ChangedError
+            self.read += 1
+            self._files[file.name] = file
+            self._known[file.name] = _KnownFile(file, time.time_ns())
+            if self._progress:
+                self._progress(done, len(self._found))
+
+
+def _walk(directory: Path) -> Iterator[Path]:
+    """Yield the files of a folder: journals before those that they may name, folders last.
+
+    Raises `FileNotFoundError` if the folder, or one in it, is deleted meanwhile.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for folder, folders, names in os.walk(directory, onerror=fail):
+        folders.sort()
+        for name in sorted(names, key=lambda name: (not name.endswith(_JOURNAL), name)):
+            yield Path(folder, name)

@@ -1,0 +1,410 @@
+"""The inspection of a collection: every byte of its tables, every row, every picture and every cache.
+
+The files of the tables are compared with their records first. A table whose files are damaged is read by
+`salvage`, in a process of its own; others are read directly. Nothing is written but to a scratch folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vrag.errors import CollectionError
+from vrag.geometry import IMAGE_FORMATS
+from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage, stored_checksums
+from vrag.index.integrity.file_records import (
+    HINT,
+    check_files,
+    list_files,
+    newest_version,
+    read_table_records,
+)
+from vrag.index.integrity.problems import ProblemKind, VerifyProblem, check_caches, check_sealed_files
+from vrag.index.integrity.salvage import salvage_rows
+from vrag.index.location import COPIES
+from vrag.index.manifest import Known
+from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, document_of, file_key, vector_column
+from vrag.index.source_file import KEPT_COPIES
+from vrag.types import DocumentStatus, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from vrag.index.collection import Collection
+    from vrag.index.integrity.checksums import RowPart
+    from vrag.index.integrity.problems import Progress
+    from vrag.index.schema import ArrowTable
+    from vrag.index.table import Table
+
+_BATCH_ROWS = 128
+"""Rows that are read at once: bounds the memory."""
+MEDIA = {PICTURE: "image", CLIP: "clip_path"}
+"""The parts of an item that are files, and the columns with their names."""
+
+
+@dataclass(slots=True)
+class TableState:
+    """The state of the files of a table."""
+
+    table: Table
+    directory: Path
+    parts: tuple[RowPart, ...]
+    problems: list[VerifyProblem] = field(default_factory=list[VerifyProblem])
+    faulty: set[str] = field(default_factory=set[str])
+    """Names of its files that are damaged."""
+    is_unreadable: bool = False
+    """True if LanceDB cannot read it, or may not be trusted to."""
+    version: int = 0
+    """The version that rows were salvaged from."""
+    lost: int = 0
+    """Rows that could not be read."""
+    salvaged: list[ArrowTable] | None = None
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """True if rows are of an older version than the newest, or not all there."""
+        return self.is_unreadable and (bool(self.lost) or self.version < newest_version(self.directory))
+
+    def batches(self, scratch: Path) -> Iterator[ArrowTable]:
+        """Yield all rows with all columns, unchecked."""
+        if not self.is_unreadable:
+            try:
+                yield from self.table.batches(self.table.schema.names, _BATCH_ROWS, checked=False)
+                return
+            except CollectionError as error:
+                self.is_unreadable = True
+                detail = f"It cannot be read in full. {error.message}"
+                self.problems.append(VerifyProblem("", f"{COPIES}/{self.directory.name}", detail))
+        if self.salvaged is None:
+            found = salvage_rows(self.directory, self.table.schema, self.parts, self.faulty, scratch)
+            self.version, self.salvaged, self.lost = found
+        yield from self.salvaged
+
+
+class ItemDefect(NamedTuple):
+    """An item that is damaged."""
+
+    id: str
+    document: str
+    parts: frozenset[str]
+    """Titles of its damaged parts; empty if it is not known which."""
+    is_lost: bool
+    """True if it is not known what the row is."""
+
+
+class Inspection:
+    """One inspection of a collection."""
+
+    def __init__(self, collection: Collection, scratch: Path, progress: Progress | None = None) -> None:
+        self.collection = collection
+        self.items = self.pictures = 0
+        self.known: dict[str, Known] = {}
+        """The sound rows of the manifest, by path."""
+        self.damaged_files: list[dict[str, Any]] = []
+        """Rows of the manifest that are damaged, as far as they can be read."""
+        self.defects: list[ItemDefect] = []
+        self.counts = Counter[str]()
+        """Number of rows of each document."""
+        self.ordinals: dict[str, set[int]] = {}
+        """Ordinals of the rows of each document."""
+        self.files, self.rows = (
+            TableState(table, self.home / COPIES / f"{name}.lance", parts)
+            for table, name, parts in (
+                (collection.file_table, "files", FILE_PARTS),
+                (collection.item_table, "items", ITEM_PARTS),
+            )
+        )
+        self.unprotected = 0
+        self._scratch, self._progress = scratch, progress
+        self._problems: list[VerifyProblem] = []
+        self._names: dict[str, str] = {}
+        self._seen = Counter[str]()
+        self._media: set[str] = set()
+
+    @property
+    def home(self) -> Path:
+        """The directory of the collection."""
+        assert self.collection.home is not None
+        return self.collection.home
+
+    @property
+    def problems(self) -> list[VerifyProblem]:
+        """Everything that was found."""
+        return [*self._problems, *self.files.problems, *self.rows.problems]
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if rows, pictures or tables are damaged, so that items may have to be made again."""
+        states = self.files, self.rows
+        is_short = any(problem.document for problem in self._problems)
+        return is_short or bool(self.damaged_files) or any(state.is_unreadable for state in states)
+
+    def run(self) -> None:
+        """Check everything."""
+        self._problems += check_sealed_files(self.home)
+        for state in (self.files, self.rows):
+            self._check_table_files(state)
+        self._check_manifest()
+        self._check_items()
+        self._check_counts()
+        self._check_strays()
+        self._check_uploads()
+        self._problems += check_caches(self.collection.cache_dir)
+
+    def _check_table_files(self, state: TableState) -> None:
+        directory = state.directory
+        name = f"{COPIES}/{directory.name}"
+        journal = name.replace(".lance", ".files")
+        records = read_table_records(directory)
+        if records.is_damaged:
+            self._add(journal, "An entry does not have its checksum.")
+        if not directory.is_dir():
+            if records.files:
+                self._add(name, "The table is missing.")
+                state.is_unreadable = True
+            return
+        for fault in check_files(directory, records.files.values()):
+            state.faulty.add(fault.name)
+            state.is_unreadable = True
+            self._add(f"{name}/{fault.name}", fault.detail)
+        extra = sorted(list_files(directory) - records.files.keys())
+        if not records.files:
+            self._add(name, "Its files have no checksums.", ProblemKind.UNPROTECTED)
+        elif extra:
+            kind = ProblemKind.LEFTOVER
+            self._add(f"{name}/{extra[0]}", f"{len(extra)} files belong to an unfinished commit.", kind)
+        self._check_hint(directory, name)
+
+    def _check_hint(self, directory: Path, name: str) -> None:
+        hint = directory / "_versions" / HINT
+        try:
+            is_right = json.loads(hint.read_bytes()) == {"version": newest_version(directory)}
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, RecursionError):
+            is_right = False
+        if not is_right:
+            self._add(f"{name}/_versions/{HINT}", "It does not name the newest version.")
+
+    def _check_manifest(self) -> None:
+        for batch in self.files.batches(self._scratch):
+            damaged = {damage.row for damage in find_damage(batch, FILE_PARTS)}
+            for number, row in enumerate(_rows(batch)):
+                entry = _known(row) if number not in damaged else None
+                if entry is None:
+                    self.damaged_files.append(row)
+                    label = row.get("name") or row.get("id") or "a file"
+                    text = f"The row of {label!r} in the list of files is damaged."
+                    self._problems.append(VerifyProblem(row.get("id") or "", str(label), text))
+                else:
+                    self.known[entry.document.path] = entry
+                    self._names.setdefault(entry.document.id, entry.document.name)
+
+    def _check_items(self) -> None:
+        total = sum(entry.rows for entry in self.known.values())
+        embedder = self.collection.header.embedder
+        for batch in self.rows.batches(self._scratch):
+            bad: dict[int, set[str]] = {}
+            for damage in find_damage(batch, ITEM_PARTS):
+                bad.setdefault(damage.row, set()).add(damage.part.title)
+            sums = {part: stored_checksums(batch, part) for part in MEDIA}
+            self.unprotected += batch[CHECKSUMS].null_count
+            vectors = batch[vector_column(embedder.kind)] if embedder else None
+            plain = batch.drop_columns([vector_column(embedder.kind)]) if embedder else batch
+            for number, row in enumerate(_rows(plain)):
+                self.items += 1
+                parts, details = bad.get(number, set()), list(self._row_defects(row))
+                details += [f"Its {title} does not have its checksum." for title in sorted(parts)]
+                for part, column in MEDIA.items():
+                    if row.get(column) is not None:
+                        found = list(self._media_defects(row, column, int(sums[part][number])))
+                        details += found
+                        parts |= {part.title} if found else set()
+                if vectors is not None and not _is_finite(vectors[number]):
+                    details.append("Its vector is missing or not finite.")
+                    parts |= {"vector"}
+                self._note(row, parts, details)
+            if self._progress:
+                self._progress(self.items, max(total, self.items))
+
+    def _note(self, row: dict[str, Any], parts: set[str], details: list[str]) -> None:
+        document, ordinal = row["document"], row["ordinal"]
+        id = row["id"] if isinstance(row["id"], str) else ""
+        self._seen[id] += 1
+        if self._seen[id] > 1:
+            details.append("It is there more than once.")
+        is_lost = "entry" in parts or not isinstance(document, str) or id != item_id(document, ordinal or 0)
+        if isinstance(document, str):
+            self.counts[document] += 1
+            self.ordinals.setdefault(document, set()).add(ordinal)
+        for detail in details:
+            self._problems.append(
+                VerifyProblem(
+                    document or "", self.label(row), detail, item=id, file=_file_of(row, parts, detail)
+                )
+            )
+        if details:
+            is_lost = is_lost or self._seen[id] > 1
+            self.defects.append(ItemDefect(id, document or "", frozenset(parts), is_lost))
+
+    def label(self, row: dict[str, Any]) -> str:
+        """Name an item for people."""
+        name = self._names.get(row["document"] or "") or row["document_name"] or "?"
+        return f"{name}, {row['kind'] or 'item'} {row['ordinal']}"
+
+    def _row_defects(self, row: dict[str, Any]) -> Iterator[str]:
+        if row["id"] != item_id(row["document"] or "", row["ordinal"] or 0):
+            yield "Its id is not that of its document and number."
+        text, spans, boxes = row["text"] or "", row["spans"] or (), row["boxes"] or ()
+        if len(spans) % 2 or len(boxes) != 2 * len(spans):
+            yield "Its words and their boxes differ in number."
+        words = zip(spans[::2], spans[1::2], strict=False)
+        if any(not 0 <= start < end <= len(text) for start, end in words):
+            yield "A word lies outside of its text."
+        if not all(side is not None and math.isfinite(side) for side in boxes):
+            yield "The box of a word is not finite."
+        names = {entry.document.name for entry in self.known.values() if entry.document.id == row["document"]}
+        if names and row["document_name"] not in names:
+            yield "It has another name than its document."
+
+    def _media_defects(self, row: dict[str, Any], column: str, checksum: int) -> Iterator[str]:
+        self.pictures += 1
+        self._media.add(row[column])
+        title = "picture" if column == "image" else "clip"
+        try:
+            with self.collection.location.open(row[column]) as file:
+                if checksum and file_checksum(file) == checksum:
+                    return
+                if title == "clip":
+                    file.seek(0)
+                    if not file.read(1):
+                        yield "Its clip is empty."
+                        return
+        except FileNotFoundError:
+            yield f"Its {title} is missing."
+            return
+        except (OSError, CollectionError) as error:
+            yield f"Its {title} cannot be opened: {error}."
+            return
+        found = list(self._picture_defects(row)) if title == "picture" else []
+        if checksum and not found:
+            found = [f"Its {title} does not have its checksum."]
+        yield from found
+
+    def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
+        from PIL import Image
+
+        try:
+            with (
+                self.collection.location.open(row["image"]) as file,
+                Image.open(file, formats=IMAGE_FORMATS) as image,
+            ):
+                if image.size != (row["width"], row["height"]):
+                    yield f"Its picture is {image.width}×{image.height}, not {row['width']}×{row['height']}."
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, CollectionError) as error:
+            yield f"Its picture cannot be opened: {error}."
+
+    def _check_counts(self) -> None:
+        """Compare the number of items of each document with the manifest."""
+        expected: dict[str, int | None] = {}
+        for entry in self.known.values():
+            if entry.document.status.served:
+                expected[entry.document.id] = entry.rows
+            elif entry.document.status is DocumentStatus.PENDING:
+                expected.setdefault(entry.document.id, None)
+        for document in sorted(self.counts.keys() | expected.keys()):
+            wanted, rows = expected.get(document), self.counts[document]
+            name = self._names.get(document, document[:16])
+            if document not in expected:
+                kind = (
+                    ProblemKind.DAMAGE
+                    if self.damaged_files or self.files.is_rolled_back
+                    else ProblemKind.LEFTOVER
+                )
+                text = f"{rows} items belong to no file."
+                self._problems.append(VerifyProblem(document, name, text, kind))
+            elif wanted not in {None, rows}:
+                text = f"It has {rows} items instead of {wanted}."
+                missing = sorted(set(range(1, (wanted or 0) + 1)) - self.ordinals.get(document, set()))
+                text += f" Missing: {', '.join(map(str, missing[:20]))}." if missing else ""
+                self._problems.append(VerifyProblem(document, name, text))
+
+    def _check_strays(self) -> None:
+        folder = self.collection.items_dir
+        if self.rows.is_rolled_back:  # what they belong to may be among the rows that are gone
+            return
+        for path in sorted(folder.rglob("*")) if folder.exists() else ():
+            name = path.relative_to(folder).as_posix()
+            if not path.is_dir() and name not in self._media:
+                kind = ProblemKind.LEFTOVER
+                text = "It is the picture of no item."
+                self._problems.append(VerifyProblem("", f"items/{name}", text, kind, f"items/{name}"))
+
+    def _check_uploads(self) -> None:
+        for entry in self.known.values():
+            document = entry.document
+            path = self.home / KEPT_COPIES / document.path.rsplit("/", 1)[-1]
+            if path.parent.name not in document.path.split("/")[-2:-1] or not path.is_file():
+                continue
+            is_done = document.status is not DocumentStatus.PENDING and document.id
+            if is_done and path.stat().st_mtime_ns == document.mtime_ns and _sha256(path) != document.id:
+                name = f"{KEPT_COPIES}/{path.name}"
+                text = "It is no longer the file that was indexed."
+                advice = "Upload it again. What was read of it is in the collection."
+                self._problems.append(VerifyProblem(document.id, name, text, file=name, advice=advice))
+
+    def _add(self, name: str, detail: str, kind: ProblemKind = ProblemKind.DAMAGE) -> None:
+        self._problems.append(VerifyProblem("", name, detail, kind, name))
+
+
+def _sha256(path: Path) -> str:
+    import hashlib
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _file_of(row: dict[str, Any], parts: set[str], detail: str) -> str:
+    column = "image" if "picture" in detail else "clip_path" if "clip" in detail and "clip" in parts else ""
+    return f"items/{row[column]}" if column and row.get(column) else ""
+
+
+def _rows(batch: ArrowTable) -> list[dict[str, Any]]:
+    """Return rows as Python values; None for a cell that is damaged so that it has none."""
+    try:
+        return batch.to_pylist()
+    except (ValueError, OverflowError):
+        return [
+            {name: _value(batch[name][row]) for name in batch.column_names} for row in range(batch.num_rows)
+        ]
+
+
+def _value(cell: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _known(row: dict[str, Any]) -> Known | None:
+    """Return a row of the manifest; None if it makes no sense."""
+    try:
+        entry = Known(document_of(row), row["rows"])
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return entry if file_key(entry.document.path) == row["key"] else None
+
+
+def _is_finite(vector: Any) -> bool:  # noqa: ANN401
+    values = vector.values
+    while values is not None and hasattr(values, "values"):
+        values = values.flatten()
+    if values is None or not len(values) or values.null_count:
+        return False
+    return bool(np.isfinite(values.to_numpy(zero_copy_only=False)).all())

@@ -1,0 +1,109 @@
+"""Recovery of a table after its writer was killed, or the machine lost power: back to what was acknowledged.
+
+The journal of `file_records` tells what the writer was doing:
+
+- A commit was interrupted. Versions after the one that stood were never acknowledged, and their files may be
+  torn: their manifests are deleted, then their other files. When only the writer died, a reader may have seen
+  such a version, and remembers by the number what it read: the version that stood is committed again until
+  its number is beyond those.
+- Older versions were being deleted. Some of their files may be gone; the newest version was on the disk
+  before. What is there is recorded.
+- Commits were recorded but not put on the disk, as without `durable`. Each of their files is compared with
+  its record, and the table goes back to the last version whose files are all as they should be.
+- An entry is damaged, though the files of its commit were on the disk: what is there is recorded again.
+- There are newer versions, or no records at all, and nothing was interrupted: an earlier release of vrag
+  wrote them. What is there is recorded.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from vrag.atomic_io import sync
+from vrag.index.integrity.file_records import (
+    HINT,
+    check_files,
+    journal_path,
+    list_files,
+    newest_version,
+    read_table_records,
+    record_present,
+    record_undoing,
+    recorded_commit,
+    sync_records,
+    version_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+    from pathlib import Path
+
+    from vrag.index.integrity.file_records import TableRecords
+
+
+def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
+    """Bring the table in a directory back to a version that is whole; return whether commits were undone.
+
+    `open_table` opens it with LanceDB. The caller is the one writer. Raises `OSError`, and what LanceDB
+    raises.
+    """
+    if not table.is_dir():
+        return False
+    records, newest = read_table_records(table), newest_version(table)
+    version = _last_whole(table, records)
+    is_undone = version < records.version or (records.begun is not None and newest > version)
+    if is_undone and not version:
+        shutil.rmtree(table)
+        journal_path(table).unlink()
+    elif is_undone:
+        _go_back(table, version, records, open_table)
+        record_present(table)
+    elif records.begun is not None or records.is_damaged or records.is_deleting or newest > version:
+        if records.begun == records.version and not records.is_damaged:
+            _delete_all_but(table, records.files)
+        record_present(table)
+    else:
+        sync_records(table)
+    return is_undone
+
+
+def _last_whole(table: Path, records: TableRecords) -> int:
+    """Return the last version all of whose files are as they were recorded, or were on the disk by then."""
+    faults = {fault.name for fault in check_files(table, records.unsynced())}
+    if not faults:
+        return records.version if records.begun is None else records.begun
+    version = records.synced
+    for commit in records.commits:
+        if commit.version > version:
+            if not faults.isdisjoint(file.name for file in commit.files):
+                break
+            version = commit.version
+    return version
+
+
+def _go_back(table: Path, version: int, records: TableRecords, open_table: Callable[[], Any]) -> None:
+    """Delete newer versions, and commit this one under a number that none of them had."""
+    newest, known = newest_version(table), records.files
+    if version < records.version:
+        kept = (file for commit in records.commits if commit.version <= version for file in commit.files)
+        known = {file.name: file for file in kept if file.name in known}
+    record_undoing(table, version, known.values())
+    late = {name: number for name in list_files(table) if (number := version_of(name) or 0) > version}
+    for name in sorted(late, key=lambda name: late[name], reverse=True):
+        (table / name).unlink()
+    (table / "_versions" / HINT).unlink(missing_ok=True)
+    sync(table / "_versions")
+    if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
+        _delete_all_but(table, known)
+    handle = open_table()
+    with recorded_commit(table, durable=True):
+        while handle.version <= newest:
+            handle.checkout(handle.version)
+            handle.restore()
+
+
+def _delete_all_but(table: Path, known: Container[str]) -> None:
+    for name in list_files(table):
+        if name not in known:
+            (table / name).unlink()

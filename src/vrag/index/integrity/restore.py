@@ -1,0 +1,195 @@
+"""Restoring a collection from its backups, and checking these."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vrag.atomic_io import atomic_dir
+from vrag.errors import CollectionBusy, CollectionError
+from vrag.index.collection import Collection
+from vrag.index.integrity.backup_store import BackupStore
+from vrag.index.location import FILE_NAME, CollectionHeader
+from vrag.index.source_file import KEPT_COPIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vrag.index.integrity.backup_store import BackedUpFile, CheckProblem, Snapshot
+
+_MAX_LISTED = 10
+"""Files that an error lists at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """The result of restoring."""
+
+    snapshot: Snapshot
+    directory: Path
+    missing: tuple[str, ...]
+    """What was left out because it is damaged in the backup."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupCheck:
+    """The result of checking backups."""
+
+    snapshots: int
+    objects: int
+    bytes: int
+    """Bytes of all objects."""
+    problems: tuple[CheckProblem, ...]
+    seconds: float
+
+
+def restore(
+    backups: Path,
+    target: Path,
+    snapshot: str = "last",
+    *,
+    partial: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> RestoreReport:
+    """Restore a collection into a directory that is empty or does not exist; it appears as a whole.
+
+    `snapshot` is the beginning of a name, or `last`. The hash of every file is checked. With `partial`,
+    pictures, uploaded files and runs are left out whose content is damaged. `progress` receives after each
+    file how many are done, of how many. Killed, it leaves a hidden directory that the next call replaces.
+
+    Raises `CollectionError` if there is no such snapshot, or a part of it is damaged; the directory is not
+    empty, or cannot be written to.
+    """
+    started = time.monotonic()
+    target = Path(os.path.abspath(target))  # noqa: PTH100 - Path.resolve would follow links
+    store = BackupStore.open(backups)
+    facts, files = store.read(store.find(snapshot))
+    _check_names(files, facts.name)
+    if target.resolve().is_relative_to(store.directory.resolve()):
+        raise CollectionError(f"{target} lies in the backups.", "Choose a directory outside of them.")
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise CollectionError(
+                f"{target} is not empty: nothing is overwritten.",
+                "Choose a new directory, or move this one away.",
+            )
+        with atomic_dir(target) as directory:
+            faults = _write(store, files, directory, progress)
+            if faults:
+                _check_faults(faults, directory, target, partial=partial)
+            CollectionHeader.read(directory)  # refuses one of a newer version
+            missing = tuple(_describe(faults, directory))
+    except OSError as error:
+        raise CollectionError(
+            f"{target} cannot be written to: {error.strerror or error}.",
+            "Free some disk space or fix the permissions, and run the command again. To restore into a "
+            "mounted volume, name a directory in it.",
+        ) from error
+    return RestoreReport(
+        snapshot=facts, directory=target, missing=missing, seconds=time.monotonic() - started
+    )
+
+
+def check_backups(
+    backups: Path, *, wait: float = 0.0, progress: Callable[[int, int], None] | None = None
+) -> BackupCheck:
+    """Read everything in a directory of backups, and compare it with its hashes.
+
+    Where the directory may be written to, damaged objects are set aside: the next backup stores them again if
+    the collection still has the files. `wait` is the time to wait for another process, in seconds. `progress`
+    as for `restore`, of objects. Raises `CollectionBusy` if a backup is being made.
+    """
+    started = time.monotonic()
+    store = BackupStore.open(backups)
+    with ExitStack() as stack:
+        may_write = True
+        try:
+            stack.enter_context(store.lock(wait))
+        except CollectionBusy:
+            raise
+        except CollectionError:
+            may_write = False
+        objects = store.objects()
+        problems = store.check(set_aside=may_write, progress=progress)
+    return BackupCheck(
+        snapshots=len(store.names()),
+        objects=len(objects),
+        bytes=sum(objects.values()),
+        problems=tuple(problems),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _check_names(files: Sequence[BackedUpFile], snapshot: str) -> None:
+    """Refuse names that lead out of the directory: a backup may come from somebody else."""
+    for file in files:
+        path = PurePosixPath(file.name)
+        parts = file.name.split("/")
+        if path.is_absolute() or {"", ".", ".."} & set(parts) or "\\" in file.name or ":" in parts[0]:
+            raise CollectionError(
+                f"The snapshot {snapshot} has a file that lies outside of the collection: {file.name!r}.",
+                "Use backups that vrag has made.",
+            )
+
+
+def _write(
+    store: BackupStore,
+    files: Sequence[BackedUpFile],
+    directory: Path,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, str]:
+    """Write all files whose content is sound; return the defects of the others by their names."""
+    faults: dict[str, str] = {}
+    for done, file in enumerate(files, 1):
+        path = directory / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if fault := store.restore(file, path):
+            faults[file.name] = fault
+        if progress:
+            progress(done, len(files))
+    return faults
+
+
+def _check_faults(faults: Mapping[str, str], directory: Path, target: Path, *, partial: bool) -> None:
+    """Raise `CollectionError` for damage, but for what may be left out."""
+    essential = [name for name in faults if name == FILE_NAME or name.startswith("index/")]
+    if partial and not essential:
+        return
+    described = list(_describe(faults, directory))
+    more = f" and {len(described) - _MAX_LISTED} more" if len(described) > _MAX_LISTED else ""
+    hint = "Choose another snapshot: vrag index backups DIRECTORY"
+    if not essential:
+        hint += ". To restore everything else: --partial"
+    raise CollectionError(
+        f"{len(faults)} files are damaged in the backup; {target} was not written: "
+        f"{'; '.join(described[:_MAX_LISTED])}{more}.",
+        hint,
+    )
+
+
+def _describe(faults: Mapping[str, str], directory: Path) -> list[str]:
+    """Describe for people what damaged files belong to, and their defects."""
+    documents: dict[str, str] = {}
+    if any(name.startswith("items/") for name in faults):
+        try:
+            rows = Collection.open(directory).documents()
+            documents = {row.id[:16]: row.name for row in rows}
+        except CollectionError:
+            documents = {}  # the tables are damaged as well
+    return [f"{name}{_owner(name, documents)}: {fault.rstrip('.')}" for name, fault in faults.items()]
+
+
+def _owner(name: str, documents: Mapping[str, str]) -> str:
+    folder, *rest = name.split("/")
+    if folder == "items" and rest[0] in documents:
+        return f" (a picture of {documents[rest[0]]})"
+    if folder == "index":
+        return f" (the table {rest[0].removesuffix('.lance')})"
+    if folder == "runs" and rest:
+        return f" (the run {rest[0]})"
+    return " (an uploaded file)" if folder == KEPT_COPIES else ""

@@ -1,0 +1,68 @@
+"""The files that a version of a table consists of, and the pictures that its rows name.
+
+They are told by their names, which the manifest of the version holds (data files) or whose numbers it holds
+(deletion files). All other files of a table belong to other versions, or to none: what was compacted away,
+and what killed writers left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag.index.vectors.maxsim import encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from vrag.index.table import Table
+
+TABLES = ("items", "files")
+"""The tables of a collection."""
+_STORED = ("image", "clip_path")
+"""Columns of the items that name stored files."""
+_NEWEST = 2**64 - 1
+"""LanceDB names the manifest of version n by this number less n: the newest comes first in a listing."""
+
+
+def manifest_name(table: str, version: int) -> str:
+    """Return the path of a manifest below the database; versions count from 1."""
+    return f"{table}.lance/_versions/{_NEWEST - version:020d}.manifest"
+
+
+def table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
+    """List the files that manifests refer to, by their paths below the database in the directory `index`.
+
+    `manifests` are their contents by `manifest_name`. A file that is missing is not listed.
+    """
+    for name, manifest in manifests.items():
+        table = index / name.split("/", 1)[0]
+        for path in table.rglob("*"):
+            relative = path.relative_to(index).as_posix()
+            if refers(manifest, relative) and path.is_file():
+                yield relative
+
+
+def refers(manifest: bytes, name: str) -> bool:
+    """Return whether a manifest refers to a file of its table.
+
+    It begins with the transaction that made it, which names files of former versions; the first eight of its
+    last sixteen bytes say where the list of its own begins. It spells out the names of data files. Of a
+    deletion file, named `<fragment>-<version>-<id>`, it holds the id, a random number of 64 bits, as a varint
+    of protocol buffers.
+    """
+    _, folder, *rest = name.split("/", 2)
+    if folder in {"_versions", "_transactions"} or not rest:
+        return False
+    if manifest.endswith(b"LANC"):
+        manifest = manifest[int.from_bytes(manifest[-16:-8], "little") :]
+    if folder == "_deletions":
+        number = rest[0].rsplit(".", 1)[0].rsplit("-", 1)[-1]
+        return not number.isdecimal() or encode_varint(int(number)) in manifest
+    return folder != "data" or rest[0].encode() in manifest
+
+
+def stored_files(items: Table) -> set[str]:
+    """Read the names of the pictures and clips of all items, relative to `items/`."""
+    rows = items.read(_STORED).data
+    return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}

@@ -1,0 +1,158 @@
+"""Verification of a collection, and its repair."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from vrag.errors import CollectionBusy, CollectionError, VragError
+from vrag.index.collection import Collection
+from vrag.index.integrity.inspection import Inspection
+from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyReport
+from vrag.index.integrity.repair import Repair, can_remake
+from vrag.index.location import COPIES, FILE_NAME, CollectionHeader, LocalLocation
+
+if TYPE_CHECKING:
+    from vrag.index.integrity.problems import Progress
+
+Remake: TypeAlias = Callable[[Collection, Sequence[Path]], object]
+"""Adds files to a collection again, so that what is missing of them is made."""
+Prepare: TypeAlias = Callable[[Collection], Remake]
+"""Loads what that needs, such as the embedder, before anything is deleted."""
+
+
+def open_damaged(directory: Path, wait: float = 0.0) -> Collection:
+    """Open the collection in a directory to verify it: also where only the copy of its header is sound.
+
+    Nothing is recovered. Raises `CollectionError` if there is none.
+    """
+    try:
+        header = CollectionHeader.read(directory)
+    except CollectionError:
+        header = _read_copy(directory)
+        if header is None:
+            raise
+    header = header or _read_copy(directory)
+    if header is None:
+        return Collection.open(directory)  # explains what is there instead
+    return Collection(LocalLocation(directory, wait), header)
+
+
+def _read_copy(directory: Path) -> CollectionHeader | None:
+    path = directory / COPIES / FILE_NAME
+    try:
+        return CollectionHeader.parse(path.read_bytes().decode("utf-8", "replace"), str(path))
+    except (OSError, CollectionError):
+        return None
+
+
+def verify(
+    collection: Collection,
+    *,
+    repair: bool = False,
+    prepare: Prepare | None = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Check every byte of a collection on this machine, except for its runs.
+
+    With `repair`, damage is repaired as `vrag.index.integrity.repair` describes; with `prepare` deleted items
+    are made again at once, otherwise the next `add` does. Where the collection cannot be locked because nothing can be
+    written there, it is checked without the lock. Raises `CollectionBusy` while another process is writing:
+    what it has begun is not damage.
+    """
+    if collection.home is None:
+        raise CollectionError(
+            f"{collection.address} is published and is checked as it is read.",
+            "Verify the collection that it was published from.",
+        )
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(collection.location.lock())
+        except CollectionBusy:
+            raise
+        except CollectionError:
+            if repair:
+                raise
+        scratch = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="vrag-verify-", ignore_cleanup_errors=True)
+            )
+        )
+        before = _inspect(collection, scratch, progress)
+        problems = _problems(before)
+        if not repair or not problems:
+            return _report(before, problems, repaired=False)
+        if Repair.flip_bits(before):
+            before = _inspect(collection, scratch, progress)
+        repairing, failure, remake = Repair(collection, before, scratch), "", None
+        is_known = can_remake(collection)
+        if prepare is not None and is_known and before.is_damaged:
+            try:
+                remake = prepare(collection)
+            except VragError as error:
+                failure, is_known = f"Items cannot be made again: {error.message}", False
+        repairing.run(can_remake=is_known)
+    if remake is not None and repairing.begun:
+        try:
+            remake(collection, repairing.begun)
+        except VragError as error:
+            failure = f"Some items could not be made again: {error.message}"
+    return _verify_repair(collection, problems, repairing.lost, failure, progress)
+
+
+def _verify_repair(
+    collection: Collection,
+    problems: list[VerifyProblem],
+    lost: dict[str, str],
+    failure: str,
+    progress: Progress | None,
+) -> VerifyReport:
+    """Inspect again, and mark the problems that are gone as repaired."""
+    with (
+        collection.location.lock(),
+        tempfile.TemporaryDirectory(prefix="vrag-verify-", ignore_cleanup_errors=True) as scratch,
+    ):
+        after = _inspect(Collection(collection.location, collection.header), Path(scratch), progress)
+    left = _problems(after)
+    remaining = {(problem.subject, problem.detail) for problem in left}
+    found = [replace(each, repaired=(each.subject, each.detail) not in remaining) for each in problems]
+    known = {(problem.subject, problem.detail) for problem in problems}
+    found += [problem for problem in left if (problem.subject, problem.detail) not in known]
+    names = {entry.document.id: entry.document.name for entry in after.known.values()}
+    for document, reason in lost.items():
+        advice = "Add the file again, or remove the document."
+        found.append(VerifyProblem(document, names.get(document, document[:16]), reason, advice=advice))
+    if failure:
+        found.append(VerifyProblem("", collection.address, failure, advice="Run: vrag index add"))
+    return _report(after, found, repaired=True)
+
+
+def _inspect(collection: Collection, scratch: Path, progress: Progress | None) -> Inspection:
+    """Inspect a collection; a table of a copy says nothing about the table."""
+    for table in (collection.item_table, collection.file_table):
+        table.reopen()
+    inspection = Inspection(collection, scratch, progress)
+    inspection.run()
+    return inspection
+
+
+def _problems(inspection: Inspection) -> list[VerifyProblem]:
+    problems = inspection.problems
+    if inspection.unprotected:
+        detail = f"{inspection.unprotected} rows have no checksums."
+        problems.append(VerifyProblem("", COPIES, detail, ProblemKind.UNPROTECTED, COPIES))
+    return problems
+
+
+def _report(inspection: Inspection, problems: list[VerifyProblem], *, repaired: bool) -> VerifyReport:
+    return VerifyReport(
+        files=len(inspection.known) + len(inspection.damaged_files),
+        items=inspection.items,
+        pictures=inspection.pictures,
+        problems=tuple(problems),
+        repaired=repaired,
+    )

@@ -1,0 +1,83 @@
+"""`vrag index backup`, `backups` and `restore` as a person or a script uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import run_vrag
+
+from vrag.index.integrity.backup_store import BackupStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Done
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's folder with a collection."""
+    monkeypatch.setenv("VRAG_COLLECTION", str(tmp_path / "collection"))
+    (tmp_path / "notes.md").write_text("# Ferry\n\nThe ferry carried 48,200 passengers.\n")
+    assert vrag(tmp_path, "index", "add", "notes.md").status == 0
+    return tmp_path
+
+
+def vrag(home: Path, *arguments: str) -> Done:
+    return run_vrag(*arguments, cwd=home)
+
+
+def test_a_collection_is_backed_up_and_asked_after_it_is_restored(home: Path) -> None:
+    done = vrag(home, "index", "backup", "backups")
+    assert done.status == 0, done.err
+    assert "1 documents, 1 items, 0 runs" in done.out
+    vrag(home, "ask", "How many passengers did the ferry carry?")
+    made = vrag(home, "index", "backup", "backups", "--keep", "1", "--json").json
+    assert made["snapshot"]["runs"] == 1
+    assert len(made["deleted"]) == 1
+    listed = vrag(home, "index", "backups", "backups", "--check", "--json").json
+    assert [snapshot["name"] for snapshot in listed["snapshots"]] == [made["snapshot"]["name"]]
+    assert listed["problems"] == []
+    done = vrag(home, "index", "restore", "backups", "restored")
+    assert done.status == 0, done.err
+    assert "48,200" in vrag(home, "ask", "How many passengers did the ferry carry?", "-c", "restored").out
+    assert vrag(home, "index", "restore", "backups", "restored").status == 1
+
+
+def test_damage_has_an_exit_status(home: Path) -> None:
+    vrag(home, "index", "backup", "backups")
+    for path in (home / "backups" / "objects").rglob("*"):
+        if path.is_file() and path.stat().st_size:
+            path.write_bytes(b"x" + path.read_bytes()[1:])
+    done = vrag(home, "index", "backups", "backups", "--check")
+    assert done.status == 1
+    assert "is damaged" in done.out
+    done = vrag(home, "index", "restore", "backups", "restored", "--json")
+    assert done.status == 1
+    assert "damaged in the backup" in done.json["failure"]
+    assert not (home / "restored").exists()
+
+
+def test_old_backups_are_deleted_without_a_new_one(home: Path) -> None:
+    for _ in range(3):
+        vrag(home, "index", "backup", "backups")
+    done = vrag(home, "index", "backups", "backups", "--keep", "1")
+    assert (done.status, len(BackupStore(home / "backups").names())) == (0, 1)
+    assert "Deleted 2 backups" in done.out
+
+
+def test_a_busy_directory_has_the_status_of_a_busy_collection(home: Path) -> None:
+    vrag(home, "index", "backup", "backups")
+    with BackupStore(home / "backups").lock():
+        for command in ("backup", "backups --check", "backups --keep 1"):
+            name, *options = command.split()
+            assert vrag(home, "index", name, "backups", *options, "--wait", "0").status == 4
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/reports", "qdrant://host/x"])
+def test_object_storage_is_no_directory(home: Path, address: str) -> None:
+    done = vrag(home, "index", "backup", address)
+    assert done.status == 1
+    assert "vrag index publish" in done.err.replace("\n", " ")
+    assert not (home / address.split("/", 1)[0]).exists()

@@ -1,0 +1,191 @@
+"""`vrag runs purge`, `vrag audit`, and what the command line writes to the audit log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from dated_runs import DatedRuns
+from typer.testing import CliRunner
+
+from vrag.cli.root import create_app
+from vrag.index.collection import Collection
+from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, read_entries
+from vrag.server.http.users import TokenFile, UserRole, digest_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+app = create_app()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VRAG_COLLECTION", str(tmp_path / "collection"))
+    monkeypatch.setenv("VRAG_TOKENS", str(tmp_path / "tokens.toml"))
+    monkeypatch.setenv("VRAG_AUDIT_LOG", str(tmp_path / "audit.log"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def runs(home: Path) -> DatedRuns:
+    return DatedRuns(Collection.create(home / "collection").runs_dir)
+
+
+def vrag(*arguments: str, typed: str = "") -> Result:
+    return CliRunner().invoke(app, list(arguments), input=typed)
+
+
+def said(done: Result) -> str:
+    return " ".join(f"{done.output} {done.exception}".split())
+
+
+def entries(home: Path) -> list[AuditEntry]:
+    return list(read_entries(home / "audit.log"))
+
+
+class TestPurge:
+    def test_what_goes_is_shown_before_a_question(self, home: Path, runs: DatedRuns) -> None:
+        old, young = runs.add(40), runs.add(2)
+        shown = vrag("runs", "purge", "--older-than", "30d", typed="n\n")
+        assert shown.exit_code != 0
+        assert "1 run, " in shown.stdout
+        assert "kB" in shown.stdout
+        assert set(runs.store.ids()) == {old, young}
+        assert entries(home) == [] if (home / "audit.log").exists() else True
+        done = vrag("runs", "purge", "--older-than", "30d", typed="y\n")
+        assert "Deleted: 1 run. Freed: " in done.stdout
+        assert runs.store.ids() == [young]
+        told = [(e.action, e.role, e.result, e.runs) for e in entries(home)]
+        assert told == [("purge_runs", "local", "begun", None), ("purge_runs", "local", "done", 1)]
+
+    def test_a_look_deletes_nothing(self, home: Path, runs: DatedRuns) -> None:
+        run = runs.add(40)
+        told = json.loads(vrag("runs", "purge", "--older-than", "4w", "--dry-run", "--json").stdout)
+        assert (told["found"], told["deleted"], told["runs"]) == (1, 0, [run])
+        assert runs.store.ids() == [run]
+        assert not (home / "audit.log").exists()
+
+    def test_all_runs_of_a_user_go_with_the_pinned_ones(self, runs: DatedRuns) -> None:
+        mine, pinned, foreign = runs.add(1, "alice"), runs.add(2, "alice", pinned=True), runs.add(1, "bob")
+        assert json.loads(vrag("runs", "purge", "--user", "alice", "--yes", "--json").stdout)["runs"] == [
+            mine
+        ]
+        told = json.loads(vrag("runs", "purge", "--user", "alice", "--pinned", "--yes", "--json").stdout)
+        assert (told["runs"], told["bytes"] > 0) == ([pinned], True)
+        assert runs.store.ids() == [foreign]
+        assert "No runs match." in vrag("runs", "purge", "--user", "alice", "--pinned").stdout
+
+    def test_without_bounds_the_setting_holds_and_without_it_nothing_goes(
+        self, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs.add(40)
+        young = runs.add(2, ended="failed")
+        assert "Say which runs" in said(vrag("runs", "purge", "--yes"))
+        assert "not an age" in said(vrag("runs", "purge", "--older-than", "soon", "--yes"))
+        monkeypatch.setenv("VRAG_KEEP_RUNS", "30")
+        assert vrag("runs", "purge", "--yes").exit_code == 0
+        assert runs.store.ids() == [young]
+        assert vrag("runs", "purge", "--state", "failed", "--yes").exit_code == 0
+        assert runs.store.ids() == []
+
+    def test_nothing_is_deleted_where_it_cannot_be_logged(
+        self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = runs.add(40)
+        (home / "file").touch()
+        monkeypatch.setenv("VRAG_AUDIT_LOG", str(home / "file" / "audit.log"))
+        assert "Nothing was done" in said(vrag("runs", "purge", "--older-than", "1d", "--yes"))
+        assert "Nothing was done" in said(vrag("tokens", "add", "alice"))
+        assert runs.store.ids() == [run]
+        assert not (home / "tokens.toml").exists()
+
+
+class TestRoles:
+    def test_are_given_listed_and_changed(self, home: Path) -> None:
+        token = json.loads(vrag("tokens", "add", "alice", "--role", "ask", "--json").stdout)["token"]
+        file = TokenFile(home / "tokens.toml")
+
+        def role() -> UserRole | None:
+            user = file.find(digest_of(token.encode()))
+            return user.role if user else None
+
+        assert role() is UserRole.ASK
+        assert "upload" in vrag("tokens", "role", "Alice", "upload").stdout
+        assert role() is UserRole.UPLOAD
+        vrag("tokens", "add", "bob")
+        rows = [line.split() for line in vrag("tokens", "list").stdout.splitlines()]
+        assert [row for row in rows if row[:1] != ["user"]][-2:] == [["alice", "upload"], ["bob", "manage"]]
+        assert "contradict" in said(vrag("tokens", "add", "carol", "--admin", "--role", "ask"))
+        assert "no user" in said(vrag("tokens", "role", "carol", "ask"))
+        assert vrag("tokens", "role", "alice", "king").exit_code == 2
+        vrag("tokens", "remove", "alice")
+        told = [(e.action, e.subject, e.new_role, e.result) for e in entries(home) if e.result != "begun"]
+        assert told == [
+            ("add_token", "alice", "ask", "done"),
+            ("change_role", "Alice", "upload", "done"),
+            ("add_token", "bob", "manage", "done"),
+            ("change_role", "carol", "ask", "failed"),
+            ("remove_token", "alice", "", "done"),
+        ]
+        assert token not in (home / "audit.log").read_text()
+
+
+class TestAudit:
+    @pytest.fixture(autouse=True)
+    def _log(self, home: Path) -> None:
+        log = AuditLog(home / "audit.log")
+        log.write(
+            AuditEntry(time="2026-03-01T08:00:00.000Z", action=AuditAction.ASK, user="bob", result="done")
+        )
+        hostile = "a\x1b[2Jb\n2026"
+        log.write(
+            AuditEntry(
+                time="2026-03-02T08:00:00.000Z",
+                action=AuditAction.REMOVE_DOCUMENT,
+                user="alice",
+                role=UserRole.UPLOAD,
+                address="192.0.2.7",
+                collection="reports",
+                file=hostile,
+                result="done",
+                status=204,
+            )
+        )
+        log.close()
+
+    def test_a_table_has_a_line_for_each_entry_whatever_it_holds(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
+        shown = vrag("audit", "show").stdout
+        assert "\x1b" not in shown
+        assert shown.count("2026-03-0") == 2
+        assert "remove_document" in shown
+
+    def test_entries_are_chosen_by_time_user_action_and_number(self) -> None:
+        def users(*options: str) -> list[str]:
+            done = vrag("audit", "show", "--json", *options)
+            assert done.exit_code == 0, said(done)
+            return [entry["user"] for entry in json.loads(done.stdout)]
+
+        assert users() == ["bob", "alice"]
+        assert users("--since", "2026-03-02") == ["alice"]
+        assert users("--since", "2026-03-02T09:30:00+01:00") == []
+        assert users("--since", "9999w") == ["bob", "alice"]
+        assert users("--user", "bob") == ["bob"]
+        assert users("--action", "remove_document", "--result", "done") == ["alice"]
+        assert users("--limit", "1") == ["alice"]
+        assert "No entry matches." in vrag("audit", "show", "--user", "carol").stdout
+
+    def test_what_cannot_be_is_said_with_what_to_do(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "not a time" in said(vrag("audit", "show", "--since", "yesterday"))
+        assert "There is no file" in said(vrag("audit", "show", "--file", str(home / "none")))
+        monkeypatch.delenv("VRAG_AUDIT_LOG")
+        assert "There is no audit log" in said(vrag("audit", "show"))

@@ -1,0 +1,172 @@
+"""Recovery of a table whose writer died at some point, or whose machine lost power."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vrag.atomic_io import read_lines, write_lines
+from vrag.index.integrity.file_records import (
+    check_files,
+    is_interrupted,
+    journal_path,
+    list_files,
+    newest_version,
+    read_records,
+    read_table_records,
+)
+from vrag.index.schema import arrow
+from vrag.index.table import Directory, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pa: Any = arrow()
+SCHEMA = pa.schema([("id", pa.string())])
+
+
+def make_table(folder: Path, *ids: str, durable: bool = True) -> tuple[Table, Path]:
+    """A table with one commit for each id."""
+    table = Table(Directory(folder, durable=durable), "rows", lambda: SCHEMA)
+    for name in ids:
+        table.append(pa.table({"id": [name]}, SCHEMA))
+    return table, folder / "rows.lance"
+
+
+def ids(folder: Path) -> list[str]:
+    """What a new process reads."""
+    return sorted(make_table(folder)[0].read(["id"]).data["id"].to_pylist())
+
+
+def forget_last_record(table: Path) -> None:
+    """The state in which a writer dies after its commit and before it is recorded."""
+    lines = read_lines(journal_path(table))
+    write_lines(journal_path(table), lines[:-1])
+    assert read_table_records(table).begun is not None
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def fill_with_zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def leave(path: Path) -> None:
+    assert path.exists()
+
+
+def assert_sound(table: Path) -> None:
+    records = read_records(table)
+    assert records.keys() == list_files(table)
+    assert check_files(table, records.values()) == []
+    assert not is_interrupted(table)
+
+
+@pytest.mark.parametrize("tear", [empty, fill_with_zeros, remove, leave])
+@pytest.mark.parametrize("kind", ["manifest", "data"])
+def test_a_commit_that_was_not_recorded_is_undone(
+    tmp_path: Path, tear: Callable[[Path], None], kind: str
+) -> None:
+    table, folder = make_table(tmp_path, "a", "b")
+    known = set(read_records(folder))
+    make_table(tmp_path, "c")
+    forget_last_record(folder)
+    before = newest_version(folder)
+    (late,) = (
+        name
+        for name in list_files(folder) - known
+        if name.startswith("data/" if kind == "data" else "_versions/")
+    )
+    tear(folder / late)
+    again, _ = make_table(tmp_path)
+    assert again.recover() == (kind == "data" or tear is not remove)
+    assert ids(tmp_path) == ["a", "b"]
+    if kind == "data" or tear is not remove:
+        assert newest_version(folder) > before, "a reader that saw the lost version would not notice"
+    assert_sound(folder)
+    assert not again.recover()
+    again.append(pa.table({"id": ["d"]}, SCHEMA))
+    assert ids(tmp_path) == ["a", "b", "d"]
+    assert table.read(["id"]).data.num_rows == 3, "a process that had the table open sees it"
+
+
+def test_the_first_commit_is_undone_as_well(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a")
+    lines = read_lines(journal_path(folder))
+    write_lines(journal_path(folder), lines[:1])  # not even the empty table was recorded
+    again, _ = make_table(tmp_path)
+    assert again.recover()
+    assert ids(tmp_path) == []
+    again.append(pa.table({"id": ["b"]}, SCHEMA))
+    assert ids(tmp_path) == ["b"]
+
+
+def test_a_table_without_records_keeps_its_rows(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a", "b")
+    journal_path(folder).unlink()
+    assert not make_table(tmp_path)[0].recover()
+    assert ids(tmp_path) == ["a", "b"]
+    assert_sound(folder)
+
+
+def test_a_commit_without_records_is_kept_and_the_next_one_alone_is_undone(tmp_path: Path) -> None:
+    """Nobody recovered a table of an earlier release before the first commit to it."""
+    _, folder = make_table(tmp_path, "a", "b")
+    journal_path(folder).unlink()
+    make_table(tmp_path, "c")
+    forget_last_record(folder)
+    assert make_table(tmp_path)[0].recover()
+    assert ids(tmp_path) == ["a", "b"]
+    assert_sound(folder)
+
+
+def test_commits_of_an_earlier_release_are_kept(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a")
+    lines = read_lines(journal_path(folder))
+    make_table(tmp_path, "b", "c")
+    write_lines(journal_path(folder), lines)
+    assert not make_table(tmp_path)[0].recover()
+    assert ids(tmp_path) == ["a", "b", "c"]
+    assert_sound(folder)
+
+
+@pytest.mark.parametrize(("torn", "left"), [(None, "abcd"), (3, "abc"), (2, "ab"), (0, "")])
+def test_without_durable_the_last_version_whose_files_are_whole_stands(
+    tmp_path: Path, torn: int | None, left: str
+) -> None:
+    _, folder = make_table(tmp_path, *"abcd", durable=False)
+    commits = [
+        commit
+        for commit in read_table_records(folder).commits
+        if any("data/" in f.name for f in commit.files)
+    ]
+    if torn is not None:
+        (data,) = (file.name for file in commits[torn].files if file.name.startswith("data/"))
+        fill_with_zeros(folder / data)
+    again, _ = make_table(tmp_path, durable=False)
+    assert again.recover() == (torn is not None)
+    assert ids(tmp_path) == list(left)
+    assert_sound(folder)
+
+
+def test_a_damaged_entry_of_a_commit_that_was_on_the_disk_undoes_nothing(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a", "b", "c")
+    journal = journal_path(folder)
+    for at in range(0, journal.stat().st_size, 61):
+        content = bytearray(journal.read_bytes())
+        content[at] ^= 4
+        copy = tmp_path / f"copy{at}"
+        shutil.copytree(folder, copy / "rows.lance")
+        (copy / "rows.files").write_bytes(content)
+        assert not make_table(copy)[0].recover(), at
+        assert_sound(copy / "rows.lance")
+        assert newest_version(copy / "rows.lance") == newest_version(folder)
