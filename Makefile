@@ -15,7 +15,7 @@ EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-lowest test-portable test-wheel test-live test-sft test-verl
-.PHONY: image image-check check check-workflows check-platforms ci fuzz bench site site-check site-archive
+.PHONY: image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
@@ -150,6 +150,13 @@ audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabil
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
+
+# Two hours are worth more: make soak SOAK_MINUTES=120. What it finds stays in build/soak until `make clean`.
+SOAK_MINUTES ?= 1
+soak: .venv/dev ## Use a server as 30 clients do, check every answer, and plot what it takes (SOAK_MINUTES=1)
+	rm -rf build/soak
+	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) --out build/soak; status=$$?; \
+		$(BIN)/python -m benchmarks.soak_plot build/soak && exit $$status
 
 # To add a version to a published site, lay that into build/site first.
 site: .venv/dev ## Build the documentation site into build/site (VERSION=0.2)

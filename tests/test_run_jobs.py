@@ -57,6 +57,19 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+def test_a_job_that_calls_a_workflow_is_the_job_of_that_workflow(tmp_path: Path) -> None:
+    (tmp_path / "caller.yml").write_text(
+        "jobs: {first: {needs: zeroth, uses: $/.github/workflows/called.yml}}", encoding="utf-8"
+    )
+    (tmp_path / "called.yml").write_text(
+        "on: {workflow_call: }\njobs: {inside: {runs-on: ubuntu-24.04, steps: [{run: make it}]}}",
+        encoding="utf-8",
+    )
+    [job] = run_jobs.read_jobs(tmp_path / "caller.yml")
+    assert (str(job), job.needs, job.steps[0].run) == ("caller/first", ("zeroth",), "make it")
+    assert run_jobs.read_jobs(tmp_path / "called.yml") == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the jobs of this workflow are for Linux")
 @pytest.mark.skipif(shutil.which("bash") is None, reason="steps are run by bash")
 class TestRunJobs:

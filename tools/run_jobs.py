@@ -182,9 +182,12 @@ def main() -> None:
 
 def read_jobs(path: Path) -> list[Job]:
     """The jobs of a workflow file, one for each combination of a matrix."""
-    workflow: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    workflow: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     jobs: list[Job] = []
-    for name, job in workflow["jobs"].items():
+    if set(workflow.get(True, ())) == {"workflow_call"}:  # `on` is read as True by YAML 1.1
+        return jobs
+    for name, described in workflow["jobs"].items():
+        job = find_called(described, path.parent)
         matrix: dict[str, list[str]] = job.get("strategy", {}).get("matrix", {})
         for values in product(*matrix.values()):
             chosen = dict(zip(matrix, values, strict=True))
@@ -203,6 +206,15 @@ def read_jobs(path: Path) -> list[Job]:
                 )
             )
     return jobs
+
+
+def find_called(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The only job of the workflow that a job calls, after what the caller needs; else the job itself."""
+    if "uses" not in job:
+        return job
+    called = yaml.safe_load((folder / Path(job["uses"]).name).read_text(encoding="utf-8"))
+    [inside] = called["jobs"].values()
+    return {**inside, "needs": job.get("needs", [])}
 
 
 def read_step(step: dict[str, Any], matrix: dict[str, str]) -> Step:

@@ -71,7 +71,7 @@ def test_an_answer_has_its_markers_and_the_evidence_it_rests_on() -> None:
 
 def test_a_run_without_an_answer_says_why() -> None:
     run = RunResult(question="Which?")
-    assert "No answer yet." in shown(run)
-    assert "do not answer" in shown(replace(run, stop_reason=StopReason.ABSTAINED))
-    assert "The run failed: no server" in shown(replace(run, failure="no server"))
-    assert "Withdrawn, since the evidence does not support it: 7" in shown(replace(run, withdrawn="7"))
+    assert "This run is still running." in shown(run)
+    assert "found no answer in the documents" in shown(replace(run, stop_reason=StopReason.ABSTAINED))
+    assert "no server" in shown(replace(run, failure="no server"))
+    assert "The evidence does not support this answer: 7" in shown(replace(run, withdrawn="7"))

@@ -295,7 +295,9 @@ def test_config_show_tells_where_each_value_comes_from(home: Home) -> None:
     shown = home.vrag("config", "show", "--json").json
     assert shown["collection"]["origin"] == "environment"
     assert shown["dpi"] == {"value": 144.0, "origin": "default"}
-    assert "environment" in home.vrag("config", "show").out
+    told = home.vrag("config", "show").out
+    assert "environment" in told
+    assert "Directory of the collection (index, pictures, runs), or the URL where it is published." in told
 
 
 def test_a_collection_is_verified_changed_pruned_and_compacted(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from built_files import FAILED, PARTIAL, PENDING, READY, texts, the_document, write
 
+from vrag.cli.terminal.console import print_add_report
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionBusy, FingerprintMismatch
 from vrag.index import build
@@ -173,6 +174,26 @@ class TestAdd:
         assert texts(collection) == ["one", "two"]
         assert {d.name: d.status.served for d in collection.documents()} == {"a.txt": False, "b.txt": True}
         assert twin.exists()
+
+    def test_files_with_the_content_of_another_are_counted_and_not_read_again(
+        self, collection: Collection, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in ("a.txt", "b.txt"):
+            write(folder / "first" / name, "one", "two")
+        first = add(collection, [folder / "first"])
+        assert (first.added, first.items, first.copies) == (2, 2, 1)
+        (folder / "first").rename(folder / "moved")
+
+        moved = add(collection, [folder / "moved"])
+        os.utime(folder / "moved" / "a.txt", ns=(1, 1))
+        touched = add(collection, [folder / "moved" / "a.txt"])
+
+        assert (moved.added, moved.items, moved.copies) == (2, 0, 2)
+        assert touched.changed == 1
+        print_add_report(moved)
+        assert "2 files have the content of another file" in capsys.readouterr().err
+        print_add_report(replace(moved, copies=0))
+        assert "another" not in capsys.readouterr().err
 
     def test_a_file_that_changes_while_it_is_read_leaves_nothing(
         self, collection: Collection, folder: Path, conversion: FakeConversion

@@ -62,6 +62,8 @@ QUERIES = {
     "notebook": "notebooks/",
     "jupyter": "notebooks/",
     "backup": "production/",
+    "openai": "protocols/",
+    "upgrade": "releases/",
 }
 """What people may type, and the page that should come first."""
 ELSEWHERE = re.compile(r"(?:https?:)?//(?!vrag-agent\.github\.io/vrag/)")

@@ -12,9 +12,9 @@ from javascript import NODE
 import vrag.server
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import NOT_FOUND, OFFLINE, RunResult
 from vrag.model_profiles import profile_named
-from vrag.render.text_format import A_MODEL, INTERRUPTED, NOT_FOUND, NOTHING_FOUND, OFFLINE, STOPS, outcome
+from vrag.render.text_format import A_MODEL, INTERRUPTED, NOTHING_FOUND, STOPS, outcome
 from vrag.server.openai.reply import build_reply, plain_answer
 from vrag.testing import tiny_corpus
 

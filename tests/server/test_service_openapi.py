@@ -26,8 +26,8 @@ from vrag.testing import tiny_corpus
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-EXAMPLES = 20
-"""Requests per operation and mode."""
+EXAMPLES = settings.get_profile(settings.get_current_profile_name()).max_examples // 3
+"""Requests per operation and mode: 10, and several times as many in `make fuzz`."""
 TOKEN = "correct-horse-battery-staple"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 

@@ -12,11 +12,11 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import NOT_FOUND, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
 from vrag.render.answer_markdown import sign_answer, write_markdown
-from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, count, place_name
+from vrag.render.text_format import A_MODEL, BY_READER, count, place_name
 from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, summarize_claims
 from vrag.search.searcher import excerpt
 from vrag.settings import Settings
@@ -163,7 +163,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     if run.answer is None:
         _print_no_answer(run, started.settings, state, settings)
     else:
-        _print_answer(run, offline=started.settings.policy == OFFLINE)
+        _print_answer(run, offline=run.is_offline)
     _print_claims(run)
     for number, evidence in enumerate(run.rests, 1):
         _print_evidence(number, evidence, stored)
@@ -221,10 +221,9 @@ def _print_no_answer(
         answer = plain(run.marked_answer.text)
         echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
     elif run.stop_reason is StopReason.ABSTAINED:
-        offline = run_settings.policy == OFFLINE
         reason = (
             f"{NOT_FOUND} {A_MODEL} Name one with --model."
-            if offline
+            if run.is_offline
             else "nothing that was found answers the question."
         )
         echo(("No answer: ", "bold yellow"), f"{reason}{' Closest matches:' if run.evidence else ''}")

@@ -82,6 +82,8 @@ class AddReport:
     """Files of the same size and modification time as before, which were not read, or of the same content."""
     items: int
     """Items that were made."""
+    copies: int
+    """Of the files that are new or changed, those with the content of another file: it was not read again."""
     problems: tuple[Document, ...]
     """Files found that failed, wholly or in part, now or earlier; with reasons."""
     skipped: tuple[Skipped, ...]
@@ -190,7 +192,8 @@ class _Build:
         self._retry_failed = retry_failed
         self._committed = committed
         self._writer = Writer(collection, committed)
-        self._added = self._changed = self._failed = self._unchanged = self._items = 0
+        self._added = self._changed = self._failed = self._unchanged = 0
+        self._items = self._copies = 0
         self._ordinals_by_document: dict[str, set[int]] = {}
         """Ordinals of the existing items of each document that is not complete."""
         self._open: dict[str, OpenDocument] = {}
@@ -237,6 +240,7 @@ class _Build:
             failed=self._failed,
             unchanged=plan.unchanged + self._unchanged,
             items=self._items,
+            copies=self._copies,
             problems=tuple(document for document in documents if document.reason),
             skipped=plan.skipped,
             seconds=time.monotonic() - started,
@@ -354,6 +358,7 @@ class _Build:
             duplicate = self._complete[content].document
             row = _row(source, duplicate.status, duplicate.items, duplicate.reason)
             self._record(row, self._complete[content].rows)
+            self._copies += duplicate.path != os.fspath(source.path)
         elif content in self._open:
             self._open[content].duplicates.append(source)
         else:
@@ -419,6 +424,7 @@ class _Build:
                 self._retry_sources.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)
+                self._copies += source is not first and status.served
         for path in self._partial.pop(content, ()):  # tried again because of another path
             before = self._manifest[path]
             if before.id == content and status.served:

@@ -14,7 +14,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
-from vrag.render.text_format import OFFLINE, OutcomeText, amount, count, money, outcome, seconds, when
+from vrag.render.text_format import OutcomeText, amount, count, money, outcome, seconds, when
 
 E = TypeVar("E", bound=agent_events.EventBase)
 _TITLES: dict[type[agent_events.EventBase], tuple[str, str]] = {
@@ -121,7 +121,7 @@ class RunView:
     @property
     def is_offline(self) -> bool:
         """True if no model wrote its answer: it is a quote."""
-        return self.settings.policy == OFFLINE
+        return self.result.is_offline
 
     @property
     def method_name(self) -> str:

@@ -42,14 +42,8 @@ _NARROW = frozenset("iIjl|.,:;'!()[]{}/\\`· ")
 _BROAD = frozenset("mwMW@%—…")
 _MAX_LINE_CHARACTERS = 300
 """Length of a line of progress, the ellipsis of a longer one included."""
-OFFLINE = "extractive"
-"""Name of the policy that quotes without a model, and must say so."""
 ATTACHED = "A picture that came with the question"
 BY_READER = "Found by the offline reader, without a model."
-NOT_FOUND = (
-    "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures."
-)
-"""Its abstentions: the answer may still be in the documents."""
 A_MODEL = "A model that sees pictures could find one."
 
 
@@ -256,24 +250,18 @@ class OutcomeText(NamedTuple):
 
 def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     """Describe the outcome of a run; without an end its state, `under_way` or interrupted."""
-    reason, offline = result.stop_reason, result.started.settings.policy == OFFLINE
+    reason = result.stop_reason
     name, mood = STOPS[reason] if reason else RUNNING if under_way else INTERRUPTED
     note = ""
     if isinstance(result.end, events.RunFailed):
-        text, note = result.end.message, f"The run ended with a {result.end.boundary}."
-    elif result.end is None:
-        state = "is still running" if under_way else "was interrupted when its process ended"
-        text = f"This run {state}."
+        note = f"The run ended with a {result.end.boundary}."
     elif result.answer is not None:
-        text, note = result.answer, BY_READER if offline else ""
+        note = BY_READER if result.is_offline else ""
     elif result.withdrawn is not None:
-        (name, mood), text = WITHDRAWN, f"The evidence does not support this answer: {result.withdrawn}"
-    elif reason is StopReason.ABSTAINED and offline:
-        (name, mood), text, note = NOTHING_FOUND, NOT_FOUND, A_MODEL
-    elif reason is StopReason.ABSTAINED:
-        text = "The agent found no answer in the documents that it can support."
-    else:
-        text = "The run ended before the agent answered."
+        name, mood = WITHDRAWN
+    elif reason is StopReason.ABSTAINED and result.is_offline:
+        (name, mood), note = NOTHING_FOUND, A_MODEL
+    text = result.unanswered(under_way=under_way) if result.answer is None else result.answer
     reading = result.reading
     read = () if reading is None else tuple(filter(None, (reading.arithmetic, reading.context)))
     return OutcomeText(name, mood, text, note, read)

@@ -19,7 +19,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import MissingExtra, SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import BY_READER, OFFLINE, one_line, step_line
+from vrag.render.text_format import BY_READER, one_line, step_line
 from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
@@ -294,7 +294,7 @@ def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> d
     """
     places = [_place(number, item, pictures) for number, item in enumerate(outline.evidence, 1)]
     reading, text = outline.reading, outline.marked_answer.text
-    offline = outline.answer is not None and outline.started.settings.policy == OFFLINE
+    offline = outline.answer is not None and outline.is_offline
     return {
         "answer": text if outline.answer is not None else None,
         **({"withdrawn": text} if outline.withdrawn is not None else {}),

@@ -42,6 +42,12 @@ OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
 """Event types from which all fields except `steps`, `graph` and `draft` are computed. Of other events, only
 the time of the last matters."""
 
+OFFLINE = "extractive"
+"""Name of the policy that quotes without a model, and must say so."""
+NOT_FOUND = (
+    "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures."
+)
+"""Its abstentions: the answer may still be in the documents."""
 WHOLE = 0.995
 """Part of each side of a page from which a box is the whole of it."""
 
@@ -202,23 +208,33 @@ class RunResult:
         """Return question, answer, evidence and cost as HTML for a notebook; no text of theirs is markup."""
         entry = Markup('<li value="{}">{}</li>')
         evidence = Markup().join(entry.format(number, piece) for number, piece in enumerate(self.rests, 1))
+        outcome = self.unanswered(under_way=True) if self.answer is None else self.marked_answer.text
         cost = f"{len(self.steps)} steps, {self.usage.visual_tokens:,} visual tokens"
         return Markup(
             '<div class="tex2jax_ignore mathjax_ignore"><p><bdi>{}</bdi></p>'
             '<p style="white-space: pre-line"><strong><bdi>{}</bdi></strong></p>'
             "<ol>{}</ol><small>{}</small></div>"
-        ).format(self.question, self._outcome, evidence, cost)
+        ).format(self.question, outcome, evidence, cost)
 
     @property
-    def _outcome(self) -> str:
-        """The answer with its markers, or why there is none, as one text."""
-        if self.answer is not None:
-            return self.marked_answer.text
-        if self.withdrawn is not None:
-            return f"Withdrawn, since the evidence does not support it: {self.marked_answer.text}"
+    def is_offline(self) -> bool:
+        """True if the offline policy answers: it quotes without a model, and must say so."""
+        return self.start is not None and self.start.settings.policy == OFFLINE
+
+    def unanswered(self, *, under_way: bool = False) -> str:
+        """Say in a sentence why there is no answer; without an end, that it is `under_way` or interrupted."""
         if self.failure is not None:
-            return f"The run failed: {self.failure}"
-        return "No answer yet." if self.stop_reason is None else "The documents shown do not answer this."
+            return self.failure
+        if self.withdrawn is not None:
+            return f"The evidence does not support this answer: {self.withdrawn}"
+        if self.stop_reason is None:
+            return (
+                f"This run {'is still running' if under_way else 'was interrupted when its process ended'}."
+            )
+        if self.stop_reason is not StopReason.ABSTAINED:
+            return "The run ended before the agent answered."
+        offline = self.is_offline
+        return NOT_FOUND if offline else "The agent found no answer in the documents that it can support."
 
     def plus(self, event: Event) -> RunResult:
         """Add one event."""

@@ -6,6 +6,7 @@ Commands in messages are completed so that they work as printed: about the same 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+_FILE_WIDTH = 100_000
+"""Columns of a file or a pipe, whose reader breaks lines where they have to be."""
 MAX_PROBLEMS = 20
 """Files that could not be read, in one report."""
 COMMAND = re.compile(
@@ -80,7 +83,7 @@ def print_result(value: object, render: Callable[[], None], *, as_json: bool) ->
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Print a table; columns of numbers are aligned to the right."""
+    """Print a table; columns of numbers are aligned to the right. Cells are broken on terminals only."""
     cells = [[plain(cell) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
@@ -89,7 +92,9 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    out.print(table)
+    is_broken = out.is_terminal or "COLUMNS" in os.environ
+    console = out if is_broken else Console(file=out.file, highlight=False, width=_FILE_WIDTH)
+    console.print(table)
 
 
 def print_error(error: VragError, status: int) -> int:
@@ -122,6 +127,9 @@ def print_add_report(
         f"Indexed {report.items} items: {report.added} files new, {report.changed} changed, "
         f"{report.unchanged} unchanged, {report.failed} failed ({duration(report.seconds)})."
     )
+    if report.copies:
+        subject = "1 file has" if report.copies == 1 else f"{report.copies} files have"
+        to.print(f"  {subject} the content of another file of the collection, which is indexed once.")
     problems = [(document.name, document.reason) for document in report.problems]
     problems += [(str(skipped.path), skipped.reason) for skipped in report.skipped]
     for name, reason in problems[:MAX_PROBLEMS]:

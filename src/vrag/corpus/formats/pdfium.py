@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from pypdfium2 import PdfPage
 
-    from vrag.corpus.converter import Openable
+    from vrag.corpus.sniff import Openable
 
 SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""

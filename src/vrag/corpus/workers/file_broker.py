@@ -1,7 +1,7 @@
 """The files that a parent opens for its workers: sources, pictures beside them, printed documents, clips.
 
-Which files these are is decided here, by the task: a worker names at most a picture below the folder of its own
-file, and only if that is an HTML file, whose author can have it shown anyway.
+Which files these are is decided here, by the task: a worker names at most a picture below the folder of its
+own file, and only if that is an HTML file, whose author can have it shown anyway.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class FileBroker:
 
     def __init__(self, items_dir: Path) -> None:
         self._items_dir = items_dir
+        self._cleanup = ExitStack()
         self._scratch: Path | None = None
-        self._stack = ExitStack()
         self._printed: dict[str, BinaryIO] = {}
         """Printed documents, by their ids."""
         self._lock = threading.Lock()
@@ -93,10 +93,8 @@ class FileBroker:
             if clip is None or not 0 < size <= max(MIN_CLIP_BYTES, MAX_CLIP_GROWTH * source_bytes):
                 raise CorpusError(f"The clip has {size:,} bytes.")
             # By positions of its own: those of the file are also the worker's.
-            reader = (
-                GivenFile(os.dup(clip.fileno())).open("rb") if HAS_DESCRIPTORS else Path(clip.name).open("rb")
-            )
-            with reader:
+            given = GivenFile(os.dup(clip.fileno()) if HAS_DESCRIPTORS else Path(clip.name))
+            with given.open("rb") as reader:
                 self._store(item, files.clip_suffix, reader)
         if files.picture:
             self._store(item, files.picture_suffix, files.picture)
@@ -129,7 +127,7 @@ class FileBroker:
             if source.document in self._printed:
                 return _reopen(self._printed[source.document])
             if self._scratch is None:
-                self._scratch = self._stack.enter_context(scratch_directory())
+                self._scratch = self._cleanup.enter_context(scratch_directory())
             pdf = self._scratch / f"{source.document[:16]}.pdf"
         seconds = task.options.office_seconds
         print_to_pdf(source, source.path.suffix.lower(), pdf, seconds, is_alive)
@@ -144,7 +142,7 @@ class FileBroker:
         """Close all files and remove the folder."""
         for document in list(self._printed):
             self.forget(document)
-        self._stack.close()
+        self._cleanup.close()
 
 
 def _check_source(status: os.stat_result, task: Task) -> None:

@@ -23,9 +23,9 @@ from vrag.agent.events import (
     ThoughtDelta,
     ThoughtGiven,
 )
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import NOT_FOUND, RunResult
 from vrag.render.markdown_text import inline
-from vrag.render.text_format import A_MODEL, BY_READER, NOT_FOUND, OFFLINE, one_line, place_name, step_line
+from vrag.render.text_format import A_MODEL, BY_READER, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, summarize_claims
 from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.runs.run_manager import broken_off
@@ -256,7 +256,7 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
 
     Raises `Refusal` if the model or the search failed (502), or the run broke off (500).
     """
-    end, settings = outline.end, outline.started.settings
+    end = outline.end
     if end is None:
         raise broken_off()
     is_cut = end.stop_reason in _LENGTH
@@ -277,7 +277,7 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         looked_at=looked_at,
         reading=outline.reading,
     )
-    offline = settings.policy == OFFLINE
+    offline = outline.is_offline
     verdicts = _verdicts(outline)
     if outline.answer is None:
         message = _reason(outline, offline=offline)
