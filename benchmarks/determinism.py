@@ -12,7 +12,7 @@ processes all get SIGKILL at a random moment, are continued, and perhaps killed 
 
 Two collections are equal if every column of every row of both tables is equal, and every byte of every stored
 picture and clip. Vectors come from `HashEmbedder`, which depends on the content of an item alone;
-vectors of a neural network depend in their last digits on the batch in which they were computed.
+the last digits of a neural network's vectors may depend on the batch in which they were computed.
 """
 
 from __future__ import annotations
