@@ -1,6 +1,7 @@
 """Do the same files give the same collection, however it is built?
 
-    python -m benchmarks.determinism FOLDER [--pages 8] [--kills 50] [--seed 1] [--no-ray] [--only-kills]
+    python -m benchmarks.determinism FOLDER [--pages 8] [--kills 50] [--seed 1] [--no-ray] [--plain]
+        [--only-kills]
 
 Reads real documents: the first pages of the PDF files in FOLDER. Some of these pages also become a scan,
 pictures, a web page, texts, office documents (where LibreOffice is installed) and a video (where PyAV is).
@@ -11,7 +12,7 @@ processes all get SIGKILL at a random moment, are continued, and perhaps killed 
 
 Two collections are equal if every column of every row of both tables is equal, and every byte of every stored
 picture and clip. Vectors come from `HashEmbedder`, which depends on the content of an item alone;
-vectors of a neural network depend in their last digits on the batch in which they were computed.
+the last digits of a neural network's vectors may depend on the batch in which they were computed.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ MOST_KILLS_OF_A_BUILD = 6
 # --- the files ---------------------------------------------------------------------------------------
 
 
-def make_corpus(folder: Path, documents: Sequence[Path], pages: int) -> None:
-    """Files of all formats, made of the first pages of real PDF files."""
+def make_corpus(folder: Path, documents: Sequence[Path], pages: int, *, plain: bool) -> None:
+    """Files of all formats, made of the first pages of real PDF files; `plain`: only PDF, text, HTML."""
     pikepdf: Any = importlib.import_module("pikepdf")
     folder.mkdir(parents=True)
     texts: list[str] = []
@@ -76,16 +77,18 @@ def make_corpus(folder: Path, documents: Sequence[Path], pages: int) -> None:
             pictures.append(page.render(1.0).convert("RGB"))
         pdf.close()
     shutil.copy(folder / f"00 {documents[0].stem[:20]}.pdf", folder / "zz twin.pdf")
-    pictures[0].save(folder / "scan.jpg")
-    pictures[-1].save(folder / "page.png")
-    scans = [(folder / "scan.jpg").read_bytes(), None, (folder / "page.png").read_bytes()]
-    (folder / "scan.pdf").write_bytes(bind_pages(scans))
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
     for number, text in enumerate(texts):
         (folder / f"text {number}.txt").write_text(text * 4, encoding="utf-8")
     paragraphs = "".join(f"<h1>Part</h1><p>{line}</p>" for text in texts for line in text.split("\n"))
     page = f"<html><body>{paragraphs.replace('&', '')}</body></html>"
     (folder / "page.html").write_text(page, encoding="utf-8")
+    if plain:
+        return
+    pictures[0].save(folder / "scan.jpg")
+    pictures[-1].save(folder / "page.png")
+    scans = [(folder / "scan.jpg").read_bytes(), None, (folder / "page.png").read_bytes()]
+    (folder / "scan.pdf").write_bytes(bind_pages(scans))
     missing = {software.name for software in find_missing_software()}
     if "LibreOffice" not in missing:
         make_office(folder)
@@ -295,6 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-ray", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="only PDF, text and HTML files: fast to read")
     parser.add_argument("--only-kills", action="store_true", help="leave out the other ways of building")
     parser.add_argument("--child", nargs=5, metavar=("WAY", "COLLECTION", "CORPUS", "WORKERS", "SEED"))
     options = parser.parse_args(arguments)
@@ -305,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     documents = sorted(options.documents.glob("*.pdf"))[: options.most]
     with tempfile.TemporaryDirectory(prefix="vrag-determinism-") as name:
         folder = Path(name)
-        make_corpus(folder / "corpus", documents, options.pages)
+        make_corpus(folder / "corpus", documents, options.pages, plain=options.plain)
         study = Study(folder, folder / "corpus", options.seed)
         study.start()
         if not options.only_kills:

@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     """Directory of the collection (index, pictures, runs), or the URL where it is published."""
     collections: Addresses = ()
     """Collections that are searched together; empty to use only `collection`."""
+    runs_dir: str = ""
+    """Directory of recorded runs; empty for `runs` in the collection, or, where that cannot be written to, a
+    directory in your data directory."""
     wait: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """Seconds to wait for another process that is writing to the collection; 0 to fail at once."""
     embedder: str = ""

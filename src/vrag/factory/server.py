@@ -100,8 +100,8 @@ class Agents:
 
     @property
     def store(self) -> RunStore:
-        """The store of recorded runs: that of the first collection."""
-        return run_store(self.settings)
+        """The store of recorded runs, as `run_store` describes."""
+        return run_store(self.settings, recording=True)
 
     def evidence_sources(self, runs: Sequence[StoredRun]) -> EvidenceSources:
         """Return where the evidence of runs is: in the open collections, or on the server that searches."""

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
+import os
 import threading
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Document, Hit
+
+log = logging.getLogger("vrag")
 
 
 @dataclass(slots=True)
@@ -96,8 +102,8 @@ class Session:
 
     @property
     def runs(self) -> RunStore:
-        """The recorded runs of the collection, or of all search servers."""
-        return run_store(self.settings)
+        """The recorded runs, where `ask` records them too: see `run_store`."""
+        return run_store(self.settings, recording=True)
 
     def warm_up(self) -> None:
         """Load all that a search needs, so that the first one is fast and faults show at once."""
@@ -248,17 +254,41 @@ class Session:
         return replace(self._default_agent(), draft=DraftMode.CITED)
 
 
-def run_store(settings: Settings) -> RunStore:
-    """Return the store of recorded runs: that of the first collection, or one apart when a server searches.
+def run_store(settings: Settings, *, recording: bool = False) -> RunStore:
+    """Return the store of recorded runs.
+
+    It is the folder of the settings; otherwise that of the first collection, or one apart when a server
+    searches. The runs of a collection that cannot be written to are in the user's data directory: before the
+    first of them, its own are returned, except for `recording`.
 
     Raises `CollectionError` if the collection cannot be opened.
     """
     from vrag.agent.runs.run_store import RunStore
 
+    if settings.runs_dir:
+        return RunStore(Path(settings.runs_dir).expanduser().absolute(), durable=settings.durable)
+    data = user_data_path("vrag", appauthor=False)
     if settings.search_url:
-        return RunStore(user_data_path("vrag", appauthor=False) / "runs", durable=settings.durable)
+        return RunStore(data / "runs", durable=settings.durable)
     collection = Collection.open(settings.places[0])
+    if collection.home is not None and not _is_writable(collection.runs_dir, collection.home):
+        name = hashlib.sha256(os.fsencode(collection.home)).hexdigest()[:8]
+        apart = data / "read-only" / f"{collection.home.name}-{name}"
+        if recording:
+            _report_place(collection.address, apart)
+        if recording or apart.is_dir():
+            return RunStore(apart, durable=settings.durable)
     return RunStore(collection.runs_dir, collection.home, settings.durable)
+
+
+def _is_writable(folder: Path, parent: Path) -> bool:
+    return os.access(folder if folder.is_dir() else parent, os.W_OK)
+
+
+@lru_cache
+def _report_place(collection: str, folder: Path) -> None:
+    """Say once where runs are recorded."""
+    log.warning("%s cannot be written to. Runs are recorded in %s (VRAG_RUNS_DIR).", collection, folder)
 
 
 def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceSources:

@@ -42,7 +42,7 @@ IMPORTED = "imported:"
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
 MIN_ADDRESS_BYTES = 2 * 2**30
-"""Address space that the table's library and its threads need: with less they abort or hang, without words."""
+"""Address space that the library of the tables and its threads need: with less they abort or hang."""
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000

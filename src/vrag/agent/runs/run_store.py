@@ -464,7 +464,7 @@ def _writing(directory: Path) -> Generator[None]:
     except OSError as error:
         raise RunError(
             f"Runs cannot be written to {directory}: {error.strerror}.",
-            "Free some disk space or fix the permissions, or choose another folder with --collection.",
+            "Free some disk space or fix the permissions, or name another folder: VRAG_RUNS_DIR.",
         ) from error
 
 
