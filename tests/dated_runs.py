@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
 from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.runs.event_lines import END, unseal_line
 from vrag.agent.runs.run_meta import RunMeta, write_meta
 from vrag.agent.runs.run_store import EVENTS, RunStore
 from vrag.errors import ModelError
@@ -43,7 +44,9 @@ class DatedRuns:
         run = f"{begun:%Y%m%d-%H%M%S}-{begun.microsecond:06d}-{self._number:04x}"
         target = self.store.directory / run
         shutil.copytree(template, target)
-        lines = (template / EVENTS).read_text(encoding="utf-8").replace(template.name, run).splitlines(True)
+        sealed = (template / EVENTS).read_bytes().splitlines()
+        lines = [unseal_line(line).data.decode().replace(template.name, run) + "\n" for line in sealed]
+        (target / END).unlink(missing_ok=True)  # as runs of former versions, which had no checksums
         lines[0] = lines[0].replace('"session":""', f'"session":"{after}"')
         if ended == "interrupted":
             lines = lines[:-1]

@@ -95,9 +95,7 @@ def test_pictures_are_opened_in_named_formats_only() -> None:
 
 OWN_PICKLES = frozenset(
     {
-        "corpus/workers/worker.py",  # what the parent process sends
-        "corpus/workers/worker_pool.py",  # what the process sends back
-        "corpus/formats/video.py",  # a plan in the scratch directory of the run
+        "corpus/workers/requests.py",  # what the parent process sends; replies are no pickles
         "index/remote/ray.py",  # between our own tasks on a cluster that the settings name
         "index/remote/ray_tasks.py",
     }

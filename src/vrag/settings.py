@@ -158,6 +158,10 @@ class Settings(BaseSettings):
     """Time limit for converting an office document, in seconds of processor time."""
     workers: int = Field(default=0, ge=0)
     """Number of processes that read files; 0 for one per core."""
+    sandbox: Literal["auto", "on", "off"] = "auto"
+    """Restrict the processes that read files: auto, as far as the system can; on, or read nothing; off."""
+    parse_user: str = "nobody"
+    """User that reads files when vrag runs as root; empty for root."""
     agent: AgentName = Field(
         default="vrag",
         description="Agent: vrag; vimrag, with a memory graph; or a baseline: rag (one search and one "

@@ -13,6 +13,7 @@ import pytest
 from agent_scripts import VIMRAG, VRAG, Way, answers, environment, of, way_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_events import strip_checksums
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.verification import VerifyMode
@@ -329,7 +330,7 @@ class TestOfAReplay:
         agent = Agent(ScriptedPolicy(script(VRAG, ANSWER)), environment(CORPUS, show=2), VRAG.method)
         with store.record() as log:
             list(agent.record(QUESTION, log))
-        path = tmp_path / log.id / "events.jsonl"
+        path = strip_checksums(tmp_path / log.id / "events.jsonl")
         lines = path.read_text().splitlines()
         first = json.loads(lines[0])
         first["schema_version"] = 2

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,10 @@ from corpus.test_convert import alive, await_end
 from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
+from vrag.corpus.formats import office
 from vrag.corpus.formats.office import SUFFIXES, OfficeFile, find_soffice
+from vrag.corpus.workers import sandbox
+from vrag.corpus.workers.sandbox import SandboxOptions
 from vrag.errors import (
     ConversionTimeout,
     CorpusError,
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
     from vrag.types import Item
 
 posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for LibreOffice is a script")
-office = pytest.mark.skipif(
+installed = pytest.mark.skipif(
     not (shutil.which("soffice") or shutil.which("libreoffice")), reason="LibreOffice is not installed"
 )
 
@@ -77,7 +81,8 @@ def reasons(conversions: list[Conversion]) -> dict[str, str]:
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that comes first on PATH, for stand-ins; temporary files go beside it."""
+    """A folder that comes first on PATH, for stand-ins, which write anywhere; temporary files go beside."""
+    monkeypatch.setattr(sandbox, "_options", SandboxOptions(mode="off"))
     for name in ("bin", "tmp"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]]))
@@ -106,7 +111,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-@office
+@installed
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_pages_have_text_with_boxes_and_a_picture(
     documents: dict[str, Path], tmp_path: Path, suffix: str
@@ -127,7 +132,7 @@ def test_pages_have_text_with_boxes_and_a_picture(
     assert [entry.name for entry in tmp_path.iterdir() if entry != path] == ["items"]
 
 
-@office
+@installed
 def test_the_same_bytes_give_the_same_items(documents: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "a.docx"
     shutil.copy(documents[".docx"], path)
@@ -164,7 +169,7 @@ def server() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-@office
+@installed
 def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[str, list[str]]) -> None:
     address, asked = server
     Image.new("RGB", (99, 99), "red").save(tmp_path / "secret.png")
@@ -195,7 +200,7 @@ def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[
     assert asked == []
 
 
-@office
+@installed
 @pytest.mark.parametrize("entity", ["file", "network", "many"])
 def test_entities_of_xml_read_no_file_and_no_address_and_do_not_multiply(
     tmp_path: Path, server: tuple[str, list[str]], entity: str
@@ -224,7 +229,7 @@ def test_entities_of_xml_read_no_file_and_no_address_and_do_not_multiply(
     assert len(text) < 10_000
 
 
-@office
+@installed
 @pytest.mark.parametrize(
     ("name", "data", "kind", "reason"),
     [
@@ -344,7 +349,9 @@ from pathlib import Path
 from vrag.corpus.convert import convert_all
 from vrag.corpus.discover import read_source
 from vrag.corpus.converter import CorpusOptions
+from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
 
+configure_sandbox(SandboxOptions(mode="off"))
 source = read_source(Path(sys.argv[1]))
 list(convert_all([source], source.path.parent / "items", CorpusOptions(workers=1)))
 """
@@ -389,6 +396,38 @@ def test_a_crash_of_libreoffice_costs_its_document(tmp_path: Path, program: Path
     conversions = convert([bad, good])
     assert "crashed LibreOffice" in reasons(conversions)["a.odt"]
     assert sum(isinstance(c, ItemCount) for c in conversions) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")
+def test_libreoffice_reads_and_writes_its_own_folder_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in its place, which is in a folder that it may start programs from."""
+    program = "/bin/sh"
+    (tmp_path / "secret").write_text("secret")
+    work_dir = tmp_path / "work"
+    work_dir.mkdir()
+    attempts = (
+        f"cat {tmp_path}/secret > secret",
+        f"echo > {tmp_path}/new",
+        "cat /etc/passwd > passwd",
+        f"cat /proc/{os.getpid()}/environ > environ",
+        f"ln -s {tmp_path}/secret link",
+        f"kill -0 {os.getpid()}",
+    )
+    script = "; ".join(f"({attempt}) && echo {number} >> done" for number, attempt in enumerate(attempts))
+    policy = office.office_policy(program, work_dir)
+    office.give_to(policy, tmp_path, work_dir)
+    command = sandbox.exec_command(policy, [program, "-c", f"cd {work_dir}; {script}; echo end >> done"])
+    subprocess.run(command, check=False, capture_output=True)
+    assert (work_dir / "done").read_text().split() == ["end"]
+    network = "import socket; socket.socket()"
+    done = subprocess.run(
+        sandbox.exec_command(replace(policy, executable=("/",)), [sys.executable, "-ISc", network]),
+        check=False,
+        capture_output=True,
+    )
+    assert b"PermissionError" in done.stderr
 
 
 @posix

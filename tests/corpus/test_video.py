@@ -385,8 +385,8 @@ def test_a_full_disk_is_no_fault_of_the_video(
 ) -> None:
     path = write(tmp_path, "a.mp4", film_bytes(Film(sound="aac")))
     timeline = scan(path)
-    with pytest.raises(OSError, match="No space"):
-        write_stretch(path, timeline, (timeline.first, None), Path("/dev/full"), kind)
+    with pytest.raises(OSError, match="No space"), Path("/dev/full").open("wb") as out:
+        write_stretch(path, timeline, (timeline.first, None), out, kind)
 
 
 def test_large_frames_can_be_had_smaller_with_their_proportions(tmp_path: Path) -> None:

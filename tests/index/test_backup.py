@@ -79,7 +79,9 @@ def upload(collection: Collection, name: str, text: str) -> Path:
     """Add a file as a server does that was sent it."""
     path = collection.directory / "uploads" / name
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    part = path.with_name(".1.part")
+    part.write_text(text)
+    part.replace(path)
     add_sources(collection, [path], local(None))
     return path
 

@@ -95,7 +95,7 @@ def test_items_without_usable_vectors_are_never_found(tmp_path: Path, kind: Vect
         made[8] = made[8][:0]
     collection = make(tmp_path / "c", made, kind)
     column = "vector" if kind is SINGLE else "vectors"
-    collection.item_table.update(f"id = {literal(item(9).id)}", {column: None})
+    collection.item_table.update(f"id = {literal(item(9).id)}", {column: None, "checksums": None})
     found = opened(collection, len(made), tier).search(
         [np.ones(16, np.float32) if kind is SINGLE else np.ones((2, 16), np.float32)],
         len(made),
@@ -113,7 +113,8 @@ def test_an_empty_collection_and_one_without_any_vector_find_nothing(
     collection = make(tmp_path / "c", made, kind)
     query = made[0].astype(np.float32)
     assert opened(collection, 0, key="empty").search([query], 3, [np.zeros(0, np.bool_)]) == [[]]
-    collection.item_table.update("true", {"vector" if kind is SINGLE else "vectors": None})
+    column = "vector" if kind is SINGLE else "vectors"
+    collection.item_table.update("true", {column: None, "checksums": None})
     for tier in [tier for of, tier in TIERS if of is kind]:
         index = opened(collection, 5, tier, key="none")
         assert index.search([query, query], 3, [np.ones(5, np.bool_)] * 2) == [[], []]

@@ -142,7 +142,25 @@ def test_the_page_and_its_cookie_come_through(proxied: tuple[httpx.Client, Paced
     origin = {"Origin": f"https://{NAME}", "Sec-Fetch-Site": "same-origin"}
     signed_in = client.post("/session", json={"token": TOKEN}, headers=origin, extensions=SNI)
     assert signed_in.is_success, signed_in.text
-    assert re.search(r";\s*Secure", signed_in.headers["set-cookie"], re.IGNORECASE)
+    assert is_secure(signed_in)
+    forged = origin | {"X-Forwarded-Proto": "http", "X-Forwarded-For": "192.0.2.9"}
+    assert is_secure(client.post("/session", json={"token": TOKEN}, headers=forged, extensions=SNI))
+
+
+def test_a_client_that_is_no_proxy_gets_no_secure_cookie_by_a_header(tmp_path: Path) -> None:
+    """Only a trusted proxy can claim that the request came by https."""
+    for proxies, secure in ((frozenset({"127.0.0.1"}), True), (frozenset({"192.0.2.1"}), False)):
+        options = ServerOptions(token=TOKEN, proxies=proxies, drain_seconds=1)
+        service = Service(Scripted(tmp_path / "runs", PacedPolicy()), Nothing())
+        with serving(options=options, service=service) as address:
+            headers = {"Origin": address, "X-Forwarded-Proto": "https"}
+            signed_in = httpx.post(f"{address}/session", json={"token": TOKEN}, headers=headers)
+            assert signed_in.is_success, signed_in.text
+            assert is_secure(signed_in) == secure
+
+
+def is_secure(response: httpx.Response) -> bool:
+    return re.search(r";\s*Secure", response.headers["set-cookie"], re.IGNORECASE) is not None
 
 
 def test_an_event_arrives_while_the_run_waits(proxied: tuple[httpx.Client, PacedPolicy]) -> None:

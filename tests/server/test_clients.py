@@ -107,27 +107,43 @@ class TestPace:
 class TestOpen:
     def test_streams_of_one_client_are_limited_until_one_ends(self) -> None:
         some, _ = clients(client_streams=2)
-        with some.opened(Kind.STREAM, "a"):
-            with some.opened(Kind.STREAM, "a"):
+        with some.opened(Kind.STREAM, "a", AWAY):
+            with some.opened(Kind.STREAM, "a", AWAY):
                 with pytest.raises(Refusal, match="2 streams at one time") as caught:
-                    some.opened(Kind.STREAM, "a").__enter__()
+                    some.opened(Kind.STREAM, "a", AWAY).__enter__()
                 assert caught.value.status == 429
-                with some.opened(Kind.STREAM, "b"), some.opened(Kind.UPLOAD, "a"):
+                with some.opened(Kind.STREAM, "b", AWAY), some.opened(Kind.UPLOAD, "a", AWAY):
                     pass
-            with some.opened(Kind.STREAM, "a"):
+            with some.opened(Kind.STREAM, "a", AWAY):
                 pass
         assert not vars(some)["_open"]
 
     def test_what_fails_is_closed(self) -> None:
         some, _ = clients(client_uploads=1)
         for _ in range(3):
-            with pytest.raises(ZeroDivisionError), some.opened(Kind.UPLOAD, "a"):
+            with pytest.raises(ZeroDivisionError), some.opened(Kind.UPLOAD, "a", AWAY):
                 raise ZeroDivisionError
 
-    def test_searches_are_not_counted(self) -> None:
+    def test_searches_are_no_streams(self) -> None:
         some, _ = clients(client_streams=0, client_uploads=0)
-        with some.opened(Kind.OTHER, "a"), some.opened(Kind.RUN, "a"):
-            assert not vars(some)["_open"]
+        with some.opened(Kind.OTHER, "a", AWAY), some.opened(Kind.RUN, "a", AWAY):
+            pass
+
+    def test_requests_of_one_address_are_limited_for_each_of_its_users(self) -> None:
+        some, _ = clients(peer_connections=2, local_connections=3)
+        with contextlib.ExitStack() as stack:
+            for name in ("session 1", "session 2"):  # one user may have any number of sessions
+                stack.enter_context(some.opened(Kind.OTHER, name, AWAY, "ann"))
+            with pytest.raises(Refusal, match="2 requests at one time") as caught:
+                some.opened(Kind.RUN, "session 3", AWAY, "ann").__enter__()
+            assert caught.value.status == 429
+            with some.opened(Kind.OTHER, "session 4", AWAY, "bob"), some.opened(Kind.OTHER, "", AWAY):
+                pass
+            for _ in range(3):
+                stack.enter_context(some.opened(Kind.OTHER, "", HERE))
+            with pytest.raises(Refusal, match="3 requests"):
+                some.opened(Kind.OTHER, "", HERE).__enter__()
+        assert not vars(some)["_open"]
 
 
 class TestKind:

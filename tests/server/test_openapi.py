@@ -149,8 +149,9 @@ def test_a_thousand_malformed_bodies_are_refused_or_answered() -> None:
 
     async def send() -> None:
         async with asked(create_app(tiny_corpus(), ServerOptions(body_bytes=100_000))) as client:
+            headers = {"Content-Type": "application/json"}
             for number in range(1000):
-                response = await client.post("/search", content=malformed(number))
+                response = await client.post("/search", content=malformed(number), headers=headers)
                 statuses[response.status_code] = statuses.get(response.status_code, 0) + 1
                 told = response.json()
                 assert response.status_code == 200 or told["detail"], (number, response.text)

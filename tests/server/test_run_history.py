@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server_harness import serving
 from service_harness import scripted
+from stored_events import strip_checksums
 
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via, clean_title, write_meta
 from vrag.agent.runs.run_store import RunStore
@@ -220,7 +221,7 @@ class TestDeletion:
 
     def test_one_that_another_process_writes_stays(self, client: httpx.Client, answering: Scripted) -> None:
         run = ended(client, "How many?")
-        text = (answering.directory / run / "events.jsonl").read_bytes()
+        text = strip_checksums(answering.directory / run / "events.jsonl").read_bytes()
         with answering.store.record() as recording:
             recording.journal.append(text.splitlines()[0].replace(run.encode(), recording.id.encode()))
             response = client.delete(f"/runs/{recording.id}", params={"remove": "run"})
@@ -250,7 +251,7 @@ class TestDeletion:
 
 def copies(store: RunStore, source: str, number: int) -> list[str]:
     """Makes many runs of one; their ids, the newest first."""
-    text = (store.directory / source / "events.jsonl").read_bytes()
+    text = strip_checksums(store.directory / source / "events.jsonl").read_bytes()
     ids = [f"20{10 + n // 1000:02d}0101-000000-{n:06d}-aaaa" for n in range(number)]
     for run in ids:
         (store.directory / run).mkdir()

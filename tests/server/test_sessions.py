@@ -187,11 +187,33 @@ class TestSecure:
 
         browse(visit, proxies=frozenset({"127.0.0.1"}))
 
+    def test_by_the_last_word_of_a_proxy_that_is_believed(self) -> None:
+        """A client's own header comes first; some proxies append theirs, with a comma."""
+
+        async def visit(client: httpx.AsyncClient) -> None:
+            for said, secure in (("http, https", True), ("https, http", False), ("HTTPS", True), ("", False)):
+                cookie = await self._cookie(client, **{"x-forwarded-proto": said})
+                assert ("; secure" in cookie) == secure, said
+
+        browse(visit, proxies=frozenset({"127.0.0.1"}))
+
     def test_not_by_what_anybody_says(self) -> None:
         async def visit(client: httpx.AsyncClient) -> None:
             assert "; secure" not in await self._cookie(client, **{"x-forwarded-proto": "https"})
+            forged = {"x-forwarded-proto": "https", "x-forwarded-for": "10.0.0.2"}
+            assert "; secure" not in await self._cookie(client, **forged)
 
         browse(visit)
+        browse(visit, proxies=frozenset({"10.0.0.2"}))  # another machine is the proxy
+
+    def test_also_when_it_is_taken_back(self) -> None:
+        async def visit(client: httpx.AsyncClient) -> None:
+            https = {"x-forwarded-proto": "https"}
+            await self._cookie(client, **https)
+            gone = await client.request("DELETE", "/session", headers=OWN | https)
+            assert "; secure" in gone.headers["set-cookie"].casefold()
+
+        browse(visit, proxies=frozenset({"127.0.0.1"}))
 
 
 class TestTold:

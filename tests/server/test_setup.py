@@ -284,7 +284,8 @@ class TestKey:
             note(browser.post("/setup/models", json={"server": model.url, "key": KEY}))
             note(setup.choose("nowhere", key=KEY))
             note(browser.put("/setup", json={"model": MODEL, "server": model.url, "key": [KEY]}))
-            note(browser.put("/setup", content=f'{{"model": "x", "key": "{KEY}"'))
+            for headers in ({"Content-Type": "application/json"}, {"Content-Type": "text/plain"}):
+                note(browser.put("/setup", content=f'{{"model": "x", "key": "{KEY}"', headers=headers))
             note(browser.put("/setup", json={"model": MODEL, "server": model.url, "key": KEY + " ü"}))
             note(browser.put("/setup", json={"model": "x", "key": KEY, "more": KEY}))
             assert any(KEY[-4:] in text for text in said)  # the owner knows it by its end

@@ -52,6 +52,38 @@ def test_a_token_leads_to_its_user_and_is_stored_nowhere(file: TokenFile) -> Non
     assert [user.name for user in file.users][:2] == ["Zoë", "alice"]
 
 
+def test_users_of_former_releases_keep_their_rights(tmp_path: Path) -> None:
+    tokens = {name: digest_of(name.encode()).hex() for name in ("alice", "bob", "carol")}
+    text = "".join(
+        f"[{name}]\nsha256 = '{tokens[name]}'\n{admin}\n"
+        for name, admin in (("alice", "admin = false"), ("bob", ""), ("carol", "admin = true"))
+    )
+    file = written(tmp_path, text)
+    before = dict.fromkeys(("alice", "bob"), UserRole.MANAGE) | {"carol": UserRole.ADMINISTER}
+    assert {user.name: user.role for user in file.users} == before
+    file.set_role("bob", UserRole.ASK)  # rewrites the file
+    assert {user.name: user.role for user in file.users} == before | {"bob": UserRole.ASK}
+    assert "admin = " not in file.path.read_text(encoding="utf-8")
+
+
+def test_a_new_role_is_that_of_the_same_token(file: TokenFile) -> None:
+    alice = file.add("alice", UserRole.ASK)
+    other = TokenFile(file.path)
+    assert find(other, alice) == User("alice", UserRole.ASK)
+    file.set_role("ALICE", UserRole.UPLOAD)
+    assert find(other, alice) == User("alice", UserRole.UPLOAD)
+    with pytest.raises(SettingsError, match="no user"):
+        file.set_role("bob", UserRole.ASK)
+
+
+def test_each_role_includes_those_before_it() -> None:
+    roles = list(UserRole)
+    assert [[role.includes(other) for other in roles] for role in roles] == [
+        [at >= other for other in range(len(roles))] for at in range(len(roles))
+    ]
+    assert not any(User("", None).may(role) for role in roles)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="other permissions")
 def test_only_the_owner_may_read_what_was_written(file: TokenFile) -> None:
     file.add("alice")
@@ -122,6 +154,8 @@ def test_a_name_that_cannot_be_is_refused(file: TokenFile, name: str) -> None:
         ("alice = 3", "damaged at 'alice'"),
         ("[alice]\nsha256 = 'short'", "damaged at 'alice.sha256'"),
         (f"[alice]\nsha256 = '{DIGEST}'\nadmin = 'perhaps'", "damaged at 'alice.admin'"),
+        (f"[alice]\nsha256 = '{DIGEST}'\nrole = 'king'", "damaged at 'alice.role'"),
+        (f"[alice]\nsha256 = '{DIGEST}'\nrole = 'ask'\nadmin = true", "remove admin"),
         (f"[alice]\nsha256 = '{DIGEST}'\nadministrator = true", "damaged at 'alice.administrator'"),
         (f"[alice]\nsha256 = '{DIGEST}'\n[alice]\nsha256 = '{'cd' * 32}'", "damaged"),
         (f"[alice]\nsha256 = '{DIGEST}'\n[Alice]\nsha256 = '{'cd' * 32}'", "twice"),

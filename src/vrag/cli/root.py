@@ -7,13 +7,14 @@ import importlib
 import inspect
 import io
 import os
+import re
 import sys
 
 import typer
 
 from vrag.cli.terminal.console import print_error, warn
 from vrag.cli.terminal.process import BUSY, handle_closed_output
-from vrag.errors import CollectionBusy, SettingsError, VragError
+from vrag.errors import CollectionBusy, SettingsError, VragError, first_line
 from vrag.settings import unknown_variables
 
 COMMANDS = {
@@ -43,6 +44,9 @@ MODULES = {"match": "search", "mcp": "serve"}
 """Modules of the commands that have none of their own."""
 USER_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """Errors of the operating system that a user can act on; any other is a bug of vrag."""
+
+NO_MEMORY = re.compile("failed to map segment|cannot allocate memory|can't start new thread", re.IGNORECASE)
+"""Part of the messages of a loader and of threads that get no memory."""
 
 
 def create_app(name: str | None = None) -> typer.Typer:
@@ -104,6 +108,11 @@ def root(
         warn(f"{name} is not a setting{question} `vrag config show` lists all settings.")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory was refused: to Python, to a library that was to be loaded, or to a thread."""
+    return isinstance(error, MemoryError) or bool(NO_MEMORY.search(str(error)))
+
+
 def run() -> None:
     """Run the command line and end the process with its exit status."""
     encoding = "utf-8" if sys.platform == "win32" else None  # not a code page: files and programs get UTF-8
@@ -121,6 +130,11 @@ def run() -> None:
         sys.exit(print_error(error, BUSY))
     except VragError as error:
         sys.exit(print_error(error, 1))
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        hint = f"Close other programs, or raise the limit (ulimit -v, control group). {first_line(error)}."
+        sys.exit(print_error(VragError("There is not enough memory.", hint), 1))
     except OSError as error:
         if error.errno not in USER_ERRNOS:
             raise

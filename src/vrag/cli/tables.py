@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +18,7 @@ from vrag.cli.terminal.console import echo, err, plain, warn
 from vrag.errors import CorpusError
 from vrag.factory.indexing import corpus_options
 from vrag.render.text_format import count
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from vrag.corpus.converter import CorpusOptions, SourceFile
@@ -125,12 +125,12 @@ def _find(file: Path, page: int | None, options: CorpusOptions) -> list[PageTabl
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with (
         Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar,
-        TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as name,
+        scratch_directory() as folder,
     ):
         task = bar.add_task("Finding tables", total=None)
-        for item, total in _items(file, page, options, Path(name)):
+        for item, total in _items(file, page, options, folder):
             pages += 1
-            found += _tables_of(item, Path(name))
+            found += _tables_of(item, folder)
             bar.update(task, completed=pages, total=total)
     if not pages and page:
         raise CorpusError(f"{file.name} has no page {page}.", "Pages are counted from 1.")

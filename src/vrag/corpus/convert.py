@@ -32,6 +32,7 @@ from vrag.corpus.workers.replies import FileOpened, TaskRejected
 from vrag.corpus.workers.requests import Task
 from vrag.corpus.workers.worker_pool import WorkerDied, WorkerPool
 from vrag.errors import UnsupportedFormatError
+from vrag.scratch import remove_abandoned
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def convert_all(
 
     Raises `CollectionError` if images cannot be stored, and `VragError` if no process can be started.
     """
+    remove_abandoned()
     with WorkerPool(options.processes, items_dir.absolute(), converters.values()) as pool:
         yield from _Scheduler(sources, options, have, converters, live=live).run(pool)
 

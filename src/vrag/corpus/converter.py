@@ -21,6 +21,7 @@ from vrag.errors import CollectionError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
 _COPIED_BYTES = 2**20
@@ -70,14 +71,6 @@ def usable_cores() -> int:
     if sys.platform == "linux":  # fewer than the machine's under taskset or in a container
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class Openable(Protocol):
-    """A file that may be opened for reading, several times at once: a path, a source."""
-
-    def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Open it at its start. Raises `OSError` if it cannot be read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +175,7 @@ class ConversionContext:
 
 
 class ClipFile:
-    """A file for a clip, which is written and then read; without a name, so that it goes when it is closed."""
+    """A file for a clip, which is written and then read. It has no name and goes when it is closed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -200,7 +193,7 @@ class ClipFile:
 
 
 def open_unnamed(folder: Path) -> BinaryIO:
-    """Open an empty file without a name, to be written and read. Raises `CollectionError` if it cannot be made."""
+    """Open an empty file without a name, to be written and read. Raises `CollectionError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return cast("BinaryIO", TemporaryFile(dir=folder))

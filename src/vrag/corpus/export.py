@@ -11,7 +11,6 @@ import itertools
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from vrag.corpus.convert import CONVERTERS, convert_all
@@ -23,6 +22,7 @@ from vrag.corpus.formats.office import SUFFIXES as OFFICE
 from vrag.corpus.formats.video import CONTAINERS
 from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.errors import CollectionError
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -100,8 +100,8 @@ class _Export:
     def run(self, paths: Sequence[Path], options: CorpusOptions) -> Iterator[Exported | ExportProblem]:
         try:
             self._out.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(prefix=".vrag-", dir=self._out, ignore_cleanup_errors=True) as name:
-                folder, options = Path(name), replace(options, ocr=False)
+            with scratch_directory(self._out, hidden=True) as folder:
+                options = replace(options, ocr=False)
                 for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
                     yield from self._pop_problems()
                     if isinstance(event, Failed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from vrag.corpus.formats.pyav import scan
 from vrag.corpus.formats.video import VideoFrame, sample_frames
 from vrag.errors import FileTooLargeError
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -81,8 +81,8 @@ def on_disk(file: BinaryIO) -> Generator[Path]:
     if isinstance(file, io.FileIO | io.BufferedIOBase) and isinstance(name, str):
         yield Path(name)
         return
-    with tempfile.TemporaryDirectory(prefix="vrag-clip-") as folder:
-        path = Path(folder) / "clip"
+    with scratch_directory() as folder:
+        path = folder / "clip"
         with path.open("wb") as copy:
             shutil.copyfileobj(file, copy)
         yield path

@@ -39,18 +39,22 @@ def open_neighbour(folder: Path, name: str) -> BinaryIO:
     _check_regular(path.lstat())
     file = os.fdopen(os.open(path, _FLAGS), "rb")
     try:
-        status = os.fstat(file.fileno())
-        _check_regular(status)
-        if status.st_size > MAX_BYTES:
-            raise FileTooLargeError(f"It has {status.st_size:,} bytes; the limit is {MAX_BYTES:,}.")
-        head = file.read(1024)
-        if not is_picture(head):
-            raise CorpusError(f"This is not a picture that can be read: {describe_head(head)}.")
-        file.seek(0)
+        _check_picture(file)
     except BaseException:
         file.close()
         raise
     return file
+
+
+def _check_picture(file: BinaryIO) -> None:
+    status = os.fstat(file.fileno())
+    _check_regular(status)
+    if status.st_size > MAX_BYTES:
+        raise FileTooLargeError(f"It has {status.st_size:,} bytes; the limit is {MAX_BYTES:,}.")
+    head = file.read(1024)
+    if not is_picture(head):
+        raise CorpusError(f"This is not a picture that can be read: {describe_head(head)}.")
+    file.seek(0)
 
 
 def _check_regular(status: os.stat_result) -> None:

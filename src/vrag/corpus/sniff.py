@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from vrag.corpus.converter import Openable
+    from typing import BinaryIO
 
 SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -44,6 +44,14 @@ BYTE_ORDER_MARKS = (
 SAMPLE_BYTES = 65_536
 HTML_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
 UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+class Openable(Protocol):
+    """A file that may be opened for reading, several times at once: a path, a source."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Open it at its start. Raises `OSError` if it cannot be read."""
+        ...
 
 
 def describe(source: Openable) -> str:

@@ -12,11 +12,15 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.errors import ServerError, SettingsError, UnsupportedFormatError
 from vrag.settings import Settings, SettingsReport, unknown_variables
 from vrag.types import ItemKind, Query
+
+if TYPE_CHECKING:
+    from vrag.corpus.workers.sandbox import Protection
 
 DISTRIBUTION = "vrag-agent"
 UNTESTED = {
@@ -28,6 +32,9 @@ UNTESTED = {
 MIN_PYTHON = (3, 11)
 MIN_DISK_BYTES, LOW_DISK_BYTES = 2e8, 2e9
 """Free space below which the check fails, and below which it warns."""
+SANDBOX_HINT = (
+    "Run it where others cannot be harmed: in a container, or as a user of its own. See docs/threats.md."
+)
 COMMON_WORDS = "the total of the page in 2023"
 """Query to a search server, to see whether its hits can be shown."""
 
@@ -141,6 +148,42 @@ def check_office() -> Check:
     except UnsupportedFormatError as error:
         return warning("Not found: office documents cannot be read.", error.hint)
     return ok(program, details={"program": program})
+
+
+def start_worker() -> Protection:
+    """Start a process as those that read files, and return its restrictions.
+
+    Raises `VragError` if it cannot be started, or the settings ask for more than there is.
+    """
+    from vrag.corpus.workers.drawing_pool import DrawingProcess
+
+    process = DrawingProcess()
+    try:
+        return process.wait_until_ready()
+    finally:
+        process.close()
+
+
+def check_sandbox() -> Check:
+    """Start a process as those that read files, and report what the kernel refuses it."""
+    from vrag.corpus.workers.sandbox import sandbox_options
+
+    if sandbox_options().mode == "off":
+        return warning(
+            "Files are read without restrictions: the setting sandbox is off.", "VRAG_SANDBOX=auto"
+        )
+    protection = start_worker()
+    parts = [f"Landlock {protection.landlock}"] if protection.landlock else []
+    parts += ["seccomp"] if protection.seccomp else []
+    parts += [f"user {protection.user}"] if protection.user else []
+    missing = " ".join(protection.missing)
+    details = asdict(protection)
+    if not parts:
+        return warning(f"Files are read in processes without restrictions. {missing}", SANDBOX_HINT, details)
+    message = f"Files are read under {', '.join(parts)}. {missing}".rstrip()
+    return (ok if protection.is_complete else warning)(
+        message, "" if protection.is_complete else SANDBOX_HINT, details
+    )
 
 
 def check_ocr() -> Check:

@@ -14,6 +14,7 @@ from vrag.agent.policy import Delta, Message, Policy, Reply, Retry
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
+from vrag.factory.indexing import apply_sandbox
 from vrag.factory.models import ModelFamily, chat_options, open_chat, open_family
 from vrag.providers import LOCAL_PREFIX
 from vrag.settings import Settings, SettingsReport
@@ -48,6 +49,8 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
 
     If the settings have an error, given instead of them, only the environment is checked.
     """
+    if not isinstance(report, SettingsError):
+        apply_sandbox(report.settings)
     steps = [
         CheckStep("settings", partial(environment.check_settings, report), hint=SETTINGS_HINT),
         CheckStep("python", environment.check_python),
@@ -58,6 +61,7 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
         ),
         CheckStep("libreoffice", environment.check_office),
         CheckStep("ocr", environment.check_ocr),
+        CheckStep("sandbox", environment.check_sandbox),
     ]
     if not isinstance(report, SettingsError):
         settings = report.settings

@@ -22,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vrag.atomic_io import replace_file, sync
 from vrag.embed.registry import DeferredEmbedder
@@ -377,7 +377,7 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
         return None
     try:
         data = (place / MARK).read_bytes()
-        mark: Any = parse_json(data)
+        mark: dict[str, object] = parse_json(data)
         is_own = mark["beside"] == first.directory.name
     except (OSError, ValueError, LookupError, TypeError):
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.converter import CorpusOptions
+from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
@@ -144,8 +145,14 @@ def unreadable_error(paths: Sequence[Path]) -> CorpusError:
     )
 
 
+def apply_sandbox(settings: Settings) -> None:
+    """Have the processes that read files restricted as the settings say."""
+    configure_sandbox(SandboxOptions(settings.sandbox, settings.parse_user))
+
+
 def corpus_options(settings: Settings) -> CorpusOptions:
-    """Return the conversion options from the settings."""
+    """Return the conversion options from the settings, and apply the sandbox of the settings."""
+    apply_sandbox(settings)
     return CorpusOptions(**{name: getattr(settings, name) for name in CORPUS_SETTINGS})
 
 

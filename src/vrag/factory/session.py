@@ -17,7 +17,7 @@ from platformdirs import user_data_path
 
 from vrag.agent.question import Question
 from vrag.errors import SettingsError
-from vrag.factory.indexing import index_documents
+from vrag.factory.indexing import apply_sandbox, index_documents
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
@@ -287,6 +287,7 @@ def open_session(
     Raises `CollectionError` if there is none and `EmbedError` if the embedder cannot be loaded that a
     collection was built with.
     """
+    apply_sandbox(settings)  # parts of pages are drawn from their files
     origins = origins or dict.fromkeys(type(settings).model_fields, "default")
     if settings.search_url:
         return Session(settings, {}, open_client(settings), scope, origins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,8 @@ def verify_collection(
     """Verify the collection of the settings and its runs; with `repair`, repair what can be repaired.
 
     `progress` receives what is checked, how much of it is done, and how much there is. Raises
-    `CollectionError` if there is no collection, or its header is damaged beyond repair, `CollectionBusy` while
-    another process is writing, and `OSError` if a repair cannot be written.
+    `CollectionError` if there is no collection, or its header is damaged beyond repair, `CollectionBusy`
+    while another process is writing, and `OSError` if a repair cannot be written.
     """
     from vrag.agent.runs.run_checks import check_runs
     from vrag.agent.runs.run_store import RunStore
@@ -31,7 +32,7 @@ def verify_collection(
     from vrag.index.integrity.verification import open_damaged, verify
 
     def report(what: str) -> Callable[[int, int], None] | None:
-        return (lambda done, total: progress(what, done, total)) if progress else None
+        return partial(progress, what) if progress else None
 
     def prepare(collection: Collection) -> Callable[[Collection, Sequence[Path]], object]:
         from vrag.factory.indexing import embedder_of

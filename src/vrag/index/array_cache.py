@@ -1,8 +1,8 @@
 """Caches of arrays and of small tables in directories, mapped into memory; they can be rebuilt at any time.
 
 A cache directory appears whole or not at all. Its content is checked before it is used: the length of every
-file, its checksum, and in a large file the checksums of parts of it. A cache that cannot be written in one place is written in another, so
-that a read-only collection, or a full disk, does not end a search.
+file, its checksum, and in a large file the checksums of parts of it. A cache that cannot be written in one
+place is written in another, so that a read-only collection, or a full disk, does not end a search.
 
 A small table is copied as an Arrow file, with which a process reads it without LanceDB: importing LanceDB
 takes longer than most searches. A copy is derived from one version of a table and named by a hash over that
@@ -54,7 +54,7 @@ _SCRATCH = "-new-"
 _LOCK = "lock"
 _PIECE = 4096
 _PIECES = 64
-"""Parts of a large file that are checked before it is used: to read all of it would take as long as to make it."""
+"""Parts of a large file that are checked before it is used: reading all would take as long as making it."""
 _MAX_CHECKED_BYTES = 16 << 20
 """Size of a file up to which all of it is checked before it is used: some ten milliseconds."""
 _STALE_SECONDS = 600.0
@@ -182,6 +182,11 @@ def sweep(home: Path, kind: str, keep: str) -> None:
                     with FileLock(lock, timeout=0):
                         pass  # no process is writing it; the lock itself could not be deleted here on Windows
                     shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep_unfinished(home: Path) -> None:
+    """Delete what killed builds left in a directory of caches."""
+    sweep(home, f"*{_SCRATCH[:-1]}", keep="")
 
 
 def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | None]) -> StoredArrays | None:

@@ -32,7 +32,7 @@ from vrag.geometry import IMAGE_FORMATS
 from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
-from vrag.index.location import CollectionHeader, LocalLocation, is_leftover
+from vrag.index.location import CollectionHeader, LocalLocation, check_memory_limit, is_leftover
 from vrag.index.remote.object_storage import is_url
 from vrag.index.schema import (
     FILE_COLUMNS,
@@ -80,6 +80,7 @@ class Collection:
     """
 
     def __init__(self, location: CollectionLocation, header: CollectionHeader) -> None:
+        check_memory_limit()
         self.location = location
         self.header = header
         self.address = location.address

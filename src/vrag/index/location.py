@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import socket
+import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
@@ -18,9 +19,11 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, first_line
+from vrag.index.array_cache import sweep_unfinished
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
 from vrag.parsing import parse_json
+from vrag.scratch import remove_abandoned, remove_unfinished_files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -38,6 +41,8 @@ IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
+MIN_ADDRESS_BYTES = 2 * 2**30
+"""Address space that the table's library and its threads need: with less they abort or hang, without words."""
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000
@@ -231,6 +236,20 @@ def _model(embedder: EmbedderInfo | None) -> str:
     return f"the embedder {embedder.name}" if embedder else "no embedder"
 
 
+def check_memory_limit() -> None:
+    """Raise `CollectionError` if the address space of this process is limited too much to open tables."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_BYTES:
+        raise CollectionError(
+            f"The memory of this process is limited to {limit / 2**20:,.0f} MiB of addresses (ulimit -v).",
+            f"Allow at least {MIN_ADDRESS_BYTES / 2**20:,.0f} MiB, or limit the memory of its control group.",
+        )
+
+
 def is_leftover(name: str) -> bool:
     """Check whether a killed creation may have left this file: a directory of such files counts as empty."""
     return name in {_LOCK, _WRITER, f"{FILE_NAME}.new"} or name.startswith(f".{FILE_NAME}.")
@@ -328,7 +347,15 @@ class LocalLocation:
                     f"{self.directory} cannot be written to: {error.strerror or error}.",
                     "Free some disk space or fix the permissions.",
                 ) from error
+            self._remove_leftovers()
             yield
+
+    def _remove_leftovers(self) -> None:
+        """Remove the files for a while that killed processes left. The caller holds the lock."""
+        remove_abandoned()
+        sweep_unfinished(self.cache_dir)
+        for folder in (self.directory, self.directory / "index"):
+            remove_unfinished_files(folder)
 
     def _busy(self, waited: float) -> CollectionBusy:
         time = f" It did not end within {waited:g} s." if waited else ""

@@ -459,7 +459,7 @@ class Table:
             handle.update(where=where, values=kept)
 
     def has_checksums(self) -> bool:
-        """Return whether the table has the columns of checksums: those of earlier versions of vrag have not."""
+        """Return whether the table has columns of checksums: one of an earlier version of vrag has none."""
         with self._using("read"):
             handle = self._newest()
             return handle is None or self._checksum_columns <= set(handle.schema.names)
@@ -631,7 +631,7 @@ class Table:
 
     @contextmanager
     def _using(self, verb: str) -> Generator[None]:
-        """Hold the lock, and convert failures: LanceDB raises RuntimeError, OSError, ValueError, or panics."""
+        """Hold the lock, and convert failures: LanceDB raises one of `_FAILURES`, or panics."""
         with self._lock:
             try:
                 yield

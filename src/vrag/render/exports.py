@@ -9,11 +9,10 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from vrag.agent.runs.run_store import StoredRun
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from vrag.render.annotations.evidence_export import EvidenceExport, EvidenceFormat
@@ -136,8 +135,9 @@ def evidence_document(
 
     chosen = EvidenceFormat(format)
     name = f"{runs[0].id if len(runs) == 1 else 'report'}-{chosen.value}"
-    with TemporaryDirectory(prefix="vrag-evidence-") as folder:
-        place = Path(folder)
+    with scratch_directory() as scratch:
+        place = scratch / "evidence"
+        place.mkdir()
         export = export_evidence(runs, sources, place, [chosen], title=title, max_bytes=MAX_EVIDENCE_BYTES)
         if chosen is EvidenceFormat.ANNOTATIONS:
             return Download((place / export.files[0].name).read_bytes(), MEDIA_TYPE, f"{name}.jsonld")

@@ -1,13 +1,14 @@
 """The lines of a run's events with their checksums, and the file that says what a finished run consists of.
 
 A line is the JSON of an event whose last name is `crc32`, the CRC-32 of all bytes before it. `end.json` is
-written after the last event: it has the number of bytes of the events, and the CRC-32 of each file of the run.
-Runs of earlier versions have neither.
+written after the last event: it has the number of bytes of the events, and the CRC-32 of each file of the
+run. Runs of earlier versions have neither.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from vrag.index.integrity.sealed_json import Seal, check_seal
 
 END = "end.json"
 _BEGIN, _CLOSE = b',"crc32":"', b'"}'
+_SEALED_END = re.compile(rb',"crc32":"[0-9a-f]{8}"\}')
 _LENGTH = len(_BEGIN) + 8 + len(_CLOSE)
 
 
@@ -48,6 +50,45 @@ def unseal_lines(lines: list[bytes]) -> list[EventLine]:
     if all(line.seal is Seal.MISSING for line in found):
         return found
     return [line._replace(seal=Seal.BROKEN) if line.seal is Seal.MISSING else line for line in found]
+
+
+def mend_lines(lines: list[bytes]) -> list[bytes]:
+    """Return the lines of a run with single bits flipped back, also where one made or took a line end."""
+    mended: list[bytes] = []
+    rest = list(lines)
+    while rest:
+        line = rest.pop(0)
+        if _is_sealed(line):
+            mended.append(line)
+        elif (whole := mend_line(line)) is not None:
+            mended.append(whole)
+        elif (parts := _split(line)) is not None:
+            mended += parts
+        elif rest and (joined := _join(line, rest[0])) is not None:
+            mended.append(joined)
+            del rest[0]
+        else:
+            mended.append(line)
+    return mended
+
+
+def _is_sealed(line: bytes) -> bool:
+    return unseal_line(line).seal is Seal.SOUND
+
+
+def _split(line: bytes) -> tuple[bytes, bytes] | None:
+    """Return the two lines of a line whose end in the middle was flipped."""
+    for match in _SEALED_END.finditer(line):
+        head, tail = line[: match.end()], line[match.end() + 1 :]
+        if tail and _is_sealed(head) and _is_sealed(tail):
+            return head, tail
+    return None
+
+
+def _join(line: bytes, following: bytes) -> bytes | None:
+    """Return the line that a flipped bit made a line end in."""
+    candidates = (line + bytes([ord("\n") ^ 1 << bit]) + following for bit in range(8))
+    return next(filter(_is_sealed, candidates), None)
 
 
 def mend_line(line: bytes) -> bytes | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, event_from_json
-from vrag.agent.runs.event_lines import END, RunEnd, mend_line, read_end, unseal_lines
+from vrag.agent.runs.event_lines import END, EventLine, RunEnd, mend_lines, read_end, unseal_lines
 from vrag.agent.runs.run_meta import META, RunMeta
 from vrag.agent.runs.run_store import EVENTS, FILES, LOCK, RunStore, is_held
 from vrag.atomic_io import read_lines, write_lines, write_whole
@@ -100,17 +100,10 @@ class _RunCheck:
     def _check_events(self, end: RunEnd | None) -> Iterator[VerifyProblem]:
         path = self._directory / EVENTS
         size, lines, last = path.stat().st_size, read_lines(path), None
-        for number, (data, seal) in enumerate(unseal_lines(lines), 1):
-            try:
-                if seal is Seal.BROKEN:
-                    raise ValueError("it does not have its checksum")
-                last = event_from_json(data)
-                if last.seq != number - 1:
-                    raise ValueError(f"it is event {last.seq}")
-            except ValueError as error:
-                reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-                yield self._problem(EVENTS, f"Line {number} is damaged: {reason}.")
-                last = None
+        for number, line in enumerate(unseal_lines(lines), 1):
+            last, fault = _read_line(line, number)
+            if fault:
+                yield self._problem(EVENTS, f"Line {number} is damaged: {fault}.")
         whole = sum(map(len, lines)) + len(lines)
         if end is not None and size != end.bytes:
             text = f"Its events have {size} bytes instead of {end.bytes}: {len(lines)} lines are left."
@@ -143,6 +136,17 @@ class _RunCheck:
         return VerifyProblem("", f"run {run}", detail, kind, f"runs/{run}/{name}", advice=advice)
 
 
+def _read_line(line: EventLine, number: int) -> tuple[Event | None, str]:
+    """Return the event of a line, and what is wrong with it."""
+    if line.seal is Seal.BROKEN:
+        return None, "it does not have its checksum"
+    try:
+        event = event_from_json(line.data)
+    except ValidationError as error:
+        return None, error.errors()[0]["msg"]
+    return event, "" if event.seq == number - 1 else f"it is event {event.seq}"
+
+
 def _is_end(event: Event | None) -> bool:
     return isinstance(event, AnswerGiven | RunFailed)
 
@@ -162,10 +166,8 @@ def _repair(directory: Path) -> None:
         end = None
     data = events.read_bytes()
     lines = data.split(b"\n")[:-1]
-    mended = [
-        (mend_line(line) or line) if state.seal is Seal.BROKEN else line
-        for line, state in zip(lines, unseal_lines(lines), strict=True)
-    ]
+    is_sealed = any(line.seal is not Seal.MISSING for line in unseal_lines(lines))
+    mended = mend_lines(lines) if is_sealed else lines
     if mended != lines:
         write_lines(events, mended)
     elif end is not None and data and len(data) == end.bytes and not data.endswith(b"\n"):

@@ -1,11 +1,10 @@
 """Runs on disk: one directory each, with the events and the files that they name by hash.
 
-`<runs>/<id>/events.jsonl` holds one event a line, with a checksum, and is only ever appended to; `files/` holds
-pictures (`<sha256>.jpg`) and messages (`<sha256>.json`); `meta.json` has the owner and the title; `end.json`
-says what a finished run consists of. A process
-that dies in mid-run leaves a run without an end, at worst with a torn last line, which reading leaves out.
-Whoever writes a run holds `lock` meanwhile: the operating system frees it with the process, however that
-ends.
+`<runs>/<id>/events.jsonl` holds one event a line, with a checksum, and is only ever appended to; `files/`
+holds pictures (`<sha256>.jpg`) and messages (`<sha256>.json`); `meta.json` has the owner and the title;
+`end.json` says what a finished run consists of. A process that dies in mid-run leaves a run without an end,
+at worst with a torn last line, which reading leaves out. Whoever writes a run holds `lock` meanwhile: the
+operating system frees it with the process, however that ends.
 """
 
 from __future__ import annotations

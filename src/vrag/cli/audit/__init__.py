@@ -25,7 +25,9 @@ def open_audit_log(settings: Settings) -> AuditLog | None:
     """Return the audit log of the settings; None without one."""
     if not settings.audit_log:
         return None
-    return AuditLog(Path(settings.audit_log), with_questions=settings.audit_questions)
+    return AuditLog(
+        Path(settings.audit_log), with_questions=settings.audit_questions, durable=settings.durable
+    )
 
 
 @app.callback()
@@ -96,7 +98,7 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
     facts = (
         entry.collection,
         entry.file or entry.document[:12],
-        entry.run or (entry.job and f"upload {entry.job}"),
+        entry.run or (f"upload {entry.job}" if entry.job and not entry.file else ""),
         f"{entry.runs} runs" if entry.runs is not None else "",
         entry.model and f"{entry.model} for {entry.scope or 'session'}",
         entry.subject and f"{entry.subject} {entry.new_role}".rstrip(),

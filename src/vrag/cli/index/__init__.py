@@ -40,7 +40,7 @@ class IndexEngine(StrEnum):
     RAY = "ray"
 
 
-_STATUSES = {"": 0, ProblemKind.UNPROTECTED: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
+_STATUSES = {None: 0, ProblemKind.UNPROTECTED: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
 """Exit statuses of a verification, by the worst that was found."""
 _ADVICE = {
     ProblemKind.UNPROTECTED: "Not damaged. To add checksums: vrag index verify --repair",
@@ -204,12 +204,13 @@ def verify(
             echo(("No problems.", "green"))
         elif not report.open:
             echo(("Repaired.", "green"))
-        elif not repair:
+        elif not repair and report.worst:
             echo(add_location(_ADVICE[report.worst]))
         elif not report.ok:
             echo("The rest cannot be repaired here: see above.")
 
-    print_result({**asdict(report), "ok": report.ok, "state": report.worst}, render, as_json=as_json)
+    facts = {**asdict(report), "ok": report.ok, "state": report.worst or "sound"}
+    print_result(facts, render, as_json=as_json)
     raise typer.Exit(_STATUSES[report.worst])
 
 

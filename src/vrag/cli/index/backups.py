@@ -25,7 +25,7 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.index.integrity.backup_store import Snapshot
+    from vrag.index.integrity.backup_store import BackupSnapshot
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
 
@@ -125,7 +125,7 @@ def list_backups(
     if check:
         with _progress("Checking") as progress:
             checked = check_backups(destination, wait=settings.wait, progress=progress)
-    snapshots: list[Snapshot] = []
+    snapshots: list[BackupSnapshot] = []
     damaged: list[tuple[str, str]] = []
     for name in store.names():
         try:
@@ -201,7 +201,7 @@ def restore_backup(
     raise typer.Exit(1 if report.missing else 0)
 
 
-def _contents(snapshot: Snapshot) -> str:
+def _contents(snapshot: BackupSnapshot) -> str:
     counts = f"{snapshot.documents} documents, {snapshot.items} items, {snapshot.runs} runs"
     return f"{counts}, {_megabytes(snapshot.bytes)}"
 

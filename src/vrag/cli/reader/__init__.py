@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +45,7 @@ from vrag.cli.reader.weights import (
 from vrag.cli.terminal.console import duration, echo, plain, print_result, print_table, warn
 from vrag.cli.terminal.progress import note_on_interrupt
 from vrag.errors import CaseError, TrainingError
+from vrag.scratch import scratch_directory
 
 
 class ReaderPart(StrEnum):
@@ -308,8 +308,8 @@ def _train_answers(data: Path, path: Path, *, seed: int, quick: bool) -> dict[st
 
 def _save(save: Callable[[Path], None], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="vrag-") as folder:
-        unfinished = Path(folder) / path.name
+    with scratch_directory() as folder:
+        unfinished = folder / path.name
         save(unfinished)
         write_whole(path, unfinished.read_bytes())
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from typing import BinaryIO
 
-    from vrag.corpus.converter import Openable
     from vrag.corpus.formats.pyav import Timeline
+    from vrag.corpus.sniff import Openable
 
 WRITE_OPTIONS = {"fflags": "+bitexact"}
 """No time of day and no random ids in the output: the same bytes give the same clip."""

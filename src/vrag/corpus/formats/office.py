@@ -1,8 +1,9 @@
 """Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file.
 
 The first worker that opens a document has its parent process print it, which keeps the PDF until the document
-is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice prints: hidden slides and sheets are left out,
-a field such as today's date has the value of the day, and fonts that are not installed are replaced.
+is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice
+prints: hidden slides and sheets are left out, a field such as today's date has the value of the day, and
+fonts that are not installed are replaced.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
 SUFFIXES = (".docx", ".doc", ".pptx", ".ppt", ".xlsx", ".xls", ".odt", ".odp", ".ods", ".rtf")
@@ -241,12 +243,13 @@ def print_to_pdf(
     """Have LibreOffice print a document to a PDF file, without macros, links and network.
 
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
-    files), which is removed whatever happens, also when this process is killed. The file appears whole or not
-    at all. LibreOffice is restricted to that folder and its installation (`vrag.corpus.workers.sandbox`). `suffix` is that
-    of the format in lower case, with the dot; `seconds` limit processor time, see
-    `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if LibreOffice is not installed,
-    `ConversionTimeout` if it took longer than the time limit, `CorpusError` if it made nothing of the
-    document, and `OSError` if the document cannot be read or the PDF not be written.
+    files), which is removed whatever happens, also when this process is killed. LibreOffice is restricted to
+    it and to its installation (`vrag.corpus.workers.sandbox`). The file appears whole or not at all.
+
+    `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
+    `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if
+    LibreOffice is not installed, `ConversionTimeout` if it took longer than the time limit, `CorpusError` if
+    it made nothing of the document, and `OSError` if the document cannot be read or the PDF not be written.
     """
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:
@@ -269,8 +272,8 @@ def print_to_pdf(
             str(copy),
         ]
         if sandbox_options().mode != "off":
-            policy = _policy(program, work_dir)
-            _give_to(policy, pdf.parent, work_dir)
+            policy = office_policy(program, work_dir)
+            give_to(policy, pdf.parent, work_dir)
             command = exec_command(policy, command)
         status = _run(command, work_dir, seconds, is_wanted)
         if status == timeout_exec.LATE:
@@ -291,7 +294,7 @@ def _is_regular(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
-def _policy(program: str, work_dir: Path) -> SandboxPolicy:
+def office_policy(program: str, work_dir: Path) -> SandboxPolicy:
     """Return what LibreOffice may do: read its installation and the fonts, and write in its folder."""
     path = Path(program).resolve()
     installation = path.parent.parent if path.parent.name in {"program", "MacOS"} else path.parent
@@ -305,7 +308,7 @@ def _policy(program: str, work_dir: Path) -> SandboxPolicy:
     )
 
 
-def _give_to(policy: SandboxPolicy, scratch: Path, work_dir: Path) -> None:
+def give_to(policy: SandboxPolicy, scratch: Path, work_dir: Path) -> None:
     """Give a folder to the user that LibreOffice becomes where this process is root."""
     user = find_lower_user(policy)
     if isinstance(user, LowerUser):

@@ -17,8 +17,9 @@ from vrag.types import Item, ItemKind, TextSource, Word, item_id
 if TYPE_CHECKING:
     import re
 
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
+    from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
 MIN_LETTERS = 16

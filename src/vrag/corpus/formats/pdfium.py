@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from pypdfium2 import PdfPage
 
-    from vrag.corpus.converter import Openable
+    from vrag.corpus.sniff import Openable
 
 SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
@@ -102,10 +102,12 @@ class Pdf:
     def __init__(self, source: Openable | bytes) -> None:
         from pypdfium2 import PdfDocument, PdfiumError, raw
 
-        is_direct = isinstance(source, bytes | Path)
+        opened = source if isinstance(source, bytes | Path) else source.open("rb")
         try:
-            self._pdf = PdfDocument(source if is_direct else source.open("rb"), autoclose=True)
+            self._pdf = PdfDocument(opened, autoclose=True)
         except PdfiumError as error:
+            if not isinstance(opened, bytes | Path):
+                opened.close()
             if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
                 raise EncryptedFileError(
                     "The PDF file is protected by a password.", "Save a copy without it."

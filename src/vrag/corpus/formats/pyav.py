@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.converter import Openable
+    from vrag.corpus.sniff import Openable
 
 DEMUXERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 READ = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file", "fflags": "+genpts"}

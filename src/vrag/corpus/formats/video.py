@@ -9,6 +9,7 @@ are encoded again.
 
 from __future__ import annotations
 
+import errno
 import json
 from array import array
 from bisect import bisect_left
@@ -22,7 +23,7 @@ from vrag.corpus.formats.image import MIN_SIDE, store_jpeg
 from vrag.corpus.formats.pyav import SubtitleLine, Timeline, decode, demuxer, frame_at, scan
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe
-from vrag.errors import CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
+from vrag.errors import CollectionError, CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
 from vrag.geometry import MAX_ASPECT, Size
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.converter import ConversionContext, CorpusOptions, Openable, SourceFile
+    from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.sniff import Openable
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}
@@ -167,6 +169,10 @@ class VideoFile(OpenFile):
             except CorpusError:
                 if suffix == ".mkv":
                     raise
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise CollectionError("A clip cannot be written: the disk is full.") from error
+                raise
             else:
                 return suffix
         raise AssertionError("one of the containers takes the clip or raises")

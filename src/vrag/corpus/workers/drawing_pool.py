@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
-from vrag.corpus.workers.replies import TaskDone, TaskRejected, WorkerReady
+from vrag.corpus.workers.replies import TaskDone, TaskRejected, WorkerFailed, WorkerReady
 from vrag.corpus.workers.worker_pool import GRACE_SECONDS, Worker, WorkerDied
+from vrag.errors import VragError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.corpus.workers.replies import Message
+    from vrag.corpus.workers.sandbox import Protection
     from vrag.geometry import View
 
 PROCESSES = 2
@@ -45,7 +47,7 @@ class DrawingPool:
     def __init__(self, size: int = PROCESSES, seconds: float = DRAW_SECONDS) -> None:
         self._seconds = seconds
         self._free = threading.BoundedSemaphore(size)
-        self._idle: list[_DrawingProcess] = []
+        self._idle: list[DrawingProcess] = []
         self._failed: LRUCache[tuple[str, int], str] = LRUCache(FAILED_PAGES)
         self._lock = threading.Lock()
         """Lock of the list and the cache."""
@@ -84,7 +86,7 @@ class DrawingPool:
     def _run(self, task: DrawTask, read: Callable[[], bytes | None]) -> Message | WorkerDied | None:
         with self._free:
             try:
-                process = self._take_idle() or _DrawingProcess()
+                process = self._take_idle() or DrawingProcess()
             except OSError as error:
                 log.warning("No process to draw parts of pages can be started: %s", error)
                 return None
@@ -100,7 +102,7 @@ class DrawingPool:
                 self._idle.append(process)
             return reply
 
-    def _take_idle(self) -> _DrawingProcess | None:
+    def _take_idle(self) -> DrawingProcess | None:
         """Return a process that waits, without those that ended: at their last task, or while they waited."""
         with self._lock:
             while self._idle:
@@ -111,7 +113,7 @@ class DrawingPool:
         return None
 
 
-class _DrawingProcess:
+class DrawingProcess:
     """One process, for one thread at a time."""
 
     def __init__(self) -> None:
@@ -122,6 +124,18 @@ class _DrawingProcess:
     def alive(self) -> bool:
         """True if the process has not ended."""
         return self._worker.alive
+
+    def wait_until_ready(self) -> Protection:
+        """Wait for the process to start, and return its restrictions. Raises `VragError` if it does not."""
+        message = self._next_message()
+        self._worker.update(message)
+        match message:
+            case WorkerReady(protection):
+                return protection
+            case WorkerFailed(error):
+                raise error
+            case _:
+                raise VragError("A process to read files cannot be started.", "See the message above.")
 
     def run(self, task: DrawTask) -> Message | WorkerDied | None:
         """Run a task and return what came of it; after `WorkerDied` the process has ended."""

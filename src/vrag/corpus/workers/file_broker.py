@@ -1,7 +1,7 @@
 """The files that a parent opens for its workers: sources, pictures beside them, printed documents, clips.
 
-Which files these are is decided here, by the task: a worker names at most a picture below the folder of its own
-file, and only if that is an HTML file, whose author can have it shown anyway.
+Which files these are is decided here, by the task: a worker names at most a picture below the folder of its
+own file, and only if that is an HTML file, whose author can have it shown anyway.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -19,6 +19,7 @@ from vrag.corpus.formats.office import print_to_pdf
 from vrag.corpus.workers.replies import NeighbourWanted
 from vrag.corpus.workers.requests import HAS_DESCRIPTORS, GivenFile
 from vrag.errors import CollectionError, CorpusError
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,8 @@ class FileBroker:
 
     def __init__(self, items_dir: Path) -> None:
         self._items_dir = items_dir
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._cleanup = ExitStack()
+        self._scratch: Path | None = None
         self._printed: dict[str, BinaryIO] = {}
         """Printed documents, by their ids."""
         self._lock = threading.Lock()
@@ -91,10 +93,8 @@ class FileBroker:
             if clip is None or not 0 < size <= max(MIN_CLIP_BYTES, MAX_CLIP_GROWTH * source_bytes):
                 raise CorpusError(f"The clip has {size:,} bytes.")
             # By positions of its own: those of the file are also the worker's.
-            reader = (
-                GivenFile(os.dup(clip.fileno())).open("rb") if HAS_DESCRIPTORS else Path(clip.name).open("rb")
-            )
-            with reader:
+            given = GivenFile(os.dup(clip.fileno()) if HAS_DESCRIPTORS else Path(clip.name))
+            with given.open("rb") as reader:
                 self._store(item, files.clip_suffix, reader)
         if files.picture:
             self._store(item, files.picture_suffix, files.picture)
@@ -127,8 +127,8 @@ class FileBroker:
             if source.document in self._printed:
                 return _reopen(self._printed[source.document])
             if self._scratch is None:
-                self._scratch = tempfile.TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True)
-            pdf = Path(self._scratch.name) / f"{source.document[:16]}.pdf"
+                self._scratch = self._cleanup.enter_context(scratch_directory())
+            pdf = self._scratch / f"{source.document[:16]}.pdf"
         seconds = task.options.office_seconds
         print_to_pdf(source, source.path.suffix.lower(), pdf, seconds, is_alive)
         file = pdf.open("rb")
@@ -142,8 +142,7 @@ class FileBroker:
         """Close all files and remove the folder."""
         for document in list(self._printed):
             self.forget(document)
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        self._cleanup.close()
 
 
 def _check_source(status: os.stat_result, task: Task) -> None:

@@ -1,7 +1,7 @@
 """Replies of a worker to its parent: what they say, and how a worker writes them.
 
-A worker reads hostile files and may have been taken over by one, so its replies are no pickles: a line of JSON
-of a fixed schema, and bytes, both with their lengths before them. `reply_reader.py` reads them and believes
+A worker reads hostile files and may have been taken over by one, so its replies are no pickles: JSON of a
+fixed schema, and bytes, both with their lengths before them. `reply_reader.py` reads them and believes
 nothing. An item comes without its document, its id and any path: those the parent knows itself.
 """
 
@@ -78,7 +78,7 @@ class ClipWanted:
     """The converter asks for a file to write a clip to."""
 
 
-class ItemFiles(NamedTuple):
+class ReplyFiles(NamedTuple):
     """The files of an item: the bytes of its picture, and the suffixes of picture and clip."""
 
     picture: bytes = b""
@@ -91,7 +91,7 @@ class ItemMade:
     """An item was made; the clip lies in the file that was given for it."""
 
     item: Item
-    files: ItemFiles
+    files: ReplyFiles
 
 
 Wanted = NeighbourWanted | PrintWanted | ClipWanted
@@ -107,7 +107,7 @@ def encode(reply: Reply) -> bytes:
     return b"".join((FRAME.pack(len(head), len(tail)), head, tail))
 
 
-def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:
+def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:  # noqa: PLR0911 - one for each kind
     match reply:
         case WorkerReady(protection):
             names = ("landlock", "seccomp", "user", "missing")
@@ -128,7 +128,7 @@ def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:
             return {}, b""
 
 
-def _item_fields(item: Item, files: ItemFiles) -> dict[str, Any]:
+def _item_fields(item: Item, files: ReplyFiles) -> dict[str, Any]:
     clip = item.clip
     return {
         "ordinal": item.ordinal,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import io
 import warnings
 from collections import deque
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from vrag.corpus.drawing import BytesNeeded, DrawTask, PartDrawn
 from vrag.corpus.formats.video import CONTAINERS
 from vrag.corpus.workers import replies
-from vrag.corpus.workers.replies import FRAME, FileOpened, ItemFiles, ItemMade, TaskDone, TaskRejected
+from vrag.corpus.workers.replies import FRAME, FileOpened, ItemMade, ReplyFiles, TaskDone, TaskRejected
 from vrag.corpus.workers.sandbox import Protection
 from vrag.errors import VragError
 from vrag.geometry import Box, Size
@@ -37,7 +37,7 @@ MAX_WANTED = 100_000
 PICTURES = {".jpg": "JPEG", ".png": "PNG"}
 """Suffix of a stored picture → Pillow's name of its format."""
 STRETCHED = 8
-"""Pixels of a picture over the limit for a file: frames of a video are stretched to the shape of the display."""
+"""Pixels of a picture over the limit for a file: frames of a video are stretched as the display does."""
 
 Count = Annotated[int, Field(ge=1, le=2**31)]
 Unit = Annotated[float, Field(ge=0, le=1)]
@@ -109,28 +109,12 @@ class _ItemMade(_Schema):
     clip_suffix: Suffix
 
 
-_ANY = TypeAdapter[
-    _WorkerReady
-    | _FileOpened
-    | _TaskRejected
-    | _WorkerFailed
-    | _NeighbourWanted
-    | _Empty
-    | _PartDrawn
-    | _ItemMade
-](
-    Annotated[
-        _WorkerReady
-        | _FileOpened
-        | _TaskRejected
-        | _WorkerFailed
-        | _NeighbourWanted
-        | _Empty
-        | _PartDrawn
-        | _ItemMade,
-        Field(discriminator="kind"),
-    ]
-)
+_PlainFields: TypeAlias = _WorkerReady | _TaskRejected | _WorkerFailed | _NeighbourWanted | _Empty
+_Fields: TypeAlias = _PlainFields | _FileOpened | _PartDrawn | _ItemMade
+_FIELDS: TypeAdapter[_Fields] = TypeAdapter(Annotated[_Fields, Field(discriminator="kind")])
+_EMPTY: dict[str, type[TaskDone | replies.PrintWanted | replies.ClipWanted | BytesNeeded]] = {
+    kind.__name__: kind for kind in (TaskDone, replies.PrintWanted, replies.ClipWanted, BytesNeeded)
+}
 
 
 def read_reply(stream: IO[bytes], task: Task | DrawTask | None) -> Reply:
@@ -138,27 +122,38 @@ def read_reply(stream: IO[bytes], task: Task | DrawTask | None) -> Reply:
 
     Raises `EOFError` at the end of the stream, and `ReplyError` if this is no reply.
     """
+    fields, tail = _read_fields(stream)
+    match fields:
+        case _ItemMade():
+            if task is None or isinstance(task, DrawTask):
+                raise ReplyError("an item that nobody asked for")
+            return _item(fields, tail, task)
+        case _FileOpened():
+            return FileOpened(fields.count, fields.ordinals, tail)
+        case _PartDrawn():
+            return PartDrawn(Size(*fields.size), tail)
+        case _ if tail:
+            raise ReplyError("bytes that nobody asked for")
+        case _:
+            return _plain_reply(fields)
+
+
+def _read_fields(stream: IO[bytes]) -> tuple[_Fields, bytes]:
+    """Read the JSON of a reply, and the bytes after it."""
     json_bytes, tail_bytes = FRAME.unpack(_read(stream, FRAME.size))
     if json_bytes > MAX_JSON_BYTES or tail_bytes > MAX_TAIL_BYTES:
         raise ReplyError(f"a message of {json_bytes + tail_bytes:,} bytes")
     head, tail = _read(stream, json_bytes), _read(stream, tail_bytes)
     try:
-        fields = _ANY.validate_json(head, strict=True)
+        return _FIELDS.validate_json(head, strict=True), tail
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part)[:40] for part in first["loc"])
         raise ReplyError(f"a malformed message ({place}: {first['msg'][:200]})") from None
+
+
+def _plain_reply(fields: _PlainFields) -> Reply:
     match fields:
-        case _FileOpened():
-            return FileOpened(fields.count, fields.ordinals, tail)
-        case _PartDrawn():
-            return PartDrawn(Size(*fields.size), tail)
-        case _ItemMade():
-            if task is None or isinstance(task, DrawTask):
-                raise ReplyError("an item that nobody asked for")
-            return _item(fields, tail, task)
-        case _ if tail:
-            raise ReplyError("bytes that nobody asked for")
         case _WorkerReady():
             protection = Protection(fields.landlock, fields.seccomp, fields.user, fields.missing)
             return replies.WorkerReady(protection)
@@ -168,14 +163,8 @@ def read_reply(stream: IO[bytes], task: Task | DrawTask | None) -> Reply:
             return replies.WorkerFailed(VragError(fields.message, fields.hint))
         case _NeighbourWanted():
             return replies.NeighbourWanted(bytes.fromhex(fields.name).decode("utf-8", "surrogateescape"))
-        case _Empty(kind="TaskDone"):
-            return TaskDone()
-        case _Empty(kind="PrintWanted"):
-            return replies.PrintWanted()
-        case _Empty(kind="ClipWanted"):
-            return replies.ClipWanted()
         case _Empty():
-            return BytesNeeded()
+            return _EMPTY[fields.kind]()
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
@@ -222,7 +211,7 @@ def _item(fields: _ItemMade, picture: bytes, task: Task) -> ItemMade:
         clip=Clip(stem + fields.clip_suffix, *clip) if clip else None,
         heading=fields.heading,
     )
-    return ItemMade(item, ItemFiles(picture, suffix, fields.clip_suffix))
+    return ItemMade(item, ReplyFiles(picture, suffix, fields.clip_suffix))
 
 
 def _check_picture(data: bytes, suffix: str, size: Size, most: int) -> None:

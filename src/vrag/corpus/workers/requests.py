@@ -1,7 +1,8 @@
 """Requests of a parent process to its worker, with open files: the worker opens no path of its own.
 
 A request is pickled: a worker trusts its parent, and the parent does not trust its worker (`replies.py`).
-Files travel as descriptors, through a Unix socket. Windows has none for that; there, a file is given by its path.
+Files travel as descriptors, through a Unix socket. Windows has none for that: there, a file is given by its
+path.
 """
 
 from __future__ import annotations

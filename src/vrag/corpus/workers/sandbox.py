@@ -3,8 +3,8 @@
 On Linux: Landlock leaves it the files that its policy names, and neither network nor signals to others; a
 seccomp filter leaves it the system calls that reading a file takes; it has no capabilities, cannot gain any,
 and, when it was started as root, is another user. Nothing of it can be undone, and all of it holds for what
-the process starts. macOS and Windows have nothing comparable that a program may use without installation: there
-this module does nothing and says so.
+the process starts. macOS and Windows have nothing comparable that a program may use without an
+installer: there this module does nothing and says so.
 
 The filter of workers is a list of what is allowed. Other system calls fail as if they were not permitted, and
 those that are newer than this list as if the kernel did not have them: a newer C library then takes the older
@@ -13,8 +13,8 @@ another architecture. LibreOffice, which starts programs and uses far more of th
 is refused.
 
 Why no library: `pyseccomp` needs libseccomp, a package of the system, and `landlock` on PyPI covers a part of
-one of the two interfaces, which are three system calls each. This module imports only the standard library, because it
-is also a program that restricts itself and then becomes another: `sandbox.py POLICY COMMAND…`.
+one of the two interfaces, which are a few system calls each. This module imports only the standard library,
+because it is also a program that restricts itself and then becomes another: `sandbox.py POLICY COMMAND…`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ statfs 137 43 fstatfs 138 44 readlink 89 -1 readlinkat 267 78 getdents 78 -1 get
 ftruncate 77 46 fadvise64 221 223 mmap 9 222 munmap 11 215 mprotect 10 226 mremap 25 216 madvise 28 233
 brk 12 214 mincore 27 232 membarrier 324 283 futex 202 98 futex_waitv 449 449 set_robust_list 273 99
 get_robust_list 274 100 set_tid_address 218 96 rseq 334 293 sched_yield 24 124 sched_getaffinity 204 123
-sched_getparam 143 121 sched_getscheduler 145 120 sched_get_priority_max 146 125 sched_get_priority_min 147 126
-getcpu 309 168 rt_sigaction 13 134 rt_sigprocmask 14 135 rt_sigreturn 15 139 rt_sigpending 127 136
+sched_getparam 143 121 sched_getscheduler 145 120 sched_get_priority_max 146 125
+sched_get_priority_min 147 126 getcpu 309 168 rt_sigaction 13 134 rt_sigprocmask 14 135 rt_sigreturn 15 139
+rt_sigpending 127 136
 rt_sigtimedwait 128 137 rt_sigsuspend 130 133 sigaltstack 131 132 restart_syscall 219 128 exit 60 93
 exit_group 231 94 getpid 39 172 gettid 186 178 getppid 110 173 getuid 102 174 geteuid 107 175 getgid 104 176
 getegid 108 177 getresuid 118 148 getresgid 120 150 getgroups 115 158 getpgrp 111 -1 getpgid 121 155
 getsid 124 156 getrlimit 97 163 getrusage 98 165 times 100 153 uname 63 160 sysinfo 99 179 getrandom 318 278
 clock_gettime 228 113 clock_getres 229 114 clock_nanosleep 230 115 nanosleep 35 101 gettimeofday 96 169
-time 201 -1 poll 7 -1 ppoll 271 73 select 23 -1 pselect6 270 72 recvmsg 47 212 recvfrom 45 207 arch_prctl 158 -1
+time 201 -1 poll 7 -1 ppoll 271 73 select 23 -1 pselect6 270 72 recvmsg 47 212 recvfrom 45 207
+arch_prctl 158 -1
 """
 _REFUSED = """
 ptrace 101 117 process_vm_readv 310 270 process_vm_writev 311 271 process_madvise 440 440 kcmp 312 272
@@ -351,7 +353,7 @@ def _when(number: int | None, body: list[Instruction]) -> list[Instruction]:
 def _one_of(
     argument: int, values: tuple[int, ...], otherwise: int = _EPERM, result: int = _ALLOW
 ) -> list[Instruction]:
-    """Return `result` if an argument has one of the values: its lower 32 bits, which is all the kernel reads."""
+    """Return `result` if an argument has one of the values: its lower 32 bits, all that the kernel reads."""
     tests = [
         (_EQUAL, len(values) - 1 - n, 0 if n < len(values) - 1 else 1, value)
         for n, value in enumerate(values)
@@ -387,7 +389,7 @@ def _filter_reader(column: int) -> list[Instruction]:
 
 
 def _filter_programs(column: int) -> list[Instruction]:
-    """Refuse what no program for documents needs: the network, other processes' memory, and administration."""
+    """Refuse what no program for documents needs: network, other processes' memory, administration."""
     call = _numbers(_CHECKED, column).get
     namespaces = [
         (_LOAD, 0, 0, 16),

@@ -2,8 +2,8 @@
 
 A file may crash, hang or take over the library that reads it, so nothing is decoded in the parent, and the
 worker gives up all rights that it can before the first file comes (`sandbox.py`): it has that file, Python's
-own folders and a pipe. Whatever else it needs, pictures beside the file and files for clips, it asks its parent
-for. It ends with its parent, however that ends: end of file on its standard input is the sign.
+own folders and a pipe. Whatever else it needs, pictures beside the file and files for clips, it asks its
+parent for. It ends with its parent, however that ends: end of file on its standard input is the sign.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from vrag.corpus.drawing import DrawTask
 from vrag.corpus.workers.replies import (
     ClipWanted,
     FileOpened,
-    ItemFiles,
     ItemMade,
     NeighbourWanted,
     PrintWanted,
+    ReplyFiles,
     TaskDone,
     TaskRejected,
     WorkerFailed,
@@ -49,7 +49,8 @@ from vrag.types import Item
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vrag.corpus.converter import Openable, OpenFile
+    from vrag.corpus.converter import OpenFile
+    from vrag.corpus.sniff import Openable
     from vrag.corpus.workers.replies import Reply, Wanted
     from vrag.corpus.workers.requests import ReceivedRequest, Task
 
@@ -177,7 +178,7 @@ class ParentLink:
         self._tasks: queue.SimpleQueue[ReceivedRequest | Exception] = queue.SimpleQueue()
         self._grants: queue.SimpleQueue[ReceivedRequest] = queue.SimpleQueue()
         self.files: dict[str, Any] = {}
-        """Fields of `ItemFiles` of the item that is being made."""
+        """Fields of `ReplyFiles` of the item that is being made."""
 
     def listen(self) -> None:
         """Queue the requests that arrive; end the process with its parent, even in the midst of a task."""
@@ -341,7 +342,7 @@ def _run(task: Task, file: GivenFile | None, link: ParentLink, cache: OpenFileCa
         task = replace(task, source=GivenSource(**source, file=file, link=link))
     context = WorkerContext(Path(), task.options, link, task.notes)
     for reply in run(task, context, cache):
-        yield ItemMade(reply, ItemFiles(**link.files)) if isinstance(reply, Item) else reply
+        yield ItemMade(reply, ReplyFiles(**link.files)) if isinstance(reply, Item) else reply
         link.files.clear()
 
 

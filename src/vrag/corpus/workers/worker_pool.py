@@ -260,7 +260,7 @@ class Worker:
         self.protection, self._is_ready = reply.protection, True
         if sandbox_options().mode == "on" and not reply.protection.is_complete:
             raise VragError(
-                f"Files are not read without a sandbox, and it is incomplete: {' '.join(reply.protection.missing)}",
+                f"No file is read without a complete sandbox. {' '.join(reply.protection.missing)}",
                 "See vrag doctor; to read them all the same: VRAG_SANDBOX=auto",
             )
         return reply

@@ -11,8 +11,9 @@ No lock of the collection is taken: a writer may hold it for hours. The state th
    from before: the backup is made without it, and says so.
 3. *Uploaded files.* Each that a row refers to has to be there as it was indexed, by its name or by the hidden
    one that it gets while it is replaced or removed; otherwise the newest rows decide, as for pictures.
-4. *Everything else*, runs above all: journals up to the end of a line, then the files that these name, which
-   are written before them. A run that is deleted meanwhile is left out as a whole.
+4. *Everything else*, runs above all. Of a run the files beside its journal come first, since `end.json` is
+   written when the journal is complete; then the journal, up to the end of a line; then the folder of files
+   that it names, which are written before it. A run that is deleted meanwhile is left out as a whole.
 
 Files are known by name, size and modification time from the backup before and are then not read again.
 What belongs to a process, or can be made again, is left out: locks, caches, unfinished files.
@@ -36,9 +37,9 @@ from vrag.index.array_cache import newest_manifest
 from vrag.index.collection import Collection
 from vrag.index.integrity.backup_store import (
     BackedUpFile,
+    BackupSnapshot,
     BackupStore,
     ObjectWriter,
-    Snapshot,
     SourceReadError,
 )
 from vrag.index.integrity.held_files import PREFIX, hold_files
@@ -73,7 +74,7 @@ _HIDDEN_COPIES = (".before", ".gone")
 class BackupReport:
     """The result of a backup."""
 
-    snapshot: Snapshot
+    snapshot: BackupSnapshot
     missing: tuple[str, ...]
     """Files that the collection refers to and does not have, or that cannot be read: it is damaged."""
     read: int
@@ -153,7 +154,7 @@ def back_up(
             writer.flush()
         finally:
             writer.close()
-        snapshot = Snapshot(
+        snapshot = BackupSnapshot(
             name="",
             collection=str(source),
             created=max(state.taken, last.created + 1e-6 if last else 0.0),
@@ -192,7 +193,7 @@ def _check_apart(source: Path, destination: Path) -> None:
         )
 
 
-def _known_files(store: BackupStore) -> tuple[Snapshot | None, dict[str, _KnownFile]]:
+def _known_files(store: BackupStore) -> tuple[BackupSnapshot | None, dict[str, _KnownFile]]:
     """Read the newest snapshot that is not damaged, and what an unfinished backup has stored since."""
     last, known = None, dict[str, _KnownFile]()
     for name in reversed(store.names()):
@@ -420,7 +421,7 @@ class _Copy:
 
 
 def _walk(directory: Path) -> Iterator[Path]:
-    """Yield the files of a folder: journals before those that they may name, folders last.
+    """Yield the files of a folder: journals after those beside them, before those in folders.
 
     Raises `FileNotFoundError` if the folder, or one in it, is deleted meanwhile.
     """
@@ -430,5 +431,5 @@ def _walk(directory: Path) -> Iterator[Path]:
 
     for folder, folders, names in os.walk(directory, onerror=fail):
         folders.sort()
-        for name in sorted(names, key=lambda name: (not name.endswith(_JOURNAL), name)):
+        for name in sorted(names, key=lambda name: (name.endswith(_JOURNAL), name)):
             yield Path(folder, name)

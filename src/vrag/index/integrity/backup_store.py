@@ -21,12 +21,20 @@ import os
 import re
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from vrag.atomic_io import Journal, atomic_file, one_writer, read_lines, replace_file, sync, write_whole
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    one_writer,
+    read_lines,
+    replace_file,
+    sync,
+    sync_files,
+    write_whole,
+)
 from vrag.errors import CollectionBusy, CollectionError
 
 if TYPE_CHECKING:
@@ -48,7 +56,6 @@ CHUNK_BYTES = 2**20
 """Bytes that are read and written at a time."""
 _BATCH_FILES, _BATCH_BYTES = 256, 64 * 2**20
 """Objects that are put on the disk together: a disk syncs several files in the time of one."""
-_SYNC_THREADS = 8
 
 
 class BackedUpFile(NamedTuple):
@@ -64,7 +71,7 @@ class BackedUpFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class BackupSnapshot:
     """The facts of a backup."""
 
     name: str
@@ -185,7 +192,7 @@ class BackupStore:
             )
         return matching[0]
 
-    def read(self, name: str) -> tuple[Snapshot, list[BackedUpFile]]:
+    def read(self, name: str) -> tuple[BackupSnapshot, list[BackedUpFile]]:
         """Read a snapshot, by its whole name, and check its hash."""
         path = self._snapshot_path(name)
         try:
@@ -207,11 +214,11 @@ class BackupStore:
                     f"The snapshot {name} was made by a newer version of vrag ({facts.get('vrag')}).",
                     "Upgrade: pip install -U vrag-agent",
                 )
-            return Snapshot(name=name, **facts), [BackedUpFile(*json.loads(line)) for line in lines]
+            return BackupSnapshot(name=name, **facts), [BackedUpFile(*json.loads(line)) for line in lines]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged from error
 
-    def write(self, snapshot: Snapshot, files: Iterable[BackedUpFile]) -> Snapshot:
+    def write(self, snapshot: BackupSnapshot, files: Iterable[BackedUpFile]) -> BackupSnapshot:
         """Write a snapshot whose objects are all on the disk, and return it with its name."""
         facts = asdict(snapshot)
         del facts["name"]
@@ -280,11 +287,11 @@ class BackupStore:
                     path.unlink(missing_ok=True)
 
     def check(
-        self, *, set_aside: bool, progress: Callable[[int, int], None] | None = None
+        self, *, isolate: bool, progress: Callable[[int, int], None] | None = None
     ) -> list[CheckProblem]:
         """Read all objects of all snapshots, and return what is damaged or missing.
 
-        With `set_aside` damaged objects lose their names, so that the next backup stores them again if the
+        With `isolate` damaged objects lose their names, so that the next backup stores them again if the
         collection still has the files; the caller holds the lock then.
         """
         problems: list[CheckProblem] = []
@@ -303,7 +310,7 @@ class BackupStore:
                 faults[sha256, size] = fault
             if progress:
                 progress(done, len(objects))
-        for sha256, _ in faults if set_aside else ():
+        for sha256, _ in faults if isolate else ():
             path = self.path(sha256)
             with suppress(OSError):
                 replace_file(path, path.with_name(f"{sha256}{DAMAGED}"))
@@ -408,8 +415,7 @@ class ObjectWriter:
     def _name(self) -> None:
         """Put the objects of the batch on the disk, then give them their names."""
         with _writing(self._store.directory):
-            with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-                list(pool.map(sync, [part for part, _ in self._batch]))
+            sync_files([part for part, _ in self._batch])
             for part, sha256 in self._batch:
                 path = self._store.path(sha256)
                 path.parent.mkdir(exist_ok=True)

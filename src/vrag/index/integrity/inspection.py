@@ -20,12 +20,15 @@ from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage
 from vrag.index.integrity.file_records import (
     HINT,
     check_files,
+    journal_path,
     list_files,
     newest_version,
     read_table_records,
+    version_of,
 )
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, check_caches, check_sealed_files
 from vrag.index.integrity.salvage import salvage_rows
+from vrag.index.integrity.table_files import refers
 from vrag.index.location import COPIES
 from vrag.index.manifest import Known
 from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, document_of, file_key, vector_column
@@ -60,30 +63,40 @@ class TableState:
     """Names of its files that are damaged."""
     is_unreadable: bool = False
     """True if LanceDB cannot read it, or may not be trusted to."""
-    version: int = 0
-    """The version that rows were salvaged from."""
-    lost: int = 0
-    """Rows that could not be read."""
+    is_rolled_back: bool = False
+    """True if rows are of an older version than the newest, or not all there."""
     salvaged: list[ArrowTable] | None = None
 
-    @property
-    def is_rolled_back(self) -> bool:
-        """True if rows are of an older version than the newest, or not all there."""
-        return self.is_unreadable and (bool(self.lost) or self.version < newest_version(self.directory))
+    def needs(self, name: str) -> bool:
+        """Return whether the newest version needs a file of the table; older versions may need others."""
+        newest = newest_version(self.directory)
+        if version_of(name) is not None:
+            return version_of(name) == newest
+        manifest = next(each for each in list_files(self.directory) if version_of(each) == newest)
+        data = (self.directory / manifest).read_bytes()
+        return manifest in self.faulty or refers(data, f"{self.directory.name}/{name}")
 
     def batches(self, scratch: Path) -> Iterator[ArrowTable]:
         """Yield all rows with all columns, unchecked."""
         if not self.is_unreadable:
             try:
                 yield from self.table.batches(self.table.schema.names, _BATCH_ROWS, checked=False)
-                return
             except CollectionError as error:
                 self.is_unreadable = True
                 detail = f"It cannot be read in full. {error.message}"
                 self.problems.append(VerifyProblem("", f"{COPIES}/{self.directory.name}", detail))
+            else:
+                return
         if self.salvaged is None:
             found = salvage_rows(self.directory, self.table.schema, self.parts, self.faulty, scratch)
-            self.version, self.salvaged, self.lost = found
+            self.salvaged = found.batches
+            self.is_rolled_back = bool(found.lost) or found.version < newest_version(self.directory)
+            if self.is_rolled_back:
+                detail = "No version of it can be opened."
+                if found.version:
+                    lost = f"; {found.lost} of its rows cannot be read" if found.lost else ""
+                    detail = f"The newest version that can be opened is {found.version}{lost}."
+                self.problems.append(VerifyProblem("", f"{COPIES}/{self.directory.name}", detail))
         yield from self.salvaged
 
 
@@ -164,6 +177,10 @@ class Inspection:
         records = read_table_records(directory)
         if records.is_damaged:
             self._add(journal, "An entry does not have its checksum.")
+        elif _is_torn(journal_path(directory)):
+            self._add(
+                journal, "Its last entry is torn: its writer died, or it was cut.", ProblemKind.LEFTOVER
+            )
         if not directory.is_dir():
             if records.files:
                 self._add(name, "The table is missing.")
@@ -171,14 +188,15 @@ class Inspection:
             return
         for fault in check_files(directory, records.files.values()):
             state.faulty.add(fault.name)
-            state.is_unreadable = True
+            state.is_unreadable |= state.needs(fault.name)
             self._add(f"{name}/{fault.name}", fault.detail)
         extra = sorted(list_files(directory) - records.files.keys())
         if not records.files:
             self._add(name, "Its files have no checksums.", ProblemKind.UNPROTECTED)
         elif extra:
             kind = ProblemKind.LEFTOVER
-            self._add(f"{name}/{extra[0]}", f"{len(extra)} files belong to an unfinished commit.", kind)
+            detail = f"{len(extra)} files of the table are in none of its entries, such as {extra[0]}."
+            self._add(journal, detail, kind)
         self._check_hint(directory, name)
 
     def _check_hint(self, directory: Path, name: str) -> None:
@@ -361,6 +379,13 @@ class Inspection:
 
     def _add(self, name: str, detail: str, kind: ProblemKind = ProblemKind.DAMAGE) -> None:
         self._problems.append(VerifyProblem("", name, detail, kind, name))
+
+
+def _is_torn(journal: Path) -> bool:
+    try:
+        return not journal.read_bytes().endswith(b"\n")
+    except OSError:
+        return False
 
 
 def _sha256(path: Path) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.atomic_io import write_whole
 from vrag.index.array_cache import find_damaged_file
@@ -87,10 +87,10 @@ class VerifyReport:
         return tuple(problem for problem in self.problems if not problem.repaired)
 
     @property
-    def worst(self) -> ProblemKind | Literal[""]:
-        """The worst kind among the problems that were not repaired; empty if there are none."""
+    def worst(self) -> ProblemKind | None:
+        """The worst kind among the problems that were not repaired; None if there are none."""
         kinds = {problem.kind for problem in self.open}
-        return next((kind for kind in ProblemKind if kind in kinds), "")
+        return next((kind for kind in ProblemKind if kind in kinds), None)
 
     def plus(self, runs: int, problems: Sequence[VerifyProblem]) -> VerifyReport:
         """Add what was found in runs."""

@@ -3,12 +3,13 @@
 In this order, so that nothing that can be read is lost when it is killed:
 
 1. Single flipped bits are flipped back where a checksum proves it, in small files, pictures and clips.
-2. A table whose files are damaged is written anew from the rows that can be read, and takes its place as a whole.
+2. A table whose files are damaged is written anew from the rows that can be read, and takes its place as a
+   whole. If only older versions are affected, these are deleted.
 3. Rows of the manifest that are damaged are made again from the files they name.
 4. Documents with damaged items whose file is as it was indexed are marked as begun; then their damaged rows
    are deleted. The caller makes them again at once; killed before that, the next `add` does.
-5. Without their file, damaged rows are kept as they can be read, with a new checksum, and the document says so.
-   A picture or clip stays as it is.
+5. Without their file, damaged rows are kept as they can be read, with a new checksum, and the document says
+   so. A picture or clip stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ import numpy as np
 from vrag.atomic_io import replace_directory, write_whole
 from vrag.errors import CollectionError, FingerprintMismatch
 from vrag.index.integrity.checksums import CHECKSUMS, flip_back, stored_checksums
-from vrag.index.integrity.file_records import HINT, journal_path, read_records, record_present
+from vrag.index.integrity.file_records import (
+    HINT,
+    journal_path,
+    list_files,
+    read_records,
+    record_present,
+    version_of,
+)
 from vrag.index.integrity.inspection import MEDIA, Inspection
 from vrag.index.integrity.problems import find_flipped_bit, repair_sealed_files
 from vrag.index.maintenance import find_stray_pictures, settle
@@ -80,6 +88,8 @@ class Repair:
         for state in (self._found.files, self._found.rows):
             if state.is_unreadable:
                 self._rebuild(state)
+            elif state.faulty:
+                _drop_older_versions(state)
             else:
                 (state.directory / "_versions" / HINT).unlink(missing_ok=True)
         self._known = dict(self._found.known)
@@ -110,7 +120,7 @@ class Repair:
             column, out = ("id", lost) if state is self._found.rows else ("key", damaged)
             keep = np.asarray([value not in out for value in _values(batch[column])], np.bool_)
             table.append(batch.filter(arrow().array(keep)))
-        table.compact(timedelta(0))
+        table.compact(timedelta(milliseconds=1))
         journal_path(state.directory).unlink(missing_ok=True)
         replace_directory(folder / state.directory.name, state.directory)
         record_present(state.directory)
@@ -127,6 +137,7 @@ class Repair:
             if document is not None:
                 made[document.path] = document, 0
                 self.begun.append(Path(document.path))
+        self._drop_removed()
         present = {entry.document.id for entry in self._known.values()} | {d.id for d, _ in made.values()}
         if self._found.damaged_files or self._found.files.is_rolled_back:
             for id in sorted(self._found.counts.keys() - present):
@@ -139,6 +150,17 @@ class Repair:
         if made:
             table.upsert(file_rows(made.values()), "key")
         self._known |= {path: Known(document, rows) for path, (document, rows) in made.items()}
+
+    def _drop_removed(self) -> None:
+        """Delete rows of an older version of the manifest whose items are gone: they were removed since."""
+        if not self._found.files.is_rolled_back or self._found.rows.is_rolled_back:
+            return
+        served = (entry.document for entry in self._known.values() if entry.document.status.served)
+        gone = [document for document in served if not self._found.counts[document.id]]
+        for where in any_of("key", [file_key(document.path) for document in gone]):
+            self._collection.file_table.delete(where)
+        for document in gone:
+            del self._known[document.path]
 
     def _from_items(self, id: str) -> Document:
         """Return a row for a document of which only the items are there."""
@@ -246,6 +268,15 @@ class Repair:
                 if bare.num_rows:
                     media = _media_sums(self._collection, bare) if key == "id" else {}
                     table.upsert(seal(bare, parts, media), key)
+
+
+def _drop_older_versions(state: TableState) -> None:
+    """Delete what the newest version of a table does not need: one of those files is damaged."""
+    unneeded = sorted(name for name in list_files(state.directory) if not state.needs(name))
+    for name in sorted(unneeded, key=lambda name: version_of(name) is None):  # manifests first
+        (state.directory / name).unlink()
+    (state.directory / "_versions" / HINT).unlink(missing_ok=True)
+    state.table.reopen()
 
 
 def _mend_recorded(path: Path, sha256: str) -> bool:

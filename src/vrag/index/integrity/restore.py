@@ -13,13 +13,14 @@ from vrag.atomic_io import atomic_dir
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.collection import Collection
 from vrag.index.integrity.backup_store import BackupStore
+from vrag.index.integrity.file_records import record_present
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.source_file import KEPT_COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vrag.index.integrity.backup_store import BackedUpFile, CheckProblem, Snapshot
+    from vrag.index.integrity.backup_store import BackedUpFile, BackupSnapshot, CheckProblem
 
 _MAX_LISTED = 10
 """Files that an error lists at most."""
@@ -29,7 +30,7 @@ _MAX_LISTED = 10
 class RestoreReport:
     """The result of restoring."""
 
-    snapshot: Snapshot
+    snapshot: BackupSnapshot
     directory: Path
     missing: tuple[str, ...]
     """What was left out because it is damaged in the backup."""
@@ -83,6 +84,8 @@ def restore(
             if faults:
                 _check_faults(faults, directory, target, partial=partial)
             CollectionHeader.read(directory)  # refuses one of a newer version
+            for table in (directory / "index").glob("*.lance"):
+                record_present(table)
             missing = tuple(_describe(faults, directory))
     except OSError as error:
         raise CollectionError(
@@ -115,7 +118,7 @@ def check_backups(
         except CollectionError:
             may_write = False
         objects = store.objects()
-        problems = store.check(set_aside=may_write, progress=progress)
+        problems = store.check(isolate=may_write, progress=progress)
     return BackupCheck(
         snapshots=len(store.names()),
         objects=len(objects),

@@ -98,15 +98,15 @@ class _Reader:
 
     def run(self) -> bool:
         """Read; return whether the table could be opened."""
-        count = self._ask([])[0]
-        if count is None:
-            return False
-        ranges = [(at, min(at + _ROWS, count)) for at in range(0, count, _ROWS)]
-        while ranges:
-            _, begun, failed = self._ask(ranges)
+        ranges: list[tuple[int, int]] | None = None
+        while ranges is None or ranges:
+            count, begun, failed = self._ask(ranges)
+            if count is None and ranges is None:
+                return False
             self.lost += failed
             if begun is None:
                 break
+            ranges = _ranges(count or 0) if ranges is None else ranges
             start, end = begun
             rest = [(max(a, end), b) for a, b in ranges if b > end]
             if end - start > 1:
@@ -124,23 +124,27 @@ class _Reader:
             with pa.memory_map(str(path)) as file:
                 yield _complete(pa.ipc.open_file(file).read_all(), self._schema)
 
-    def _ask(self, ranges: list[tuple[int, int]]) -> tuple[int | None, tuple[int, int] | None, int]:
-        """Run a child; return the number of rows, the range at which it died, and how many rows it lost."""
+    def _ask(self, ranges: list[tuple[int, int]] | None) -> tuple[int | None, tuple[int, int] | None, int]:
+        """Run a child for these ranges, None for all.
+
+        Returns the number of rows, the range at which it died, and how many rows it lost.
+        """
         order = {"ranges": ranges, "groups": self._groups, "name": self._name, "folder": str(self._folder)}
         path = os.pathsep.join(
             filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
         )
-        child = subprocess.Popen(
+        child = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": path},
         )
-        assert child.stdin is not None and child.stdout is not None
+        stdin = child.stdin
+        assert stdin is not None
         with child:
-            child.stdin.write(json.dumps(order).encode())
-            child.stdin.close()
+            stdin.write(json.dumps(order).encode())
+            stdin.close()
             count, begun, lost = None, None, 0
             try:
                 for line in _lines(child):
@@ -173,6 +177,10 @@ def _lines(child: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
+def _ranges(count: int) -> list[tuple[int, int]]:
+    return [(at, min(at + _ROWS, count)) for at in range(0, count, _ROWS)]
+
+
 def _complete(rows: ArrowTable, schema: ArrowSchema) -> ArrowTable:
     """Add the columns that could not be read: numbers and texts are empty, what may be missing is missing."""
     pa = arrow()
@@ -181,17 +189,10 @@ def _complete(rows: ArrowTable, schema: ArrowSchema) -> ArrowTable:
         if field.name in rows.column_names:
             columns.append(rows[field.name].cast(field.type))
             continue
-        text = field.type in {pa.string(), pa.binary()}
-        empty = (
-            b""
-            if field.type == pa.binary()
-            else ""
-            if text
-            else []
-            if hasattr(field.type, "value_type")
-            else 0
-        )
-        value = None if field.nullable else empty
+        empty: Any = [] if hasattr(field.type, "value_type") else 0
+        if field.type in {pa.string(), pa.binary()}:
+            empty = "" if field.type == pa.string() else b""
+        value: Any = None if field.nullable else empty
         columns.append(pa.array([value] * rows.num_rows, field.type))
     return pa.table(columns, schema=schema)
 
@@ -209,9 +210,10 @@ class _Child:
         self._groups = [group for group in order["groups"] if stored.issuperset(group)]
         self._columns = list(dict.fromkeys(name for group in self._groups for name in group))
 
-    def run(self, ranges: Sequence[tuple[int, int]]) -> None:
-        self._say(rows=int(self._handle.count_rows()))
-        for start, end in ranges:
+    def run(self, ranges: Sequence[tuple[int, int]] | None) -> None:
+        count = int(self._handle.count_rows())
+        self._say(rows=count)
+        for start, end in _ranges(count) if ranges is None else ranges:
             self._read(start, end)
 
     def _read(self, start: int, end: int) -> None:
@@ -236,7 +238,7 @@ class _Child:
 
     def _read_parts(self, row: int) -> ArrowTable | None:
         """Read the parts of a row that can be read; None if its first, which says what it is, cannot."""
-        found: ArrowTable | None = None
+        found: ArrowTable = None
         for group in self._groups:
             try:
                 part = self._take(row, row + 1, group)
@@ -244,8 +246,7 @@ class _Child:
                 if found is None:
                     return None
                 continue
-            if found is None:
-                found = part
+            found = part if found is None else found
             for name in group:
                 if name not in found.column_names:
                     found = found.append_column(part.schema.field(name), part[name])
@@ -259,7 +260,8 @@ class _Child:
         return rows
 
     def _say(self, **facts: object) -> None:
-        print(json.dumps(facts), flush=True)
+        sys.stdout.write(json.dumps(facts) + "\n")
+        sys.stdout.flush()
 
 
 def _limit_memory() -> None:
@@ -274,3 +276,4 @@ if __name__ == "__main__":
     _limit_memory()
     given = json.load(sys.stdin)
     _Child(given).run(given["ranges"])
+    os._exit(0)  # LanceDB's threads would take ten seconds to end

@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -49,13 +49,12 @@ def check_seal(data: bytes, names: Collection[str] = ()) -> Seal:
     if SEALED.fullmatch(data) is not None:
         return Seal.SOUND if is_sealed(data) else Seal.BROKEN
     try:
-        content: object = json.loads(data)
+        content: Any = json.loads(data)
     except (ValueError, RecursionError):
         return Seal.BROKEN
-    if (
-        not isinstance(content, dict)
-        or "checksum" in content
-        or (names and not set(names).issuperset(content))
-    ):
+    if not isinstance(content, dict):
+        return Seal.BROKEN
+    found = {str(name) for name in cast("dict[str, Any]", content)}
+    if "checksum" in found or (names and not found.issubset(names)):
         return Seal.BROKEN
     return Seal.MISSING

@@ -60,9 +60,10 @@ def verify(
     """Check every byte of a collection on this machine, except for its runs.
 
     With `repair`, damage is repaired as `vrag.index.integrity.repair` describes; with `prepare` deleted items
-    are made again at once, otherwise the next `add` does. Where the collection cannot be locked because nothing can be
-    written there, it is checked without the lock. Raises `CollectionBusy` while another process is writing:
-    what it has begun is not damage.
+    are made again at once, otherwise the next `add` does. Where the collection cannot be locked because
+    nothing can be written there, it is checked without the lock. Raises `CollectionBusy` while another
+    process is writing: what it has begun is not damage. What `prepare` raises ends the repair before rows
+    change.
     """
     if collection.home is None:
         raise CollectionError(
@@ -72,36 +73,38 @@ def verify(
     with ExitStack() as stack:
         try:
             stack.enter_context(collection.location.lock())
-        except CollectionBusy:
-            raise
-        except CollectionError:
-            if repair:
+        except CollectionError as error:
+            if repair or isinstance(error, CollectionBusy):
                 raise
-        scratch = Path(
-            stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="vrag-verify-", ignore_cleanup_errors=True)
-            )
-        )
+        scratch = Path(stack.enter_context(_scratch()))
         before = _inspect(collection, scratch, progress)
         problems = _problems(before)
         if not repair or not problems:
             return _report(before, problems, repaired=False)
         if Repair.flip_bits(before):
             before = _inspect(collection, scratch, progress)
-        repairing, failure, remake = Repair(collection, before, scratch), "", None
+        repairing = Repair(collection, before, scratch)
         is_known = can_remake(collection)
-        if prepare is not None and is_known and before.is_damaged:
-            try:
-                remake = prepare(collection)
-            except VragError as error:
-                failure, is_known = f"Items cannot be made again: {error.message}", False
+        remake = prepare(collection) if prepare and is_known and before.is_damaged else None
         repairing.run(can_remake=is_known)
-    if remake is not None and repairing.begun:
-        try:
-            remake(collection, repairing.begun)
-        except VragError as error:
-            failure = f"Some items could not be made again: {error.message}"
+    failure = _remake(collection, repairing, remake)
     return _verify_repair(collection, problems, repairing.lost, failure, progress)
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="vrag-verify-", ignore_cleanup_errors=True)
+
+
+def _remake(collection: Collection, repair: Repair, remake: Remake | None) -> str:
+    """Make items again; return what went wrong, in a sentence."""
+    if remake is None or not repair.begun:
+        return ""
+    try:
+        remake(collection, repair.begun)
+    except (VragError, OSError) as error:
+        reason = error.message if isinstance(error, VragError) else f"{error}."
+        return f"Some items could not be made again: {reason}"
+    return ""
 
 
 def _verify_repair(
@@ -114,7 +117,7 @@ def _verify_repair(
     """Inspect again, and mark the problems that are gone as repaired."""
     with (
         collection.location.lock(),
-        tempfile.TemporaryDirectory(prefix="vrag-verify-", ignore_cleanup_errors=True) as scratch,
+        _scratch() as scratch,
     ):
         after = _inspect(Collection(collection.location, collection.header), Path(scratch), progress)
     left = _problems(after)

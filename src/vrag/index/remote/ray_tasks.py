@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +22,7 @@ from vrag.corpus.workers.worker import explain
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.embed_items import Embedded, embed_all
 from vrag.index.schema import ArrowTable, arrow
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,11 +125,11 @@ def convert(
         os.utime(path, ns=(source.mtime_ns, source.mtime_ns))
         return replace(source, path=path)
 
-    with tempfile.TemporaryDirectory(prefix="vrag-") as scratch:
+    with scratch_directory() as scratch:
         tasks_by_id: dict[str, RayTask] = {}
         sources: list[SourceFile] = []
         for task in tasks:
-            path = Path(scratch) / str(task.number) / f"file{task.source.path.suffix}"
+            path = scratch / str(task.number) / f"file{task.source.path.suffix}"
             try:
                 sources.append(fetch(task.source, path))
                 tasks_by_id[task.source.document] = task
@@ -137,7 +137,7 @@ def convert(
                 yield row(task.number, Failed(task.source, None, explain(error)))
                 yield row(task.number, RayTaskDone(1))
         try:
-            yield from _convert_sources(sources, tasks_by_id, corpus, Path(scratch) / "items")
+            yield from _convert_sources(sources, tasks_by_id, corpus, scratch / "items")
         except VragError as error:
             yield row(tasks[0].number, RayTaskFailed(error))
 
@@ -223,12 +223,12 @@ class Embedding:
         if self._embedder is None:
             raise self._failure or CollectionError("The embedder could not be opened.")
         pending = {(item.made.source.document, item.made.item.ordinal): item for item in waiting}
-        with tempfile.TemporaryDirectory(prefix="vrag-") as scratch:
+        with scratch_directory() as scratch:
             for item in waiting:
                 for name, content in item.files.items():
-                    store_file(Path(scratch) / name, content)
+                    store_file(scratch / name, content)
             items = (item.made for item in waiting)
-            for made in embed_all(items, self._embedder, Path(scratch), len(waiting)):
+            for made in embed_all(items, self._embedder, scratch, len(waiting)):
                 if isinstance(made, Embedded):
                     item = pending[made.source.document, made.item.ordinal]
                     yield row(item.number, made, item.files)

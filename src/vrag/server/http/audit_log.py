@@ -1,9 +1,9 @@
 """The audit log: who did what on a server, one JSON object a line, in a file that is only appended to.
 
-An entry is on the disk when `AuditLog.write` returns. The server and the command line may write to one file:
-each holds a lock for the moment of writing, and opens the file again when it was renamed (as logrotate does)
-or when another process has written to it since. An entry is ASCII, so that nothing in it ends a line or
-steers a terminal.
+An entry is on the disk when `AuditLog.write` returns, and not only in the file, if the log is `durable`. The
+server and the command line may write to one file: each holds a lock for the moment of writing, and opens the
+file again when it was renamed (as logrotate does) or when another process has written to it since. An entry is
+ASCII, so that nothing in it ends a line or steers a terminal.
 """
 
 from __future__ import annotations
@@ -125,8 +125,9 @@ class AuditEntry(BaseModel):
 class AuditLog:
     """The file of an audit log. Used from several threads and processes."""
 
-    def __init__(self, path: Path, *, with_questions: bool = False) -> None:
+    def __init__(self, path: Path, *, with_questions: bool = False, durable: bool = True) -> None:
         self.path = path
+        self._durable = durable
         self.with_questions = with_questions
         self._lock = threading.Lock()
         self._journal: Journal | None = None
@@ -144,7 +145,7 @@ class AuditLog:
             raise SettingsError(message, hint) from error
 
     def write(self, entry: AuditEntry) -> None:
-        """Append an entry; it is on the disk when this returns. Raises `OSError` if the disk refuses."""
+        """Append an entry; it is in the file when this returns. Raises `OSError` if the disk refuses."""
         with self._lock, self._file_lock():
             self._open().append(entry.line)
             self._stamp = self._current_stamp()
@@ -167,7 +168,7 @@ class AuditLog:
             self._journal.close()
             self._journal = None
         os.close(os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-        self._journal = Journal(self.path)
+        self._journal = Journal(self.path, durable=self._durable)
         self._stamp = self._current_stamp()
         return self._journal
 

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from vrag.corpus.converter import CorpusOptions
+from vrag.errors import CollectionError
+from vrag.index.build import add
+from vrag.index.collection import Collection
+from vrag.index.integrity.problems import ProblemKind
+from vrag.index.integrity.verification import open_damaged, verify
+from vrag.index.location import LocalLocation
+from vrag.types import DocumentStatus
+
+if TYPE_CHECKING:
+    from vrag.index.integrity.problems import VerifyReport
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with documents and a collection of them."""
+    home = tmp_path_factory.mktemp("made")
+    (home / "documents").mkdir()
+    (home / "documents" / "a.txt").write_text("The ferry sails at nine.")
+    (home / "documents" / "b.txt").write_text("The harbour closes at ten.")
+    Image.effect_noise((80, 60), 50).convert("RGB").save(home / "documents" / "c.png")
+    collection = Collection.create(home / "collection", CorpusOptions(ocr=False, workers=1))
+    add(collection, [home / "documents" / "a.txt"])
+    add(collection, [home / "documents"])
+    return home
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the collection; its documents stay where they were indexed."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(made / "collection", tmp_path / "collection")
+
+
+@pytest.fixture
+def no_sources(made: Path) -> object:
+    """The documents are gone during the test."""
+    (made / "documents").rename(made / "gone")
+    yield
+    (made / "gone").rename(made / "documents")
+
+
+def flip(path: Path, bit: int = 8 * 100) -> None:
+    data = bytearray(path.read_bytes())
+    data[bit // 8 % len(data)] ^= 1 << bit % 8
+    path.write_bytes(data)
+
+
+def content(home: Path) -> list[object]:
+    collection = Collection.open(home)
+    items = collection.item_table.read(collection.item_table.schema.names).data.to_pylist()
+    pictures = [path.read_bytes() for path in sorted(collection.items_dir.rglob("*.*"))]
+    return [sorted(items, key=lambda row: row["id"]), collection.documents(), pictures]
+
+
+def repair(home: Path) -> VerifyReport:
+    def remake(damaged: Collection, paths: object) -> object:
+        return add(Collection.open(damaged.directory), paths)  # pyright: ignore[reportArgumentType]
+
+    return verify(open_damaged(home), repair=True, prepare=lambda _: remake)
+
+
+def newest(home: Path, pattern: str) -> Path:
+    return max((home / "index").glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+
+def oldest_manifest(home: Path) -> Path:
+    return max((home / "index").glob("files.lance/_versions/*.manifest"))
+
+
+FLIPPED: dict[str, Callable[[Path], Path]] = {
+    "header": lambda home: home / "collection.json",
+    "copy of the header": lambda home: home / "index" / "collection.json",
+    "records": lambda home: home / "index" / "items.files",
+    "older version": oldest_manifest,
+    "newest version": lambda home: min((home / "index").glob("items.lance/_versions/*.manifest")),
+    "data": lambda home: newest(home, "items.lance/data/*.lance"),
+    "picture": lambda home: next((home / "items").rglob("*.*")),
+    "hint": lambda home: home / "index" / "items.lance" / "_versions" / "latest_version_hint.json",
+}
+
+
+@pytest.mark.parametrize("name", FLIPPED)
+def test_a_flipped_bit_is_found_named_and_repaired(home: Path, name: str) -> None:
+    before = content(home)
+    path = FLIPPED[name](home)
+    flip(path)
+    named = path.relative_to(home).as_posix()
+    report = verify(open_damaged(home))
+    assert named in {problem.file for problem in report.problems if problem.kind is ProblemKind.DAMAGE}
+    assert not report.ok
+    assert verify(open_damaged(home)).problems == report.problems, "looking changes nothing"
+
+    repaired = repair(home)
+    assert (repaired.ok, repaired.open) == (True, ()), repaired.problems
+    assert content(home) == before
+
+
+@pytest.mark.parametrize("table", ["items", "files"])
+def test_a_table_that_is_cut_off_is_written_anew_from_what_can_be_read(home: Path, table: str) -> None:
+    before = content(home)
+    for path in (home / "index").glob(f"{table}.lance/data/*.lance"):
+        os.truncate(path, path.stat().st_size // 2)
+    repaired = repair(home)
+    assert repaired.repaired
+    items, _, pictures = content(home)
+    assert (items, pictures) == (before[0], before[2]), repaired.problems
+
+
+@pytest.mark.usefixtures("no_sources")
+def test_a_picture_is_repaired_without_its_document_where_one_bit_was_flipped(home: Path) -> None:
+    before = content(home)
+    flip(next((home / "items").rglob("*.*")))
+    assert repair(home).open == ()
+    assert content(home) == before
+
+
+@pytest.mark.usefixtures("no_sources")
+def test_what_cannot_be_made_again_is_kept_and_listed(home: Path) -> None:
+    collection = Collection.open(home)
+    collection.item_table.update("text LIKE '%ferry%'", {"text": "The ferry sails at mine."})
+    with pytest.raises(CollectionError, match=r"text of .* is damaged"):
+        Collection.open(home).scan(["text"])
+
+    repaired = repair(home)
+    assert [problem.subject for problem in repaired.open] == ["a.txt"]
+    assert "kept as far as it can be read" in repaired.open[0].detail
+    collection = Collection.open(home)
+    assert "The ferry sails at mine." in collection.scan(["text"]).data["text"].to_pylist()
+    states = {document.name: document.status for document in collection.documents()}
+    assert (states["a.txt"], states["b.txt"]) == (DocumentStatus.PARTIAL, DocumentStatus.READY)
+    assert verify(collection).problems == ()
+
+
+@pytest.mark.usefixtures("no_sources")
+def test_a_damaged_picture_without_its_document_stays_where_it_is(home: Path) -> None:
+    picture = next((home / "items").rglob("*.*"))
+    data = picture.read_bytes()[:-100]
+    picture.write_bytes(data)
+    assert not repair(home).ok
+    assert picture.read_bytes() == data
+    collection = Collection.open(home)
+    [item] = [item for item in collection.items(collection.catalog().ids).values() if item.image]
+    with pytest.raises(CollectionError, match="does not have its checksum"):
+        collection.image(item.id)
+
+
+def test_leftovers_are_no_damage(home: Path) -> None:
+    (home / "items" / "stray.jpg").write_bytes(b"x")
+    report = verify(open_damaged(home))
+    assert (report.ok, report.worst) == (True, ProblemKind.LEFTOVER)
+    assert repair(home).worst is None
+
+
+def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:
+    before = content(home)
+    header = json.loads((home / "collection.json").read_bytes())
+    del header["checksum"]
+    (home / "collection.json").write_text(json.dumps(header, indent=2))
+    collection = Collection.open(home)
+    collection.item_table.update("true", {"checksums": None, "name_checksum": None})
+    collection.file_table.update("true", {"checksums": None})
+    report = verify(open_damaged(home))
+    assert (report.ok, report.worst) == (True, ProblemKind.UNPROTECTED)
+    assert repair(home).problems
+    assert verify(open_damaged(home)).problems == ()
+    assert content(home) == before
+
+
+def test_a_collection_that_cannot_be_locked_is_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lock(_: LocalLocation, wait: float | None = None) -> None:
+        raise CollectionError("It is write-protected.")
+
+    monkeypatch.setattr(LocalLocation, "lock", lock)
+    assert verify(open_damaged(home)).problems == ()
+    with pytest.raises(CollectionError, match="write-protected"):
+        verify(open_damaged(home), repair=True)
