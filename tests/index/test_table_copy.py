@@ -242,7 +242,8 @@ def test_of_the_copies_of_older_versions_a_few_are_kept(tmp_path: Path) -> None:
     for number in range(12):
         folder = tmp_path / f"table-items-{number:032x}"
         folder.mkdir()
-        os.utime(folder, (time.time() - 100 + number,) * 2)
+        written = time.time() - 100 + number
+        os.utime(folder, (written, written))
     sweep(tmp_path, "table-items-", keep=f"table-items-{0:032x}")
     kept = sorted(int(path.name[-2:], 16) for path in tmp_path.iterdir())
     assert kept == [0, *range(4, 12)]
