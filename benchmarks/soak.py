@@ -135,7 +135,8 @@ async def loaded(
         for number in range(options.clients)
     ]
     for client in clients:
-        client.strangers = next((one.runs for one in clients if one.user != client.user), [])
+        others = [one for one in clients if one.user != client.user]
+        client.strangers = others[0].runs if others else []
     began = time.monotonic()
     headers = {"Authorization": f"Bearer {users[0].token}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:

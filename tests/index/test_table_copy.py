@@ -167,7 +167,7 @@ t.save(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("moment", ["_checksum", "write_file", "find"])
+@pytest.mark.parametrize("moment", ["file_checksum", "write_file", "find"])
 def test_a_process_that_is_killed_while_it_writes_leaves_no_copy(tmp_path: Path, moment: str) -> None:
     opened(tmp_path).append(rows(("a", 1)))
     line = [sys.executable, "-c", KILLED.format(moment=moment), str(tmp_path)]
@@ -242,7 +242,8 @@ def test_of_the_copies_of_older_versions_a_few_are_kept(tmp_path: Path) -> None:
     for number in range(12):
         folder = tmp_path / f"table-items-{number:032x}"
         folder.mkdir()
-        os.utime(folder, (time.time() - 100 + number,) * 2)
+        written = time.time() - 100 + number
+        os.utime(folder, (written, written))
     sweep(tmp_path, "table-items-", keep=f"table-items-{0:032x}")
     kept = sorted(int(path.name[-2:], 16) for path in tmp_path.iterdir())
     assert kept == [0, *range(4, 12)]
