@@ -146,7 +146,7 @@ def list_backups(
             added = f"{_megabytes(snapshot.added_bytes)} new"
             echo((snapshot.name, "bold"), f"  {made}  {_contents(snapshot)}, {added}")
         _echo_problems(damaged)
-        echo(f"{len(snapshots)} backups, {_megabytes(size)} on disk.")
+        echo(f"Backups: {len(snapshots)}, {_megabytes(size)} on disk.")
         if keep:
             echo(f"Deleted {len(facts['deleted'])} backups, {_megabytes(facts['freed_bytes'])}.")
         if checked:
