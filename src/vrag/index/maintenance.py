@@ -197,8 +197,14 @@ def settle(collection: Collection) -> int:
 
     Items that no row refers to are deleted, and so are their pictures. Items of a content that exists at
     several paths have the name of the first of them, whichever was added first. The caller holds the lock.
+    Raises `CollectionError`, and deletes nothing, if the list of files is missing.
     """
     differences = _compare_with_manifest(collection)
+    if differences.orphans and not collection.file_table.version:
+        raise CollectionError(
+            f"The list of files of {collection.address} is missing, but there are items.",
+            "Restore a backup (vrag index restore), or build the collection again in another directory.",
+        )
     for where in any_of("document", sorted(differences.orphans)):
         collection.item_table.delete(where)
     for document, name in differences.misnamed.items():

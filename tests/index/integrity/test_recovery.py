@@ -175,3 +175,19 @@ def test_a_damaged_entry_of_a_commit_that_was_on_the_disk_undoes_nothing(tmp_pat
         assert not make_table(copy)[0].recover(), at
         assert_sound(copy / "rows.lance")
         assert newest_version(copy / "rows.lance") == newest_version(folder)
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_journal_that_was_cut_undoes_nothing_that_was_recorded(tmp_path: Path, is_torn: bool) -> None:
+    names = [str(number) for number in range(8)]
+    _, table = make_table(tmp_path, *names)
+    entries = read_lines(journal_path(table))
+    for kept in range(1, len(entries) - (1 if is_torn else 8)):
+        if is_torn and b"begin" not in entries[kept - 1]:
+            continue  # what is torn is the beginning of a commit, then
+        torn = entries[kept][: len(entries[kept]) // 2] if is_torn else b""
+        copy = tmp_path / f"copy {kept}"
+        shutil.copytree(table, copy / table.name)
+        journal_path(copy / table.name).write_bytes(b"".join(line + b"\n" for line in entries[:kept]) + torn)
+        make_table(copy)[0].recover()
+        assert ids(copy) == names

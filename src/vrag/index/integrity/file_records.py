@@ -44,6 +44,8 @@ _MANIFEST = re.compile(r"_versions/(\d+)\.manifest")
 _INVERTED_DIGITS = 20
 """Digits of a manifest's name that is 2^64 - 1 minus the version; Lance's first scheme had the version."""
 _MAX_VERSION = 2**64 - 1
+_MAX_COMMIT_VERSIONS = 3
+"""Versions that LanceDB makes at most between two entries; a compaction makes several."""
 
 
 class FileRecord(NamedTuple):
@@ -90,6 +92,8 @@ class TableRecords:
     """The version that stood before a commit that was interrupted, or is going on; None for none."""
     is_deleting: bool = False
     """True if the deletion of older versions was interrupted, or is going on."""
+    is_undoing: bool = False
+    """True if the commit that is interrupted, or going on, commits an older version again."""
     is_durable: bool = True
     """True if commits are on the disk before they are recorded."""
     is_damaged: bool = False
@@ -108,6 +112,7 @@ class TableRecords:
     def apply(self, entry: Mapping[str, Any]) -> None:
         """Apply an entry."""
         self.begun, self.is_deleting = entry.get("begin"), "deleting" in entry
+        self.is_undoing = "undoing" in entry
         self.is_durable = entry.get("durable", self.is_durable)
         if "version" in entry:
             files = tuple(FileRecord(name, *fields) for name, fields in entry["files"].items())
@@ -125,9 +130,17 @@ def journal_path(table: Path) -> Path:
 
 
 def read_table_records(table: Path) -> TableRecords:
-    """Read the journal of the table in a directory; without one, nothing is recorded. Raises `OSError`."""
+    """Read the journal of the table in a directory; without one, nothing is recorded.
+
+    Where a durable commit was recorded in part, or more versions follow than one commit makes, the journal
+    was cut: nothing was interrupted, and it counts as damaged. Raises `OSError`.
+    """
     records = TableRecords()
-    for line in read_lines(journal_path(table), missing_ok=True):
+    try:
+        *lines, torn = journal_path(table).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return records
+    for line in lines:
         entry = _decode(line)
         if entry is not None:
             records.apply(entry)
@@ -135,7 +148,11 @@ def read_table_records(table: Path) -> TableRecords:
             records.is_damaged, records.begun = True, None
         else:
             records.is_damaged, records.begun = True, records.version
-            break
+            return records
+    if records.begun is not None and records.is_durable and not records.is_undoing:
+        versions = newest_version(table) - records.begun
+        if torn or versions > _MAX_COMMIT_VERSIONS:  # what follows was recorded, and the journal is cut
+            records.is_damaged, records.begun = True, None
     return records
 
 
@@ -263,7 +280,7 @@ def record_undoing(table: Path, version: int, files: Iterable[FileRecord]) -> No
 
     `files` are its files, and those of versions before it. Raises `OSError`.
     """
-    begin = _encode({"begin": version, "durable": True})
+    begin = _encode({"begin": version, "durable": True, "undoing": True})
     write_lines(journal_path(table), [_version_line(version, files), begin])
 
 

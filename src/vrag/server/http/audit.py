@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
 from cachetools import LRUCache
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -236,7 +237,9 @@ class AuditMiddleware:
             "request": state.get("request_id", ""),
         }
         facts = {name: facts[name] for name in facts.keys() & AuditEntry.model_fields.keys()}
-        if rule.action is AuditAction.STOP_RUN and b"remove=" in scope["query_string"]:
+        if rule.action is AuditAction.STOP_RUN and b"remove" in parse_qs(
+            scope["query_string"], keep_blank_values=True
+        ):
             rule = rule._replace(action=AuditAction.DELETE_RUN)
         return RequestAudit(self._trail, rule, common, state, dict[str, Any](facts))
 
