@@ -312,13 +312,14 @@ def test_the_page_lists_every_limit_with_its_default() -> None:
         "token", "tokens", "local", "hosts", "origins", "proxies", "secure_cookie", "limit_local",
         "fixed_models", "audit", "keep_days",
     }  # fmt: skip
-    listed = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+)", page(), re.MULTILINE))
+    listed = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+(?: KiB)?)", page(), re.MULTILINE))
     options = {field.name: field.default for field in fields(ServerOptions) if field.name not in access}
     assert list(listed) == list(options)
     for name, default in options.items():
         unit = 2**20 if name.endswith("_bytes") else 2**10 if name == "body_rate" else 1
         unit = 3600 if name == "session_seconds" else unit
-        assert int(listed[name].replace(",", "")) * unit == default, name
+        number, kib, _ = listed[name].partition(" KiB")
+        assert int(number.replace(",", "")) * (2**10 if kib else unit) == default, name
 
 
 def test_the_metrics_of_the_page_are_counted() -> None:

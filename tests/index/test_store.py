@@ -16,6 +16,7 @@ from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, Se
 from vrag.index.build import add
 from vrag.index.catalog import Catalog
 from vrag.index.collection import Collection
+from vrag.index.integrity.sealed_json import seal_json
 from vrag.index.location import CollectionHeader, EmbedderRecord
 from vrag.index.maintenance import prune, remove
 from vrag.testing import HashEmbedder
@@ -49,7 +50,7 @@ class TestOpening:
         assert mark is not None
         assert mark.settings == settings
         content = json.loads((tmp_path / "c" / "collection.json").read_text())
-        del content["embedder"]["settings"]
+        del content["embedder"]["settings"], content["checksum"]
         (tmp_path / "c" / "collection.json").write_text(json.dumps(content))
         older = Collection.open(tmp_path / "c").header.embedder
         assert older is not None
@@ -103,21 +104,21 @@ class TestOpening:
     @pytest.mark.parametrize("left", ["index", "index/items.lance", "index/items.lance/_versions"])
     def test_a_table_that_was_being_made_is_empty(self, tmp_path: Path, left: str) -> None:
         collection = Collection.create(tmp_path / "c")
-        (tmp_path / "c" / left).mkdir(parents=True)
+        (tmp_path / "c" / left).mkdir(parents=True, exist_ok=True)
         assert collection.scan(["id"]).data.num_rows == 0
         assert collection.table_version == 0
 
     def test_a_newer_layout_is_refused(self, tmp_path: Path) -> None:
         Collection.create(tmp_path / "c")
         path = tmp_path / "c" / "collection.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 3}))
+        path.write_bytes(seal_json(json.loads(path.read_text()) | {"schema": 3}))
         with pytest.raises(CollectionError, match=r"newer version.*pip install"):
             Collection.open(tmp_path / "c")
 
     def test_an_older_layout_is_refused(self, tmp_path: Path) -> None:
         Collection.create(tmp_path / "c")
         path = tmp_path / "c" / "collection.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 1}))
+        path.write_bytes(seal_json(json.loads(path.read_text()) | {"schema": 1}))
         with pytest.raises(CollectionError, match=r"earlier version.*again"):
             Collection.open(tmp_path / "c")
 
