@@ -103,14 +103,16 @@ def draw_errors(axes: Axes, samples: Sequence[dict[str, Any]]) -> None:
     hours = hours_of(samples)
     seconds = np.diff(hours * 3600, prepend=0)
     axes.plot(hours, [one["requests"] for one in samples] / seconds, lw=0.6, label="requests a second")
-    kinds = sorted({kind for one in samples for kind in one["errors"]})
-    for kind in kinds:
-        found = [
-            (hour, one["errors"][kind])
-            for hour, one in zip(hours, samples, strict=True)
-            if kind in one["errors"]
-        ]
-        axes.plot(*zip(*found, strict=True), "x", label=f"errors, {kind}")
+    kinds: dict[str, list[tuple[float, int]]] = {}
+    for hour, one in zip(hours.tolist(), samples, strict=True):
+        found: Counter[str] = Counter()
+        for name, count in one["errors"].items():
+            found[name.partition(":")[0]] += count
+        for kind, count in found.items():
+            kinds.setdefault(kind, []).append((hour, count))
+    for kind, points in sorted(kinds.items()):
+        label = f"errors in ten seconds, {kind}: {sum(count for _, count in points)}"
+        axes.plot(*zip(*points, strict=True), "x", label=label)
     axes.plot([], [], "x", label="" if kinds else "errors (none)", color="black")
     axes.set_ylim(bottom=0)
     axes.set_title("Requests and errors", fontsize=9)

@@ -10,7 +10,7 @@ import pytest
 
 from vrag.errors import CollectionError
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow
-from vrag.index.table import Directory, Table, any_of
+from vrag.index.table import Directory, Table, any_of, import_lancedb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,6 +152,28 @@ def test_damage_is_told(table: Table, tmp_path: Path) -> None:
         path.unlink()
     with pytest.raises(CollectionError, match=r"things .* could not be read"):
         content(Table(Directory(tmp_path / "index"), "things", schema))
+
+
+def test_what_is_remembered_of_versions_has_a_limit(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit leaves some ten kilobytes in the caches of LanceDB, of those who read, too."""
+    lancedb = import_lancedb()
+    sessions: list[Any] = []
+
+    def open_session(**limits: int) -> object:
+        sessions.append(Session(**limits))
+        return sessions[-1]
+
+    Session, limit = lancedb.Session, 50_000  # noqa: N806
+    monkeypatch.setattr(lancedb, "Session", open_session)
+    monkeypatch.setattr("vrag.index.table._CACHE_BYTES", limit)
+    reader = Table(Directory(tmp_path / "index"), "things", schema)
+    for number in range(25):
+        table.append(rows((str(number), number)))
+        assert len(content(reader)) == number + 1
+    assert len(sessions) >= 2
+    assert max(session.size_bytes for session in sessions) <= 3 * limit
 
 
 def test_the_clients_of_remote_catalogs_can_be_imported_after_a_table_was_opened(tmp_path: Path) -> None:

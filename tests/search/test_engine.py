@@ -397,6 +397,33 @@ class TestGrowth:
         go.set()
         assert wait_for_count(engine, "apple", 2) == 2
 
+    def test_what_clients_were_told_of_while_an_older_state_was_loaded_is_found(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = Engine(lexical)
+        put(lexical, 1, "apple")
+        assert len(ids(engine, "apple")) == 1
+        monkeypatch.setattr(Engine, "BLINK", 0.01)
+        go, loaded = threading.Event(), threading.Event()
+        load: Callable[[object], object] = getattr(engine, "_load")  # noqa: B009 - what is private, slowed down
+
+        def slow(old: object) -> object:
+            found = load(old)
+            loaded.set()
+            go.wait(30)
+            return found
+
+        monkeypatch.setattr(engine, "_load", slow)
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 1
+        assert loaded.wait(30)
+        put(lexical, 3, "apple")
+        lexical.announced = lexical.file_table.version
+        monkeypatch.setattr(Engine, "BLINK", 30)
+        go.set()
+        getattr(engine, "_loading").result(30)  # noqa: B009
+        assert len(ids(engine, "apple")) == 3
+
     def test_goes_on_when_its_version_is_compacted_away(self, lexical: Collection) -> None:
         from datetime import timedelta
 

@@ -15,6 +15,7 @@ from hosting import Scripted
 from server_harness import ask
 
 from vrag.corpus.converter import CorpusOptions
+from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.schema import file_rows, item_rows
@@ -23,6 +24,7 @@ from vrag.server.app import Service, create_app
 from vrag.server.collections.registry import OpenCollection
 from vrag.server.item_files import CollectionFiles
 from vrag.server.options import ServerOptions
+from vrag.server.viewer.routes import DocumentTexts
 from vrag.types import Document, DocumentStatus, Item, ItemKind, item_id
 
 if TYPE_CHECKING:
@@ -326,6 +328,26 @@ class TestFile:
         assert response.status_code == 404
         assert "no longer where it was indexed" in response.json()["detail"]
         assert str(desk.folder) not in response.text
+
+    def test_is_found_while_another_collection_is_deleted(self, desk: Desk, tmp_path: Path) -> None:
+        """A request begins with the collections that there are; one of them is gone when it comes to it."""
+        note = tmp_path / "other" / "note.md"
+        note.parent.mkdir()
+        note.write_text("Another.", encoding="utf-8")
+        other = collection_of(note.parent, tmp_path / "gone")
+        shutil.rmtree(tmp_path / "gone")
+
+        opened = OpenCollection("gone", other), OpenCollection("c", desk.collection)
+        answers = iter((opened, opened[1:]))
+
+        class Deleting(Open):
+            def __getattribute__(self, name: str) -> object:
+                return next(answers) if name == "open_collections" else super().__getattribute__(name)
+
+        texts = DocumentTexts(Deleting(()))
+        assert texts.collections_of(desk.id("note.md")) == [desk.collection]
+        with pytest.raises(CollectionError):
+            DocumentTexts(Open(opened)).collections_of(desk.id("note.md"))
 
     def test_that_changed_is_not_found_and_says_so(self, desk: Desk) -> None:
         path = desk.folder / "report.pdf"

@@ -56,6 +56,9 @@ _CLOCK_TICK_NS = 50_000_000
 """More than the clock of any file system lags behind."""
 _MAX_SQL_VALUES = 1000
 """Values in one SQL list; longer ones are split."""
+_CACHE_BYTES = 32 * 2**20
+"""What LanceDB remembers of the versions of a table. Its own limit is several gigabytes, which a process that
+follows a table for weeks would fill."""
 _CATALOG_CLIENTS = "lance_namespace_urllib3_client"
 """The clients of remote catalogs, which LanceDB imports for their types: a third of its import time."""
 
@@ -183,9 +186,7 @@ class Directory(TableStore):
     def recover(self, table: str) -> bool:
         """Go back to the last version that is whole."""
         database = self.name
-        return recover_table(
-            self._path / f"{table}.lance", lambda: import_lancedb().connect(database).open_table(table)
-        )
+        return recover_table(self._path / f"{table}.lance", lambda: open_database(database).open_table(table))
 
     def renew(self) -> None:
         """Do nothing: nothing is remembered."""
@@ -591,7 +592,7 @@ class Table:
         if table_version is None:
             return None
         self._from_copies = False
-        database = import_lancedb().connect(table_version.database, storage_options=self._store.options)
+        database = open_database(table_version.database, self._store.options)
         try:
             handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
@@ -609,7 +610,7 @@ class Table:
         database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
-            database = import_lancedb().connect(database_path, storage_options=self._store.options)
+            database = open_database(database_path, self._store.options)
             with self._store.commit(self._name):
                 handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._handle = handle
@@ -646,6 +647,13 @@ class Table:
                     f"The table {self._name} in {self._store.name} could not be {verb}: {line}.",
                     self._store.hint(str(error)),
                 ) from error
+
+
+def open_database(path: str, options: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401
+    """Open a directory of tables with caches of limited size; `options` are those of its storage."""
+    lancedb = import_lancedb()
+    session = lancedb.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)
+    return lancedb.connect(path, storage_options=options, session=session)
 
 
 def import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of

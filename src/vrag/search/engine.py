@@ -215,12 +215,17 @@ class Engine(ForwardedItems):
                 current = self._snapshot = self._load(None)
             elif current.catalog.version != version:
                 is_recent = time.monotonic() < current.loaded + self.PATIENCE * current.seconds
-                is_awaited = current.catalog.version[1] < self.collection.announced
-                if is_awaited or not (is_recent and self._is_growing()):
+                if self._is_awaited(current) or not (is_recent and self._is_growing()):
+                    current = self._snapshot = self._reload(current)
+                if self._is_awaited(current):  # it was being loaded before the document was committed
                     current = self._snapshot = self._reload(current)
                 if current.catalog.version != version:
                     current = self._hide_removed(current)
             return current
+
+    def _is_awaited(self, snapshot: Snapshot) -> bool:
+        """Return whether a client was told of a document that a snapshot does not have."""
+        return snapshot.catalog.version[1] < self.collection.announced
 
     def _hide_removed(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot of an older version without the documents that were removed since."""

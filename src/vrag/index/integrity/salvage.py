@@ -201,10 +201,10 @@ class _Child:
     """The child's part."""
 
     def __init__(self, order: dict[str, Any]) -> None:
-        from vrag.index.table import import_lancedb
+        from vrag.index.table import open_database
 
         self._folder, self._groups = Path(order["folder"]), order["groups"]
-        database = import_lancedb().connect(str(self._folder / "database"))
+        database = open_database(str(self._folder / "database"))
         self._handle: Any = database.open_table(order["name"])
         stored = set(self._handle.schema.names)
         self._groups = [group for group in order["groups"] if stored.issuperset(group)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,7 +61,10 @@ class EvidenceSources:
             document = self._documents.get(evidence.document_id)
             if self.max_bytes is not None and document is not None and document.size > self.max_bytes:
                 return SourceFault.TOO_LARGE
-            source = collection.source(evidence.document_id)
+            try:
+                source = collection.source(evidence.document_id)
+            except CollectionError:  # such as one that was deleted meanwhile
+                continue
             if isinstance(source, SourceBytes):
                 return source
             fault = source if source is not SourceFault.ABSENT else fault
@@ -112,8 +116,9 @@ class EvidenceSources:
         """The documents of the collections, by their ids; of equal ones the first."""
         found: dict[str, Document] = {}
         for collection in self.collections:
-            for document in collection.documents():
-                found.setdefault(document.id, document)
+            with suppress(CollectionError):
+                for document in collection.documents():
+                    found.setdefault(document.id, document)
         return found
 
     @cached_property

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
 
 from vrag.agent.evidence import BoxSides
+from vrag.errors import CollectionError
 from vrag.index.collection import Collection
 from vrag.index.source_file import OpenSource, SourceFault
 from vrag.search.schema import NOT_BLANK
@@ -290,7 +291,12 @@ class DocumentTexts:
             raise Refusal(409, self._collections.absent, "Look at documents there.")
         places: list[tuple[Collection, tuple[int, int]]] = []
         for each in self._collections.open_collections:
-            rows = each.collection.file_table.find("id", [id], ("status", "items", "rows")).to_pylist()
+            try:
+                rows = each.collection.file_table.find("id", [id], ("status", "items", "rows")).to_pylist()
+            except CollectionError:
+                if each in self._collections.open_collections:
+                    raise
+                continue  # it was deleted meanwhile
             served = [row for row in rows if DocumentStatus(row["status"]).served]
             if served:
                 places.append((each.collection, (served[0]["items"], served[0]["rows"])))
