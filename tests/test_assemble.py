@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import weakref
@@ -34,6 +35,7 @@ from vrag.factory.search import open_client, vector_options
 from vrag.factory.session import open_session
 from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer
 from vrag.index.build import add
+from vrag.index.integrity.sealed_json import seal_json
 from vrag.model_profiles import profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.cached_judge import CachedJudge
@@ -298,7 +300,8 @@ class TestEmbedder:
     ) -> None:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
         header = tmp_path / "a" / "collection.json"
-        header.write_text(header.read_text().replace("hash:multi-8-0", "remote:m@http://stranger"))
+        changed = header.read_text().replace("hash:multi-8-0", "remote:m@http://stranger")
+        header.write_bytes(seal_json(json.loads(changed)))
         opened.clear()
         settings = load_settings(collection=tmp_path / "a", embed_key="secret").settings
         with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER=remote:m@http://stranger"):

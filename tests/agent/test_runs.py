@@ -388,7 +388,7 @@ def test_runs_are_listed_the_newest_first_and_found_by_their_beginning(tmp_path:
 
 def test_a_directory_that_cannot_be_written_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="--collection"), RunStore(tmp_path / "file").record():
+    with pytest.raises(RunError, match="VRAG_RUNS_DIR"), RunStore(tmp_path / "file").record():
         pass
 
 

@@ -15,6 +15,7 @@ from vrag.cli.root import create_app
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.collection import Collection
+from vrag.index.integrity.sealed_json import seal_json
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_what_was_bound_to_the_wrong_variant_of_gve_is_refused_with_the_way_out(
     header = tmp_path / "collection" / "collection.json"
     kept = json.loads(header.read_text())
     kept["embedder"] |= {"name": "gve-reference:/m/GVE-3B", "fingerprint": "of an earlier version"}
-    header.write_text(json.dumps(kept))
+    header.write_bytes(seal_json(kept))
     with pytest.raises(FingerprintMismatch, match="were wrong") as refused:
         run(tmp_path / "old", "--files", tmp_path / "files", "--embedder", "gve:/m/GVE-3B")
     assert "--embedder gve:/m/GVE-3B" in refused.value.hint

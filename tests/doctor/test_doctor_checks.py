@@ -321,7 +321,7 @@ def test_a_damaged_picture_fails(filled: Path) -> None:
     for picture in (filled / "items").rglob("*.jpg"):
         picture.write_bytes(b"no picture")
     check = looked_at(collection=str(filled))["collection"]
-    assert (check.status, "cannot be opened" in check.message) == (CheckStatus.FAILED, True)
+    assert (check.status, "is damaged" in check.message) == (CheckStatus.FAILED, True)
 
 
 def test_a_damaged_header_fails(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def test_what_is_no_id_is_told_where_ids_come_from(client: httpx.Client, path: s
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/runs", "GET, POST"),
+        ("/runs", "GET, POST, DELETE"),
         ("/runs/20200101-000000", "GET, PATCH, DELETE"),
         ("/search", "GET, POST"),
         ("/session", "GET, POST, DELETE"),
@@ -377,7 +377,7 @@ def test_clients_cannot_make_series_of_counters(client: httpx.Client) -> None:
             for method in ("GET", "DELETE", mark):
                 client.request(method, f"/{path}{mark}", params={mark: mark}, headers={"X-Request-ID": mark})
 
-    ask("first")
+    ask("first1")  # a method with a digit is refused before it has a route
     labels()  # they count themselves
     before = labels()
     for number in range(20):

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+import stat
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -190,6 +191,11 @@ class TestNames:
     @pytest.mark.parametrize("name", HOSTILE)
     def test_that_are_hostile_stay_in_their_folder(self, tmp_path: Path, name: str) -> None:
         with library(tmp_path) as desk:
+            if "\0" in name:  # refused with the request
+                assert (
+                    desk.client.put(f"/collections/main/documents/{quote(name, safe='')}").status_code == 400
+                )
+                return
             before = sorted(path.name for path in desk.shelf.collection.directory.iterdir())
             desk.added(quote(name, safe=""), "whales")
             assert desk.files() == [HOSTILE[name]] == desk.found("whales")
@@ -252,7 +258,8 @@ class Panic(BaseException):
 
 def date_alike(opened: int) -> None:
     """What a clock does to files that are written within one of its ticks."""
-    os.utime(opened, ns=(10**18, 10**18))
+    if stat.S_ISREG(os.fstat(opened).st_mode):  # folders of tables say by their time that they changed
+        os.utime(opened, ns=(10**18, 10**18))
 
 
 def test_a_file_that_is_in_use_keeps_all_files_of_a_removal_where_they_are(

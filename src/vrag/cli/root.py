@@ -32,7 +32,7 @@ COMMANDS = {
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
     "runs": "List, show, replay, export, rename, delete and purge recorded runs.",
     "tokens": "Add, list and remove the users of a server, and change their roles.",
-    "audit": "Show the audit log of a server: who asked, uploaded and removed what.",
+    "audit": "Show the audit log of a server.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
     "train": "Train a model to search, look and answer.",

@@ -418,7 +418,8 @@ class SearchClient:
             fault = error.errors(include_url=False, include_input=False)[0]
             raise SearchError(f"The search cannot be sent: {fault['loc'][0]}: {fault['msg']}.") from error
         body = request.model_dump_json(exclude_defaults=True).encode()
-        answer = self._connection.request("POST", "/search", _JSON_BYTES, content=body)
+        headers = {"Content-Type": "application/json"}
+        answer = self._connection.request("POST", "/search", _JSON_BYTES, content=body, headers=headers)
         if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
             return self._search_older(queries, top_k)
         response = self._connection.parse(answer, schema.SearchResponse)
