@@ -114,7 +114,7 @@ def test_the_answers_stand_where_the_notebook_says(executed: dict[str, Notebook]
     answer, abstention = (text for text in run if "visual tokens" in text)
     assert "84,210 [1]" in answer
     assert "annual-report-2024.pdf</bdi>, page 3" in answer
-    assert "do not answer this" in abstention
+    assert "found no answer that it is sure enough of" in abstention
     assert any("Answer: 11.8 cents" in text for text in run)
     page, part = pictures(executed[ASK])
     assert page.size == (620, 877)
