@@ -56,7 +56,7 @@ class Home(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "200"}
+        return {"VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "300"}
 
 
 @pytest.fixture(scope="module")

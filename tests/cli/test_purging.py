@@ -161,7 +161,7 @@ class TestAudit:
     def test_a_table_has_a_line_for_each_entry_whatever_it_holds(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.delenv("COLUMNS", raising=False)
         shown = vrag("audit", "show").stdout
         assert "\x1b" not in shown
         assert shown.count("2026-03-0") == 2
