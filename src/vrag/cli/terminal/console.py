@@ -92,8 +92,9 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    is_broken = out.is_terminal or "COLUMNS" in os.environ
-    console = out if is_broken else Console(file=out.file, highlight=False, width=_FILE_WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else _FILE_WIDTH
+    console = out if out.is_terminal else Console(file=out.file, highlight=False, width=width)
     console.print(table)
 
 
