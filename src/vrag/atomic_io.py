@@ -267,7 +267,7 @@ def replace_directory(written: Path, target: Path) -> None:
     `written` is complete, on the disk, and in the folder of the target. Meanwhile the former directory is
     `.<name>.former`. Two processes must not replace one target at once.
     """
-    former = target.with_name(f".{target.name}.former")
+    former = former_directory(target)
     shutil.rmtree(former, ignore_errors=True)
     if target.is_dir():
         replace_file(target, former)
@@ -279,6 +279,19 @@ def replace_directory(written: Path, target: Path) -> None:
         raise
     sync(target.parent)
     shutil.rmtree(former, ignore_errors=True)
+
+
+def former_directory(target: Path) -> Path:
+    """Return the place of a directory while `replace_directory` replaces it."""
+    return target.with_name(f".{target.name}.former")
+
+
+def restore_former_directory(target: Path) -> None:
+    """Put back the directory that a killed `replace_directory` has moved away, if there is no new one."""
+    former = former_directory(target)
+    if former.is_dir() and not target.exists():
+        replace_file(former, target)
+        sync(target.parent)
 
 
 @contextmanager

@@ -79,14 +79,14 @@ DAMAGES = {
     lose_a_row: "has 2 items instead of 3",
     lose_all_rows: "has 0 items instead of 3",
     double_a_row: "more than once",
-    lose_the_manifest_row: "belong to no file",
+    lose_the_manifest_row: "no entry in the list of files",
     lose_a_picture: "picture is missing",
     spoil_a_picture: "cannot be opened",
     exchange_a_picture: "is 5×5, not 40×30",
     lead_a_picture_out: "outside",
     rename_a_row: "not that of its document",
     cut_text: "outside of its text",
-    leave_a_picture: "picture of no item",
+    leave_a_picture: "No item uses this picture",
 }
 
 

@@ -134,7 +134,7 @@ class _ConversionJob:
     tasks: int = 0
     """Tasks in progress."""
     notes: bytes = b""
-    """What the worker that has opened it has found out, for the others."""
+    """Facts that the worker which opened it has found out, for the others."""
 
     @property
     def done(self) -> bool:

@@ -242,7 +242,7 @@ class OpenFile(ABC):
     count: int
     """Number of items in the file."""
     notes: bytes = b""
-    """What opening it has found out, for other processes that open the same file."""
+    """Facts that were found out on opening it, for other processes that open the same file."""
     reads_neighbours: ClassVar[bool] = False
     """True if it reads pictures in the folder of the file: `SourceFile.open_neighbour`."""
     is_printed: ClassVar[bool] = False

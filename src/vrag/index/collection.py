@@ -90,7 +90,7 @@ class Collection:
         self.home = location.directory if isinstance(location, LocalLocation) else None
         """The local directory of the collection; None for a published one."""
         self.durable = not isinstance(location, LocalLocation) or location.durable
-        """Whether what is written here is on the disk before it is acknowledged."""
+        """True if what is written here is on the disk before it is acknowledged."""
         self.items_dir = self.directory / "items"
         """The directory of the pictures. `stored` opens those of a published collection as well."""
         self.runs_dir = self.directory / "runs"
@@ -327,7 +327,7 @@ class Collection:
         if file_checksum(file) != checksum:
             file.close()
             raise CollectionError(
-                f"{name} is damaged: it does not have its checksum.", self.location.repair_hint
+                f"{name} is damaged: its checksum does not match.", self.location.repair_hint
             )
         file.seek(0)
         return file
@@ -346,7 +346,7 @@ class Collection:
         still holds it then, and `CollectionError` if nothing can be written there.
         """
         with self.location.lock(wait):
-            self._undo_interrupted()
+            self.undo_interrupted()
             try:
                 yield
             finally:
@@ -357,8 +357,16 @@ class Collection:
         for table in (self.item_table, self.file_table):
             table.sync()
 
-    def _undo_interrupted(self) -> None:
-        """Go back to versions that are whole; mark files as begun whose items are no longer all there."""
+    @property
+    def is_interrupted(self) -> bool:
+        """True if a writer did not finish a commit, or is at work."""
+        return any(table.is_interrupted for table in (self.item_table, self.file_table))
+
+    def undo_interrupted(self) -> None:
+        """Go back to versions that are whole; mark files as begun whose items are no longer all there.
+
+        The caller holds the lock. Raises `CollectionError`.
+        """
         undone = [table.recover() for table in (self.item_table, self.file_table)]
         if not any(undone):
             return
@@ -375,7 +383,7 @@ class Collection:
 
     def recover(self) -> None:
         """Undo what a dead writer left, where this process may write and no other is writing."""
-        if any(table.is_interrupted for table in (self.item_table, self.file_table)):
+        if self.is_interrupted:
             with suppress(CollectionError), self.lock(0):
                 pass
 

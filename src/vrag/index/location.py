@@ -125,7 +125,7 @@ class CollectionHeader:
         try:
             content = _object(parse_json(text))
             if check_seal(text.encode()) is Seal.BROKEN:
-                raise ValueError("it does not have its checksum")  # noqa: TRY301 - damage like any other
+                raise ValueError("its checksum does not match")  # noqa: TRY301 - damage like any other
             schema = content["schema"]
             if not isinstance(schema, int) or isinstance(schema, bool):
                 raise TypeError("its schema is not a number")  # noqa: TRY301 - damage like any other

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from vrag.atomic_io import make_directory
+from vrag.atomic_io import former_directory, make_directory
 from vrag.errors import CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
@@ -29,7 +29,7 @@ from vrag.index.integrity.file_records import (
     recorded_deletion,
     sync_records,
 )
-from vrag.index.integrity.recovery import recover_table
+from vrag.index.integrity.recovery import advance_version, recover_table
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
 
 if TYPE_CHECKING:
@@ -176,8 +176,9 @@ class Directory(TableStore):
             yield
 
     def is_interrupted(self, table: str) -> bool:
-        """Look at the last entry of its journal."""
-        return is_interrupted(self._path / f"{table}.lance")
+        """Look at the last entry of its journal, and for a table that was about to be replaced."""
+        path = self._path / f"{table}.lance"
+        return is_interrupted(path) or (not path.is_dir() and former_directory(path).is_dir())
 
     def sync(self, table: str) -> None:
         """Put recorded files on the disk."""
@@ -460,6 +461,11 @@ class Table:
             kept = {name: value for name, value in values.items() if name in stored}
             handle.update(where=where, values=kept)
 
+    def advance(self, version: int) -> None:
+        """Commit the newest version again until its number is greater: readers remember rows by it."""
+        with self._committing() as handle:
+            advance_version(handle, version)
+
     def has_checksums(self) -> bool:
         """Return whether the table has columns of checksums: one of an earlier version of vrag has none."""
         with self._using("read"):
@@ -548,7 +554,7 @@ class Table:
             name = f" of {_printable(data[key][row])}" if key else ""
             raise CollectionError(
                 f"The {part.title}{name} in the table {self._name} in {self._store.name} is damaged: "
-                "it does not have its checksum.",
+                "its checksum does not match.",
                 self._store.hint("checksum"),
             )
 

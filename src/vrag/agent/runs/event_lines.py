@@ -125,6 +125,6 @@ def read_end(directory: Path) -> RunEnd | None:
     except OSError:
         return None
     if check_seal(data) is not Seal.SOUND:
-        raise ValueError("it does not have its checksum")
+        raise ValueError("its checksum does not match")
     content = json.loads(data)
     return RunEnd(content["bytes"], content["files"])

@@ -30,7 +30,7 @@ _ID_TIME = re.compile(r"(\d{8}-\d{6})-(\d{6})-[0-9a-f]+")
 
 
 class RunOutcome(StrEnum):
-    """How a run ended."""
+    """The end of a run, by which runs are chosen."""
 
     ANSWERED = "answered"
     """With an answer, or with the statement that the documents hold none."""

@@ -29,7 +29,7 @@ _ADVICE = "What is left of it can be read in its folder. Ask again, or delete it
 
 
 class RunReport(NamedTuple):
-    """What was found in the runs of a collection."""
+    """The result of a check of the runs of a collection."""
 
     runs: int
     problems: tuple[VerifyProblem, ...]
@@ -139,7 +139,7 @@ class _RunCheck:
 def _read_line(line: EventLine, number: int) -> tuple[Event | None, str]:
     """Return the event of a line, and what is wrong with it."""
     if line.seal is Seal.BROKEN:
-        return None, "it does not have its checksum"
+        return None, "its checksum does not match"
     try:
         event = event_from_json(line.data)
     except ValidationError as error:

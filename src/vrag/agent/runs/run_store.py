@@ -210,7 +210,7 @@ class RunStore:
     within: Path | None = None
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
     durable: bool = True
-    """Whether an event is on the disk before anybody is shown it."""
+    """True if an event is on the disk before anybody is shown it."""
 
     @contextmanager
     def record(self, meta: RunMeta | None = None) -> Generator[RunLog]:
@@ -481,7 +481,7 @@ def _read_lines(directory: Path) -> list[bytes]:
 def _check_seal(seal: Seal, number: int, directory: Path) -> None:
     if seal is Seal.BROKEN:
         raise RunError(
-            f"Line {number} of the run {directory.name} is damaged: it does not have its checksum.",
+            f"Line {number} of the run {directory.name} is damaged: its checksum does not match.",
             "Run: vrag index verify --repair",
         )
 

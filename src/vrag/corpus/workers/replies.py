@@ -96,7 +96,7 @@ class ItemMade:
 
 Wanted = NeighbourWanted | PrintWanted | ClipWanted
 Message = WorkerReady | FileOpened | TaskRejected | TaskDone | WorkerFailed | Item | PartDrawn | BytesNeeded
-"""What a parent learns of its worker, once items are stored and files given."""
+"""The messages of a worker, once items are stored and files given."""
 Reply = Message | ItemMade | Wanted
 
 

@@ -88,7 +88,7 @@ PACKAGES = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a worker is started with, as JSON on its command line."""
+    """The settings that a worker is started with, as JSON on its command line."""
 
     paths: list[str]
     """Python's search path."""

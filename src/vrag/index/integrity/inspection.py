@@ -65,16 +65,25 @@ class TableState:
     """True if LanceDB cannot read it, or may not be trusted to."""
     is_rolled_back: bool = False
     """True if rows are of an older version than the newest, or not all there."""
+    recorded: int = 0
+    """The newest version that was recorded."""
     salvaged: list[ArrowTable] | None = None
+
+    @property
+    def newest(self) -> int:
+        """The newest version that there is, or was."""
+        return max(newest_version(self.directory), self.recorded)
 
     def needs(self, name: str) -> bool:
         """Return whether the newest version needs a file of the table; older versions may need others."""
-        newest = newest_version(self.directory)
         if version_of(name) is not None:
-            return version_of(name) == newest
-        manifest = next(each for each in list_files(self.directory) if version_of(each) == newest)
-        data = (self.directory / manifest).read_bytes()
-        return manifest in self.faulty or refers(data, f"{self.directory.name}/{name}")
+            return version_of(name) == self.newest
+        manifest = next(
+            (each for each in list_files(self.directory) if version_of(each) == self.newest), None
+        )
+        if manifest is None or manifest in self.faulty:
+            return True
+        return refers((self.directory / manifest).read_bytes(), f"{self.directory.name}/{name}")
 
     def batches(self, scratch: Path) -> Iterator[ArrowTable]:
         """Yield all rows with all columns, unchecked."""
@@ -90,7 +99,7 @@ class TableState:
         if self.salvaged is None:
             found = salvage_rows(self.directory, self.table.schema, self.parts, self.faulty, scratch)
             self.salvaged = found.batches
-            self.is_rolled_back = bool(found.lost) or found.version < newest_version(self.directory)
+            self.is_rolled_back = bool(found.lost) or found.version < self.newest
             if self.is_rolled_back:
                 detail = "No version of it can be opened."
                 if found.version:
@@ -176,11 +185,10 @@ class Inspection:
         journal = name.replace(".lance", ".files")
         records = read_table_records(directory)
         if records.is_damaged:
-            self._add(journal, "An entry does not have its checksum.")
+            self._add(journal, "The checksum of an entry does not match.")
         elif _is_torn(journal_path(directory)):
-            self._add(
-                journal, "Its last entry is torn: its writer died, or it was cut.", ProblemKind.LEFTOVER
-            )
+            self._add(journal, "Its last entry is incomplete.", ProblemKind.LEFTOVER)
+        state.recorded = records.version
         if not directory.is_dir():
             if records.files:
                 self._add(name, "The table is missing.")
@@ -195,7 +203,7 @@ class Inspection:
             self._add(name, "Its files have no checksums.", ProblemKind.UNPROTECTED)
         elif extra:
             kind = ProblemKind.LEFTOVER
-            detail = f"{len(extra)} files of the table are in none of its entries, such as {extra[0]}."
+            detail = f"{len(extra)} files of the table are not recorded in it, such as {extra[0]}."
             self._add(journal, detail, kind)
         self._check_hint(directory, name)
 
@@ -238,7 +246,7 @@ class Inspection:
             for number, row in enumerate(_rows(plain)):
                 self.items += 1
                 parts, details = bad.get(number, set()), list(self._row_defects(row))
-                details += [f"Its {title} does not have its checksum." for title in sorted(parts)]
+                details += [f"The checksum of its {title} does not match." for title in sorted(parts)]
                 for part, column in MEDIA.items():
                     if row.get(column) is not None:
                         found = list(self._media_defects(row, column, int(sums[part][number])))
@@ -312,7 +320,7 @@ class Inspection:
             return
         found = list(self._picture_defects(row)) if title == "picture" else []
         if checksum and not found:
-            found = [f"Its {title} does not have its checksum."]
+            found = [f"The checksum of its {title} does not match."]
         yield from found
 
     def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
@@ -345,7 +353,7 @@ class Inspection:
                     if self.damaged_files or self.files.is_rolled_back
                     else ProblemKind.LEFTOVER
                 )
-                text = f"{rows} items belong to no file."
+                text = f"{rows} items have no entry in the list of files."
                 self._problems.append(VerifyProblem(document, name, text, kind))
             elif wanted not in {None, rows}:
                 text = f"It has {rows} items instead of {wanted}."
@@ -361,7 +369,7 @@ class Inspection:
             name = path.relative_to(folder).as_posix()
             if not path.is_dir() and name not in self._media:
                 kind = ProblemKind.LEFTOVER
-                text = "It is the picture of no item."
+                text = "No item uses this picture."
                 self._problems.append(VerifyProblem("", f"items/{name}", text, kind, f"items/{name}"))
 
     def _check_uploads(self) -> None:

@@ -1,4 +1,4 @@
-"""What a verification finds, and the files of a collection that are checked by themselves."""
+"""Problems that a verification finds, and checks of single files of a collection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LINKS = "files"
 
 
 class ProblemKind(StrEnum):
-    """What a problem means."""
+    """The kinds of problems."""
 
     DAMAGE = "damage"
     """Something is not as it was written."""
@@ -57,9 +57,9 @@ class VerifyProblem:
     item: str = ""
     """Id of the item concerned, if it is one."""
     repaired: bool = False
-    """True if a repair mended it."""
+    """True if a repair repaired it."""
     advice: str = ""
-    """What to do about it, where a repair cannot."""
+    """The way to repair it by hand, where a repair cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +105,18 @@ def check_sealed_files(directory: Path) -> Iterator[VerifyProblem]:
         if own is None and copy is None:
             continue
         if own is None or own is Seal.BROKEN:
-            mendable = copy is Seal.SOUND or _flipped_seal(directory / name) is not None
-            advice = "" if mendable else _LOST[name]
-            detail = "It is missing." if own is None else "It does not have its checksum."
+            is_repairable = copy is Seal.SOUND or _flipped_seal(directory / name) is not None
+            advice = "" if is_repairable else _LOST[name]
+            detail = "It is missing." if own is None else "Its checksum does not match."
             yield VerifyProblem("", name, detail, file=name, advice=advice)
         elif own is Seal.MISSING:
             yield VerifyProblem("", name, "It has no checksum.", ProblemKind.UNPROTECTED, name)
-        elif copy is Seal.BROKEN or (copy is not None and _differs(directory, name)):
+        elif copy is Seal.BROKEN:
             detail = f"It is damaged: it is not the copy of {name}."
             yield VerifyProblem("", f"{COPIES}/{name}", detail, file=f"{COPIES}/{name}")
+        elif copy is not None and _differs(directory, name):
+            detail = f"It is the copy of an earlier {name}: the process that wrote it was stopped."
+            yield VerifyProblem("", f"{COPIES}/{name}", detail, ProblemKind.LEFTOVER, f"{COPIES}/{name}")
         elif copy is None:
             detail = f"The copy of {name} is missing."
             yield VerifyProblem("", f"{COPIES}/{name}", detail, ProblemKind.UNPROTECTED, f"{COPIES}/{name}")
@@ -123,6 +126,14 @@ _LOST = {
     FILE_NAME: "Build the collection again in another directory: vrag index add PATH --collection DIR",
     "served.json": "Add the collection to those that the server is started with, by --collection.",
 }
+
+
+def copy_sealed_files(directory: Path) -> None:
+    """Write the copies of the header of a collection, and of the files like it. Raises `OSError`."""
+    for name in _NAMES:
+        if (directory / name).is_file():
+            (directory / COPIES).mkdir(exist_ok=True)
+            write_whole(directory / COPIES / name, (directory / name).read_bytes())
 
 
 def repair_sealed_files(directory: Path) -> None:
@@ -135,8 +146,8 @@ def repair_sealed_files(directory: Path) -> None:
             data = data if own is Seal.SOUND else seal_json(json.loads(data))
         elif other is Seal.SOUND:
             data = copy.read_bytes()
-        elif (mended := _flipped_seal(path) or _flipped_seal(copy)) is not None:
-            data = mended
+        elif (repaired := _flipped_seal(path) or _flipped_seal(copy)) is not None:
+            data = repaired
         else:
             continue
         for target in (path, copy):
@@ -157,7 +168,7 @@ def check_caches(cache_dir: Path) -> Iterator[VerifyProblem]:
             continue
         if found is not None:
             name = found.relative_to(cache_dir.parent).as_posix()
-            detail = "It does not have its checksum. It is a cache and is made again when it is needed."
+            detail = "Its checksum does not match. It is a cache and is made again when it is needed."
             yield VerifyProblem("", name, detail, file=name)
 
 

@@ -21,7 +21,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from vrag.atomic_io import sync
+from vrag.atomic_io import restore_former_directory, sync
 from vrag.index.integrity.file_records import (
     HINT,
     check_files,
@@ -49,6 +49,7 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     `open_table` opens it with LanceDB. The caller is the one writer. Raises `OSError`, and what LanceDB
     raises.
     """
+    restore_former_directory(table)
     if not table.is_dir():
         return False
     records, newest = read_table_records(table), newest_version(table)
@@ -98,11 +99,15 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
     sync(table / "_versions")
     if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
         _delete_all_but(table, known)
-    handle = open_table()
     with recorded_commit(table, durable=True):
-        while handle.version <= newest:
-            handle.checkout(handle.version)
-            handle.restore()
+        advance_version(open_table(), newest)
+
+
+def advance_version(handle: Any, version: int) -> None:  # noqa: ANN401 - LanceDB has no types
+    """Commit the newest version of an open table again until its number is greater than `version`."""
+    while handle.version <= version:
+        handle.checkout(handle.version)
+        handle.restore()
 
 
 def _forget_wrong_hint(table: Path, newest: int) -> None:

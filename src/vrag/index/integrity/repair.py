@@ -77,9 +77,9 @@ class Repair:
         for state in (inspection.files, inspection.rows):
             records = read_records(state.directory)
             for name in state.faulty:
-                flipped |= _mend_recorded(state.directory / name, records[name].sha256)
+                flipped |= _repair_recorded(state.directory / name, records[name].sha256)
         for batch in _rows_with_media(inspection):
-            flipped |= _mend_media(inspection, batch)
+            flipped |= _repair_media(inspection, batch)
         return flipped
 
     def run(self, *, can_remake: bool) -> None:
@@ -122,8 +122,9 @@ class Repair:
             keep = np.asarray([value not in out for value in _values(batch[column])], np.bool_)
             table.append(batch.filter(arrow().array(keep)))
         table.compact(timedelta(milliseconds=1))
-        journal_path(state.directory).unlink(missing_ok=True)
+        table.advance(state.newest)
         replace_directory(folder / state.directory.name, state.directory)
+        journal_path(state.directory).unlink(missing_ok=True)
         record_present(state.directory)
         shutil.rmtree(folder, ignore_errors=True)
         state.table.reopen()
@@ -280,7 +281,7 @@ def _drop_older_versions(state: TableState) -> None:
     state.table.reopen()
 
 
-def _mend_recorded(path: Path, sha256: str) -> bool:
+def _repair_recorded(path: Path, sha256: str) -> bool:
     """Flip a bit of a small file of a table back, if that gives the bytes that were recorded."""
     try:
         data = path.read_bytes()
@@ -288,10 +289,10 @@ def _mend_recorded(path: Path, sha256: str) -> bool:
         return False
     if len(data) > _MAX_FLIP_BYTES:
         return False
-    mended = find_flipped_bit(data, lambda each: hashlib.sha256(each).hexdigest() == sha256)
-    if mended is not None:
-        write_whole(path, mended)
-    return mended is not None
+    repaired = find_flipped_bit(data, lambda each: hashlib.sha256(each).hexdigest() == sha256)
+    if repaired is not None:
+        write_whole(path, repaired)
+    return repaired is not None
 
 
 def _rows_with_media(inspection: Inspection) -> Iterator[ArrowTable]:
@@ -304,7 +305,7 @@ def _rows_with_media(inspection: Inspection) -> Iterator[ArrowTable]:
             yield inspection.collection.item_table.read(columns, where, checked=False).data
 
 
-def _mend_media(inspection: Inspection, rows: ArrowTable) -> bool:
+def _repair_media(inspection: Inspection, rows: ArrowTable) -> bool:
     flipped = False
     for part, column in MEDIA.items():
         for name, expected in zip(rows[column].to_pylist(), stored_checksums(rows, part), strict=True):
@@ -315,9 +316,9 @@ def _mend_media(inspection: Inspection, rows: ArrowTable) -> bool:
                     data = file.read()
             except (OSError, CollectionError):
                 continue
-            mended = flip_back(data, int(expected))
-            if mended is not None:
-                write_whole(inspection.collection.items_dir / name, mended)
+            repaired = flip_back(data, int(expected))
+            if repaired is not None:
+                write_whole(inspection.collection.items_dir / name, repaired)
                 flipped = True
     return flipped
 

@@ -14,6 +14,7 @@ from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.collection import Collection
 from vrag.index.integrity.backup_store import BackupStore
 from vrag.index.integrity.file_records import record_present
+from vrag.index.integrity.problems import copy_sealed_files
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.source_file import KEPT_COPIES
 
@@ -33,7 +34,7 @@ class RestoreReport:
     snapshot: BackupSnapshot
     directory: Path
     missing: tuple[str, ...]
-    """What was left out because it is damaged in the backup."""
+    """Files that were left out because they are damaged in the backup."""
     seconds: float
 
 
@@ -86,6 +87,7 @@ def restore(
             CollectionHeader.read(directory)  # refuses one of a newer version
             for table in (directory / "index").glob("*.lance"):
                 record_present(table)
+            copy_sealed_files(directory)
             missing = tuple(_describe(faults, directory))
     except OSError as error:
         raise CollectionError(

@@ -39,7 +39,7 @@ _MAX_BYTES = 16 << 30
 
 
 class Salvage(NamedTuple):
-    """What could be read of a table."""
+    """The rows of a table that could be read."""
 
     version: int
     """The version it was read from; 0 if none could be opened."""

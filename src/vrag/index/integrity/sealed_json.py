@@ -18,7 +18,7 @@ SEALED = re.compile(rb'(\{\n.*),\n  "checksum": "([0-9a-f]{8})"\n\}', re.DOTALL)
 
 
 class Seal(Enum):
-    """What the checksum of a file says."""
+    """The results of comparing a file with its checksum."""
 
     SOUND = "sound"
     MISSING = "missing"

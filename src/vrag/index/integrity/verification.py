@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,6 +14,7 @@ from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyReport
 from vrag.index.integrity.repair import Repair, can_remake
 from vrag.index.location import COPIES, FILE_NAME, CollectionHeader, LocalLocation
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from vrag.index.integrity.problems import Progress
@@ -77,7 +77,11 @@ def verify(
         except CollectionError as error:
             if repair or isinstance(error, CollectionBusy):
                 raise
-        scratch = Path(stack.enter_context(_scratch()))
+        else:
+            if collection.is_interrupted:
+                with suppress(CollectionError):  # what cannot be undone is found below
+                    collection.undo_interrupted()
+        scratch = stack.enter_context(scratch_directory())
         before = _inspect(collection, scratch, progress)
         problems = _problems(before)
         if not repair or not problems:
@@ -90,10 +94,6 @@ def verify(
         repairing.run(can_remake=is_known)
     failure = _remake(collection, repairing, remake)
     return _verify_repair(collection, problems, repairing.lost, failure, progress)
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="vrag-verify-", ignore_cleanup_errors=True)
 
 
 def _remake(collection: Collection, repair: Repair, remake: Remake | None) -> str:
@@ -116,11 +116,8 @@ def _verify_repair(
     progress: Progress | None,
 ) -> VerifyReport:
     """Inspect again, and mark the problems that are gone as repaired."""
-    with (
-        collection.location.lock(),
-        _scratch() as scratch,
-    ):
-        after = _inspect(Collection(collection.location, collection.header), Path(scratch), progress)
+    with collection.location.lock(), scratch_directory() as scratch:
+        after = _inspect(Collection(collection.location, collection.header), scratch, progress)
     left = _problems(after)
     remaining = {(problem.subject, problem.detail) for problem in left}
     found = [replace(each, repaired=(each.subject, each.detail) not in remaining) for each in problems]

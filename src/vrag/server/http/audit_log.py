@@ -34,7 +34,7 @@ _MAX_QUESTION_CHARS = 8192
 
 
 class AuditAction(StrEnum):
-    """What somebody did, in the audit log."""
+    """Actions in the audit log."""
 
     SIGN_IN = "sign_in"
     SIGN_OUT = "sign_out"

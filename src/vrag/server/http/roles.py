@@ -16,7 +16,7 @@ from vrag.server.http.users import User, UserRole
 
 
 class RouteRule(NamedTuple):
-    """What a route needs, and how the audit log names it."""
+    """The role that a route needs, and its action in the audit log."""
 
     role: UserRole | None
     """The least role; None for a public route, which needs no token."""

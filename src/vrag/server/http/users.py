@@ -45,7 +45,7 @@ _FORBIDDEN_MODE = 0o027
 
 
 class UserRole(StrEnum):
-    """What the user of a token may do; each role includes those before it."""
+    """Role of the user of a token; each role includes those before it."""
 
     ASK = "ask"
     """Search, look at documents, ask, and manage their own runs."""
