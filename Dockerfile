@@ -37,6 +37,8 @@ RUN if [ "$OFFICE" = 1 ]; then \
 # The packages change seldom and the program often: a new version is a layer of a few megabytes.
 COPY --from=packages /opt/vrag /opt/vrag
 COPY --from=program /program/opt/vrag /opt/vrag
+# Two pools of memory: with one for each thread, as glibc has, a server that runs for long keeps hundreds of megabytes.
+ENV MALLOC_ARENA_MAX=2
 ENV PATH=/opt/vrag/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp \
     XDG_CONFIG_HOME=/data/.config VRAG_COLLECTION=/data/documents
 LABEL org.opencontainers.image.title=vrag \

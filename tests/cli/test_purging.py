@@ -188,4 +188,4 @@ class TestAudit:
         assert "not a time" in said(vrag("audit", "show", "--since", "yesterday"))
         assert "There is no file" in said(vrag("audit", "show", "--file", str(home / "none")))
         monkeypatch.delenv("VRAG_AUDIT_LOG")
-        assert "There is no audit log" in said(vrag("audit", "show"))
+        assert "No audit log is configured" in said(vrag("audit", "show"))

@@ -211,7 +211,7 @@ def purge(
     store = run_store(settings)
     found = select_runs(store, selection)
     if not as_json:
-        echo(_describe_purge(found))
+        echo(_describe_purge(found, "Would delete" if dry_run else "Found"))
     deleted = RunPurge()
     if found.runs and not dry_run:
         if not yes:
@@ -234,11 +234,11 @@ def purge(
         echo(f"Deleted: {count(len(deleted.runs), 'run')}. Freed: {size(deleted.bytes)}.")
 
 
-def _describe_purge(found: RunPurge) -> str:
+def _describe_purge(found: RunPurge, verb: str) -> str:
     if found.oldest is None or found.newest is None:
         return "No runs match."
     first, last = (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in (found.oldest, found.newest))
-    return f"{count(len(found.runs), 'run')}, {first} to {last}, {size(found.bytes)}."
+    return f"{verb} {count(len(found.runs), 'run')}, {first} to {last}, {size(found.bytes)}."
 
 
 @app.command()

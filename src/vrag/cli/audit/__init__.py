@@ -67,7 +67,7 @@ def show(
     """
     path = file or Path(load_settings().settings.audit_log or "")
     if not path.is_file():
-        raise SettingsError("There is no audit log." if not path.name else f"There is no file {path}.", _HINT)
+        raise SettingsError("No audit log is configured." if not path.name else f"There is no file {path}.", _HINT)
     begin = _parse_since(since) if since else ""
     entries = [
         entry

@@ -256,7 +256,7 @@ class Worker:
 
     def _check_ready(self, reply: WorkerReady) -> WorkerReady:
         if self._is_ready:
-            raise ReplyError("that it is ready, again")
+            raise ReplyError("a second ready message")
         self.protection, self._is_ready = reply.protection, True
         if sandbox_options().mode == "on" and not reply.protection.is_complete:
             raise VragError(

@@ -156,14 +156,14 @@ def _check_request_line(line: bytes) -> bytes:
     if not _METHOD.fullmatch(method):
         raise FramingError(400, "The method is not one of capital letters.", "Send GET or POST, for example.")
     if method in {b"CONNECT", b"TRACE"}:
-        raise FramingError(405, "The server has no tunnels and no traces.", "Send GET or POST, for example.")
+        raise FramingError(405, "CONNECT and TRACE are not supported.", "Send GET or POST, for example.")
     if _VERSION.fullmatch(version) and version not in {b"HTTP/1.0", b"HTTP/1.1"}:
         raise FramingError(505, "The server speaks HTTP/1.1.", "Send the request in this version.")
     path = target.partition(b"?")[0]
     if path[:1] != b"/" or b"#" in target:
         raise FramingError(400, "The target of the request is not a path.", "Begin it with a slash.")
     if b"\0" in unquote_to_bytes(path) or _WRONG_CODE.search(path):
-        raise FramingError(400, "The path has a wrong percent code.", "Write a percent sign as %25.")
+        raise FramingError(400, "The path has an invalid percent encoding.", "Write a percent sign as %25.")
     depth = 0
     for segment in unquote_to_bytes(path).split(b"/"):
         depth += {b"..": -1, b".": 0, b"": 0}.get(segment, 1)
