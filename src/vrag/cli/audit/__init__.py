@@ -67,7 +67,9 @@ def show(
     """
     path = file or Path(load_settings().settings.audit_log or "")
     if not path.is_file():
-        raise SettingsError("No audit log is configured." if not path.name else f"There is no file {path}.", _HINT)
+        raise SettingsError(
+            "No audit log is configured." if not path.name else f"There is no file {path}.", _HINT
+        )
     begin = _parse_since(since) if since else ""
     entries = [
         entry
