@@ -180,7 +180,8 @@ def test_a_large_request_is_taken_when_nothing_waits(paced: PacedSearcher) -> No
 
 def test_clients_that_left_drop_out(paced: PacedSearcher) -> None:
     body = json.dumps({"queries": "left"}).encode()
-    head = f"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    kind = "Content-Type: application/json\r\n"
+    head = f"POST /search HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {len(body)}\r\n\r\n".encode()
     with serving(paced) as address, ThreadPoolExecutor(8) as threads:
         threads.submit(post, address, "first")
         assert paced.began.acquire(timeout=10)

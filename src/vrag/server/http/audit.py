@@ -237,8 +237,8 @@ class AuditMiddleware:
             "request": state.get("request_id", ""),
         }
         facts = {name: facts[name] for name in facts.keys() & AuditEntry.model_fields.keys()}
-        if rule.action is AuditAction.STOP_RUN and b"remove" in parse_qs(
-            scope["query_string"], keep_blank_values=True
+        if rule.action is AuditAction.STOP_RUN and "remove" in parse_qs(
+            scope["query_string"].decode("latin-1"), keep_blank_values=True
         ):
             rule = rule._replace(action=AuditAction.DELETE_RUN)
         return RequestAudit(self._trail, rule, common, state, dict[str, Any](facts))
