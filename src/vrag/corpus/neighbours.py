@@ -37,7 +37,8 @@ def open_neighbour(folder: Path, name: str) -> BinaryIO:
     if not path.is_relative_to(folder.resolve(strict=True)):
         raise CorpusError(OUTSIDE)
     _check_regular(path.lstat())
-    file = os.fdopen(os.open(path, _FLAGS), "rb")
+    # It knows its path: on Windows the worker is given that.
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS))  # noqa: SIM115 - the caller closes it
     try:
         _check_picture(file)
     except BaseException:
