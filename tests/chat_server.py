@@ -177,7 +177,7 @@ class ChatServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._listening.wait(10):
+        if not self._listening.wait(60):
             raise TimeoutError("the server does not listen")
         return self
 

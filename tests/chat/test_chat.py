@@ -265,7 +265,7 @@ def test_whoever_gives_up_a_reply_ends_it_on_the_server_too(way: str) -> None:
             else:
                 async with aclosing(chat.stream(ASK)) as parts:
                     await anext(parts)
-            assert await asyncio.to_thread(server.requests[0].gone.wait, 5)
+            assert await asyncio.to_thread(server.requests[0].gone.wait, 60)
 
     with ChatServer([Say("word " * 100, pause=0.2)]) as server:
         asyncio.run(give_up(client(server)))

@@ -471,7 +471,7 @@ def test_a_reply_that_does_not_end_is_cut_off(thought: bool) -> None:
     long = "word " * 1000
     with ChatServer([Say("" if thought else long, thought=long if thought else "")]) as server:
         error = error_of(client(server, max_characters=800))
-        assert server.requests[0].done.wait(5)
+        assert server.requests[0].done.wait(60)
         assert len(server.requests) == 1
     assert "800" in error.message
 

@@ -171,7 +171,7 @@ def test_what_was_stopped_goes_on_from_there(desk: Path, tmp_path: Path) -> None
             process.send_signal(signal.SIGINT)
             output, _ = process.communicate(timeout=60)
         assert process.returncode == 130
-        assert all(asked.gone.wait(10) for asked in server.requests[4:])
+        assert all(asked.gone.wait(60) for asked in server.requests[4:])
     assert "Run the same command again to continue" in output
     assert "Traceback" not in output
     before = read_entries(out)

@@ -52,7 +52,7 @@ class Gated:
         self.most_within = max(self.most_within, self.within)
         self.entered.set()
         try:
-            assert self.open.wait(10)
+            assert self.open.wait(60)
             if any(query.text == "bad" for query in queries):
                 raise SearchError("One of the queries is bad.")
             return self.searcher.search(queries, top_k)
@@ -86,7 +86,7 @@ def behind(gated: Gated, asked: Sequence[tuple[str, int]], **bounds: int) -> lis
 
     with ThreadPoolExecutor(len(asked) + 1) as threads:
         first = threads.submit(one, "ferry", 3)
-        assert gated.entered.wait(10)
+        assert gated.entered.wait(60)
         others = [threads.submit(one, text, top_k) for text, top_k in asked]
         while len(gathered._waiting) < len(asked):  # pyright: ignore[reportPrivateUsage]
             threading.Event().wait(0.001)

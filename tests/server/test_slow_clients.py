@@ -102,7 +102,7 @@ def small(
         thread = threading.Thread(target=running.server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            assert running.ready.wait(20)
+            assert running.ready.wait(60)
             running.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
             yield running
         finally:
@@ -364,7 +364,7 @@ class TestReading:
             assert (response.status_code, response.headers["retry-after"]) == (429, "1")
             assert running.refused("open streams")
             connection.close()
-            assert running.gone.wait(20)
+            assert running.gone.wait(60)
 
             def again() -> bool:
                 with httpx.stream("GET", f"{running.address}/runs/1/events") as stream:
@@ -391,7 +391,7 @@ class TestStopping:
                 assert b"200 OK" in connection.recv(1000)
                 running.server.should_exit = True
                 everything(connection)
-            assert running.gone.wait(20)
+            assert running.gone.wait(60)
         assert told == [200] * 5
 
     def test_is_not_held_up_by_runs_that_do_not_end(self) -> None:

@@ -40,9 +40,12 @@ def verify_collection(
         record = collection.header.embedder
         embedder = embedder_of(settings, record) if record else None
         producer = local(embedder, settings.batch)
-        return lambda damaged, paths: add(
-            Collection.open(damaged.directory), paths, embedder=embedder, producer=producer
-        )
+
+        def remake(damaged: Collection, paths: Sequence[Path]) -> object:
+            again = Collection.open(damaged.directory, wait=settings.wait, durable=settings.durable)
+            return add(again, paths, embedder=embedder, producer=producer)
+
+        return remake
 
     name = settings.collection
     collection = Collection.open(name) if is_url(name) else open_damaged(Path(name).absolute(), settings.wait)

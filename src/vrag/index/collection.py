@@ -367,8 +367,8 @@ class Collection:
 
         The caller holds the lock. Raises `CollectionError`.
         """
-        undone = [table.recover() for table in (self.item_table, self.file_table)]
-        if not any(undone):
+        undone = [table for table in (self.item_table, self.file_table) if table.recover()]
+        if not undone:
             return
         counts = Counter[str](self.scan(["document"]).data["document"].to_pylist())
         rows = self.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
@@ -380,6 +380,8 @@ class Collection:
         ]
         if begun:
             self.file_table.upsert(file_rows(begun), "key")
+        for table in undone:
+            table.forget_undoing()
 
     def recover(self) -> None:
         """Undo what a dead writer left, where this process may write and no other is writing."""

@@ -29,7 +29,7 @@ from vrag.index.integrity.file_records import (
     recorded_deletion,
     sync_records,
 )
-from vrag.index.integrity.recovery import advance_version, recover_table
+from vrag.index.integrity.recovery import advance_version, forget_undoing, recover_table
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
 
 if TYPE_CHECKING:
@@ -120,8 +120,11 @@ class TableStore(ABC):
         """Put on the disk what is not there yet of a table."""
 
     def recover(self, table: str) -> bool:  # noqa: ARG002 - for overrides
-        """Undo commits to a table that were interrupted, and return whether there were any."""
+        """Undo interrupted commits to a table; return whether there were any since `forget_undoing`."""
         return False
+
+    def forget_undoing(self, table: str) -> None:  # noqa: B027 - for overrides
+        """Record that the collection has looked at what was undone."""
 
     @abstractmethod
     def renew(self) -> None:
@@ -188,6 +191,10 @@ class Directory(TableStore):
         """Go back to the last version that is whole."""
         database = self.name
         return recover_table(self._path / f"{table}.lance", lambda: open_database(database).open_table(table))
+
+    def forget_undoing(self, table: str) -> None:
+        """Record that the collection has looked at what was undone."""
+        forget_undoing(self._path / f"{table}.lance")
 
     def renew(self) -> None:
         """Do nothing: nothing is remembered."""
@@ -428,7 +435,7 @@ class Table:
             self._store.sync(self._name)
 
     def recover(self) -> bool:
-        """Undo commits that were interrupted, and return whether there were any.
+        """Undo commits that were interrupted; return whether there were any since `forget_undoing`.
 
         The caller is the one writer.
         """
@@ -437,6 +444,11 @@ class Table:
             if is_undone:
                 self._forget()
             return is_undone
+
+    def forget_undoing(self) -> None:
+        """Say that what went with undone commits has been looked at: `recover` tells of it no more."""
+        with self._using("written"):
+            self._store.forget_undoing(self._name)
 
     def append(self, rows: ArrowTable) -> None:
         """Add rows in one commit."""

@@ -8,6 +8,8 @@ version may name files that are empty, torn, or not there. So the one writer rec
 - `version` follows the commit: the new files, which are on the disk by then. Only now is the commit
   acknowledged: whoever waits for it gets no answer before.
 - `deleting` is on the disk before older versions are deleted. Of their files some may be gone already.
+- `undone` says that acknowledged rows may have gone with commits that were undone, until the collection has
+  looked at what was lost.
 - `synced` says that everything before is on the disk. With `durable` each `version` says so itself; without,
   files are put on the disk before older ones are deleted, and when the writer is done.
 
@@ -94,6 +96,8 @@ class TableRecords:
     """True if the deletion of older versions was interrupted, or is going on."""
     is_undoing: bool = False
     """True if the commit that is interrupted, or going on, commits an older version again."""
+    is_undone: bool = False
+    """True if commits were undone, and nobody has looked yet at what went with them."""
     is_durable: bool = True
     """True if commits are on the disk before they are recorded."""
     is_damaged: bool = False
@@ -113,6 +117,7 @@ class TableRecords:
         """Apply an entry."""
         self.begun, self.is_deleting = entry.get("begin"), "deleting" in entry
         self.is_undoing = "undoing" in entry
+        self.is_undone = entry.get("undone", self.is_undone)
         self.is_durable = entry.get("durable", self.is_durable)
         if "version" in entry:
             files = tuple(FileRecord(name, *fields) for name, fields in entry["files"].items())
@@ -157,13 +162,13 @@ def read_table_records(table: Path) -> TableRecords:
 
 
 def is_interrupted(table: Path) -> bool:
-    """Return whether the writer of the table in a directory did not finish, or is at work.
+    """Return whether a commit to the table in a directory or its recovery did not end, or is going on.
 
     Looks at the last entry alone; a damaged one is for `verify` to find. Raises `OSError`.
     """
     lines = read_lines(journal_path(table), missing_ok=True)
     entry = _decode(lines[-1]) if lines else None
-    return entry is not None and "synced" not in entry
+    return entry is not None and ("synced" not in entry or "undone" in entry)
 
 
 def read_records(table: Path) -> dict[str, FileRecord]:
@@ -264,15 +269,16 @@ def recorded_deletion(table: Path) -> Generator[None]:
     record_present(table)
 
 
-def record_present(table: Path) -> None:
+def record_present(table: Path, *, is_undone: bool = False) -> None:
     """Write the journal of the table in a directory anew, from the files that are there, all put on the disk.
 
-    Records of files that are there still are kept as they are. Raises `OSError`.
+    Records of files that are there still are kept as they are. `is_undone` is that of `TableRecords`. Raises
+    `OSError`.
     """
     known, present = read_records(table), list_files(table)
     sync_table_files(table, present - known.keys())
     files = [known[name] if name in known else _record(table, name) for name in sorted(present)]
-    write_lines(journal_path(table), [_version_line(newest_version(table), files)])
+    write_lines(journal_path(table), [_version_line(newest_version(table), files, is_undone=is_undone)])
 
 
 def record_undoing(table: Path, version: int, files: Iterable[FileRecord]) -> None:
@@ -281,7 +287,7 @@ def record_undoing(table: Path, version: int, files: Iterable[FileRecord]) -> No
     `files` are its files, and those of versions before it. Raises `OSError`.
     """
     begin = _encode({"begin": version, "durable": True, "undoing": True})
-    write_lines(journal_path(table), [_version_line(version, files), begin])
+    write_lines(journal_path(table), [_version_line(version, files, is_undone=True), begin])
 
 
 def sync_records(table: Path) -> None:
@@ -309,8 +315,9 @@ def _record(table: Path, name: str) -> FileRecord:
     return FileRecord(name, path.stat().st_size, _hash(path))
 
 
-def _version_line(version: int, files: Iterable[FileRecord]) -> bytes:
-    return _encode({"version": version, "files": _fields(files), "gone": [], "synced": version})
+def _version_line(version: int, files: Iterable[FileRecord], *, is_undone: bool = False) -> bytes:
+    entry: dict[str, Any] = {"version": version, "files": _fields(files), "gone": [], "synced": version}
+    return _encode(entry | {"undone": True} if is_undone else entry)
 
 
 def _fields(records: Iterable[FileRecord]) -> dict[str, tuple[int, str]]:

@@ -46,29 +46,37 @@ if TYPE_CHECKING:
 def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     """Bring the table in a directory back to a version that is whole; return whether commits were undone.
 
-    `open_table` opens it with LanceDB. The caller is the one writer. Raises `OSError`, and what LanceDB
-    raises.
+    That is told again by each call until `forget_undoing`. `open_table` opens it with LanceDB. The caller is
+    the one writer. Raises `OSError`, and what LanceDB raises.
     """
     restore_former_directory(table)
-    if not table.is_dir():
-        return False
     records, newest = read_table_records(table), newest_version(table)
+    if not table.is_dir():
+        return records.is_undone
     version = _last_whole(table, records)
     _forget_wrong_hint(table, newest)
     is_undone = version < records.version or (records.begun is not None and newest > version)
     if is_undone and not version:
+        record_undoing(table, 0, ())
         shutil.rmtree(table)
-        journal_path(table).unlink()
     elif is_undone:
         _go_back(table, version, records, open_table)
-        record_present(table)
+        record_present(table, is_undone=True)
     elif records.begun is not None or records.is_damaged or records.is_deleting or newest > version:
         if records.begun == records.version and not records.is_damaged:
             _delete_all_but(table, records.files)
-        record_present(table)
+        record_present(table, is_undone=records.is_undone)
     else:
         sync_records(table)
-    return is_undone
+    return is_undone or records.is_undone
+
+
+def forget_undoing(table: Path) -> None:
+    """Record that what went with undone commits has been looked at. Raises `OSError`."""
+    if table.is_dir():
+        record_present(table)
+    else:
+        journal_path(table).unlink(missing_ok=True)
 
 
 def _last_whole(table: Path, records: TableRecords) -> int:
