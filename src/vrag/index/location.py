@@ -351,8 +351,9 @@ class LocalLocation:
             yield
 
     def _remove_leftovers(self) -> None:
-        """Remove the files for a while that killed processes left. The caller holds the lock."""
+        """Remove the temporary files that killed processes left. The caller holds the lock."""
         remove_abandoned()
+        remove_abandoned(self.directory)
         sweep_unfinished(self.cache_dir)
         for folder in (self.directory, self.directory / "index"):
             remove_unfinished_files(folder)

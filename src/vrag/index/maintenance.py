@@ -14,7 +14,6 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
-from vrag.index.integrity.held_files import sweep_held_files
 from vrag.index.manifest import KEEP
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.table import any_of, literal
@@ -148,7 +147,6 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         settle(collection)
         for path in find_stray_pictures(collection):
             path.unlink(missing_ok=True)
-        sweep_held_files(collection.directory)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
         key = collection.catalog().key

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag import __version__
-from vrag.atomic_io import whole_size
+from vrag.atomic_io import is_unfinished, whole_size
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.array_cache import newest_manifest
 from vrag.index.collection import Collection
@@ -42,7 +42,7 @@ from vrag.index.integrity.backup_store import (
     ObjectWriter,
     SourceReadError,
 )
-from vrag.index.integrity.held_files import PREFIX, hold_files
+from vrag.index.integrity.held_files import hold_files
 from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
 from vrag.index.location import FILE_NAME
 from vrag.index.source_file import KEPT_COPIES
@@ -62,8 +62,8 @@ _RECENT_NS = 2_000_000_000
 """Age below which a file may have changed again within the resolution of its modification time."""
 _LEFT_OUT = {"cache", "index", "items", FILE_NAME, f"{FILE_NAME}.new", "lock", "writer.json"}
 """Entries of a collection that are left out, or treated apart."""
-_UNFINISHED = re.compile(r"\..*\.[0-9a-f]{8}|\..*\.part")
-"""Names of files that are being written."""
+_UPLOADED_PART = ".part"
+"""End of the names of uploaded files that are being received."""
 _JOURNAL = ".jsonl"
 """End of the names of files that are appended to, line by line."""
 _HIDDEN_COPIES = (".before", ".gone")
@@ -318,7 +318,7 @@ class _Copy:
 
     def _hold_others(self, documents: list[Document]) -> None:
         for entry in sorted(self._source.iterdir()):
-            if entry.name in _LEFT_OUT or entry.name.startswith((PREFIX, ".")):
+            if entry.name in _LEFT_OUT or entry.name.startswith("."):
                 continue
             if not entry.is_dir():
                 self._hold_if_present(entry)
@@ -349,7 +349,7 @@ class _Copy:
             self._found = {name: file for name, file in self._found.items() if not name.startswith(prefix)}
 
     def _hold_if_present(self, path: Path) -> None:
-        if path.name == "lock" or _UNFINISHED.fullmatch(path.name) or path.is_symlink():
+        if path.name == "lock" or _is_being_written(path.name) or path.is_symlink():
             return
         try:
             self._hold(path.relative_to(self._source).as_posix())
@@ -418,6 +418,10 @@ class _Copy:
             self._known[file.name] = _KnownFile(file, time.time_ns())
             if self._progress:
                 self._progress(done, len(self._found))
+
+
+def _is_being_written(name: str) -> bool:
+    return is_unfinished(name) or (name.startswith(".") and name.endswith(_UPLOADED_PART))
 
 
 def _walk(directory: Path) -> Iterator[Path]:
