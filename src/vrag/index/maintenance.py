@@ -14,6 +14,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
+from vrag.index.integrity.table_files import stored_files
 from vrag.index.manifest import KEEP
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.table import any_of, literal
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
-_STORED = ["image", "clip_path"]
 """Columns that name files below `items/`."""
 _MIN_ID_DIGITS = 8
 """Digits of a document's id by which it may be named."""
@@ -270,9 +270,7 @@ def find_stray_pictures(collection: Collection, document: str = "") -> list[Path
     if not folder.exists():
         return []
     where = f"document = {literal(document)}" if document else None
-    rows = collection.item_table.read(_STORED, where).data
-    names = [name for column in _STORED for name in rows[column].to_pylist() if name is not None]
-    known = {collection.items_dir / name for name in names}
+    known = {collection.items_dir / name for name in stored_files(collection.item_table, where)}
     return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
 
 

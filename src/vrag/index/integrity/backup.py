@@ -42,6 +42,7 @@ from vrag.index.integrity.backup_store import (
     ObjectWriter,
     SourceReadError,
 )
+from vrag.index.integrity.file_records import newest_version
 from vrag.index.integrity.held_files import hold_files
 from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
 from vrag.index.location import FILE_NAME
@@ -281,7 +282,7 @@ class _Copy:
             manifest = newest_manifest(folder)
             if manifest is not None:
                 versions[table] = manifest.version
-            elif any((folder / "_versions").glob("*.manifest")):
+            elif newest_version(folder):
                 raise _ChangedError
         return versions
 

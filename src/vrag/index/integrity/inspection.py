@@ -6,7 +6,6 @@ The files of the tables are compared with their records first. A table whose fil
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,8 +17,10 @@ from vrag.errors import CollectionError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage, stored_checksums
 from vrag.index.integrity.file_records import (
-    HINT,
     check_files,
+    hash_file,
+    hint_path,
+    is_hint_wrong,
     journal_path,
     list_files,
     newest_version,
@@ -31,7 +32,7 @@ from vrag.index.integrity.salvage import salvage_rows
 from vrag.index.integrity.table_files import refers
 from vrag.index.location import COPIES
 from vrag.index.manifest import Known
-from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, document_of, file_key, vector_column
+from vrag.index.schema import FILE_PARTS, ITEM_PARTS, STORED_FILES, document_of, file_key, vector_column
 from vrag.index.source_file import KEPT_COPIES
 from vrag.types import DocumentStatus, item_id
 
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 128
 """Rows that are read at once: bounds the memory."""
-MEDIA = {PICTURE: "image", CLIP: "clip_path"}
-"""The parts of an item that are files, and the columns with their names."""
 
 
 @dataclass(slots=True)
@@ -208,15 +207,9 @@ class Inspection:
         self._check_hint(directory, name)
 
     def _check_hint(self, directory: Path, name: str) -> None:
-        hint = directory / "_versions" / HINT
-        try:
-            is_right = json.loads(hint.read_bytes()) == {"version": newest_version(directory)}
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, RecursionError):
-            is_right = False
-        if not is_right:
-            self._add(f"{name}/_versions/{HINT}", "It does not name the newest version.")
+        if is_hint_wrong(directory):
+            hint = hint_path(directory).relative_to(directory).as_posix()
+            self._add(f"{name}/{hint}", "It does not name the newest version.")
 
     def _check_manifest(self) -> None:
         for batch in self.files.batches(self._scratch):
@@ -239,7 +232,7 @@ class Inspection:
             bad: dict[int, set[str]] = {}
             for damage in find_damage(batch, ITEM_PARTS):
                 bad.setdefault(damage.row, set()).add(damage.part.title)
-            sums = {part: stored_checksums(batch, part) for part in MEDIA}
+            sums = {part: stored_checksums(batch, part) for part in STORED_FILES}
             self.unprotected += batch[CHECKSUMS].null_count
             vectors = batch[vector_column(embedder.kind)] if embedder else None
             plain = batch.drop_columns([vector_column(embedder.kind)]) if embedder else batch
@@ -247,7 +240,7 @@ class Inspection:
                 self.items += 1
                 parts, details = bad.get(number, set()), list(self._row_defects(row))
                 details += [f"The checksum of its {title} does not match." for title in sorted(parts)]
-                for part, column in MEDIA.items():
+                for part, column in STORED_FILES.items():
                     if row.get(column) is not None:
                         found = list(self._media_defects(row, column, int(sums[part][number])))
                         details += found
@@ -379,7 +372,7 @@ class Inspection:
             if path.parent.name not in document.path.split("/")[-2:-1] or not path.is_file():
                 continue
             is_done = document.status is not DocumentStatus.PENDING and document.id
-            if is_done and path.stat().st_mtime_ns == document.mtime_ns and _sha256(path) != document.id:
+            if is_done and path.stat().st_mtime_ns == document.mtime_ns and hash_file(path) != document.id:
                 name = f"{KEPT_COPIES}/{path.name}"
                 text = "It is no longer the file that was indexed."
                 advice = "Upload it again. What was read of it is in the collection."
@@ -394,13 +387,6 @@ def _is_torn(journal: Path) -> bool:
         return not journal.read_bytes().endswith(b"\n")
     except OSError:
         return False
-
-
-def _sha256(path: Path) -> str:
-    import hashlib
-
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _file_of(row: dict[str, Any], parts: set[str], detail: str) -> str:

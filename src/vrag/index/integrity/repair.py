@@ -28,18 +28,28 @@ from vrag.atomic_io import replace_directory, write_whole
 from vrag.errors import CollectionError, FingerprintMismatch
 from vrag.index.integrity.checksums import CHECKSUMS, flip_back, stored_checksums
 from vrag.index.integrity.file_records import (
-    HINT,
+    hint_path,
     journal_path,
     list_files,
     read_records,
     record_present,
     version_of,
 )
-from vrag.index.integrity.inspection import MEDIA, Inspection
+from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import find_flipped_bit, repair_sealed_files
 from vrag.index.maintenance import find_stray_pictures, settle
 from vrag.index.manifest import Known, format_ranges
-from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, arrow, file_key, file_rows, seal
+from vrag.index.schema import (
+    CLIP,
+    FILE_PARTS,
+    ITEM_PARTS,
+    PICTURE,
+    STORED_FILES,
+    arrow,
+    file_key,
+    file_rows,
+    seal,
+)
 from vrag.index.source_file import CheckedFiles, OpenSource, with_kept_copies
 from vrag.index.table import Directory, Table, any_of
 from vrag.types import ABSENT, Document, DocumentStatus
@@ -91,7 +101,7 @@ class Repair:
             elif state.faulty:
                 _drop_older_versions(state)
             else:
-                (state.directory / "_versions" / HINT).unlink(missing_ok=True)
+                hint_path(state.directory).unlink(missing_ok=True)
         self._known = dict(self._found.known)
         self._repair_manifest()
         self._repair_items()
@@ -277,7 +287,7 @@ def _drop_older_versions(state: TableState) -> None:
     unneeded = sorted(name for name in list_files(state.directory) if not state.needs(name))
     for name in sorted(unneeded, key=lambda name: version_of(name) is None):  # manifests first
         (state.directory / name).unlink()
-    (state.directory / "_versions" / HINT).unlink(missing_ok=True)
+    hint_path(state.directory).unlink(missing_ok=True)
     state.table.reopen()
 
 
@@ -297,9 +307,9 @@ def _repair_recorded(path: Path, sha256: str) -> bool:
 
 def _rows_with_media(inspection: Inspection) -> Iterator[ArrowTable]:
     """Yield the rows of items whose picture or clip is damaged."""
-    titles = {part.title for part in MEDIA}
+    titles = {part.title for part in STORED_FILES}
     ids = sorted(defect.id for defect in inspection.defects if defect.parts & titles)
-    columns = ["id", *MEDIA.values(), CHECKSUMS]
+    columns = ["id", *STORED_FILES.values(), CHECKSUMS]
     if not inspection.rows.is_unreadable:
         for where in any_of("id", ids):
             yield inspection.collection.item_table.read(columns, where, checked=False).data
@@ -307,7 +317,7 @@ def _rows_with_media(inspection: Inspection) -> Iterator[ArrowTable]:
 
 def _repair_media(inspection: Inspection, rows: ArrowTable) -> bool:
     flipped = False
-    for part, column in MEDIA.items():
+    for part, column in STORED_FILES.items():
         for name, expected in zip(rows[column].to_pylist(), stored_checksums(rows, part), strict=True):
             if name is None or not expected:
                 continue
@@ -332,7 +342,7 @@ def _media_sums(collection: Collection, rows: ArrowTable) -> dict[Any, Any]:
 def _reseal(rows: ArrowTable) -> ArrowTable:
     """Give rows new checksums, without the words that make no sense; those of their files stay."""
     pa = arrow()
-    media = {part: stored_checksums(rows, part) for part in MEDIA}
+    media = {part: stored_checksums(rows, part) for part in STORED_FILES}
     texts, spans, boxes = (_values(rows[name]) for name in ("text", "spans", "boxes"))
     for number, (text, places, sides) in enumerate(zip(texts, spans, boxes, strict=True)):
         pairs = list(zip(places[::2], places[1::2], strict=False))
