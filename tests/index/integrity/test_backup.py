@@ -321,7 +321,7 @@ class TestHolding:
     def test_what_is_deleted_behind_a_symbolic_link_is_listed_anew(
         self, filled: Collection, backups: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store = backup_module._Copy._store  # pyright: ignore[reportPrivateUsage]
+        store = backup_module._SnapshotBuilder._store  # pyright: ignore[reportPrivateUsage]
         attempts: list[object] = []
 
         def change_and_store(self: Any) -> None:  # noqa: ANN401
@@ -331,7 +331,7 @@ class TestHolding:
             store(self)
 
         monkeypatch.setattr("vrag.index.integrity.held_files.os.link", refuse)
-        monkeypatch.setattr(backup_module._Copy, "_store", change_and_store)  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(backup_module._SnapshotBuilder, "_store", change_and_store)  # pyright: ignore[reportPrivateUsage]
         back_up(filled, backups)
         assert len(attempts) == 2
         assert contents(restored(backups)) == contents(filled)

@@ -15,6 +15,7 @@ from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import count_progress, index_progress
+from vrag.errors import REPAIR_COMMAND
 from vrag.factory.indexing import (
     documents_under,
     missing_paths_error,
@@ -43,9 +44,9 @@ class IndexEngine(StrEnum):
 _STATUSES = {None: 0, ProblemKind.UNPROTECTED: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
 """Exit statuses of a verification, by the worst that was found."""
 _ADVICE = {
-    ProblemKind.UNPROTECTED: "Not damaged. To add checksums: vrag index verify --repair",
-    ProblemKind.LEFTOVER: "Not damaged. To remove leftovers: vrag index verify --repair",
-    ProblemKind.DAMAGE: "To repair it: vrag index verify --repair",
+    ProblemKind.UNPROTECTED: f"Not damaged. To add checksums: {REPAIR_COMMAND}",
+    ProblemKind.LEFTOVER: f"Not damaged. To remove leftovers: {REPAIR_COMMAND}",
+    ProblemKind.DAMAGE: f"To repair it: {REPAIR_COMMAND}",
 }
 app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
 app.command()(backup)

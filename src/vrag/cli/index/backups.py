@@ -17,6 +17,7 @@ from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError
 from vrag.index.collection import Collection
+from vrag.index.location import LocalLocation
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def restore_backup(
         echo(f"  contents   {_contents(report.snapshot)}; {duration(report.seconds)}")
         _echo_problems(("left out", detail) for detail in report.missing)
         if report.missing:
-            echo("Run: vrag index verify --repair, then vrag index add")
+            echo(LocalLocation.repair_hint)
         echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
 
     print_result(asdict(report), render, as_json=as_json)

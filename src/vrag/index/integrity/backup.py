@@ -99,7 +99,7 @@ class _FoundFile(NamedTuple):
 
     name: str
     path: Path
-    """Where it is held."""
+    """Path under which it is held."""
     size: int
     """Bytes that belong to the state."""
     mtime_ns: int
@@ -150,8 +150,8 @@ def back_up(
         writer = ObjectWriter(store)
         try:
             with hold_files(source, destination) as held:
-                copy = _Copy(collection, source, held, known, writer, progress)
-                state, files = _retry(copy.attempt)
+                builder = _SnapshotBuilder(collection, source, held, known, writer, progress)
+                state, files = _retry(builder.attempt)
             writer.flush()
         finally:
             writer.close()
@@ -172,8 +172,8 @@ def back_up(
         deleted, freed = store.prune(keep) if keep else ((), 0)
     return BackupReport(
         snapshot=snapshot,
-        missing=tuple(sorted(copy.missing)),
-        read=copy.read,
+        missing=tuple(sorted(builder.missing)),
+        read=builder.read,
         deleted=deleted,
         freed_bytes=freed,
         seconds=time.monotonic() - started,
@@ -228,8 +228,8 @@ def _retry(attempt: Callable[[], tuple[_State, list[BackedUpFile]]]) -> tuple[_S
     )
 
 
-class _Copy:
-    """A backup that is being made."""
+class _SnapshotBuilder:
+    """The files of a snapshot, which are listed and stored in as many attempts as it takes."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class _Copy:
         """List a consistent state, and store it; raise `_ChangedError` if a writer was in the way."""
         taken = time.time()
         self._files, self._found, self.missing = {}, {}, set()
-        self._held.release(keep="items")  # their names stand for their content
+        self._held.release(keep="items")  # files with these names never change
         self._hold_tables()
         self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
         tables = Collection.open(self._held.path("").resolve())

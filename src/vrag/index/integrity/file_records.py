@@ -293,8 +293,8 @@ def record_version(table: Path, journal: Journal, *, durable: bool) -> None:
 def recorded_deletion(table: Path) -> Generator[None]:
     """Prepare for the deletion of older versions in this block, and forget their files afterwards.
 
-    What is recorded is put on the disk first: a newer version must outlive those that it stands for. The
-    caller is the one writer. Raises `OSError`.
+    What is recorded is put on the disk first: a newer version must outlive those that it replaces. The caller
+    is the one writer. Raises `OSError`.
     """
     sync_records(table)
     with Journal(journal_path(table)) as journal:

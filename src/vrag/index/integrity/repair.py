@@ -36,7 +36,7 @@ from vrag.index.integrity.file_records import (
     version_of,
 )
 from vrag.index.integrity.inspection import Inspection
-from vrag.index.integrity.problems import find_flipped_bit, repair_sealed_files
+from vrag.index.integrity.problems import repair_sealed_files, undo_bit_flip
 from vrag.index.maintenance import find_stray_pictures, settle
 from vrag.index.manifest import Known, format_ranges
 from vrag.index.schema import (
@@ -299,7 +299,7 @@ def _repair_recorded(path: Path, sha256: str) -> bool:
         return False
     if len(data) > _MAX_FLIP_BYTES:
         return False
-    repaired = find_flipped_bit(data, lambda each: hashlib.sha256(each).hexdigest() == sha256)
+    repaired = undo_bit_flip(data, lambda each: hashlib.sha256(each).hexdigest() == sha256)
     if repaired is not None:
         write_whole(path, repaired)
     return repaired is not None

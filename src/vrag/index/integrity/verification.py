@@ -13,35 +13,28 @@ from vrag.index.collection import Collection
 from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyReport
 from vrag.index.integrity.repair import Repair, can_remake
-from vrag.index.location import COPIES, FILE_NAME, CollectionHeader, LocalLocation
+from vrag.index.location import COPIES, FILE_NAME, CollectionHeader
 from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from vrag.index.integrity.problems import Progress
 
-Remake: TypeAlias = Callable[[Collection, Sequence[Path]], object]
-"""Adds files to a collection again, so that what is missing of them is made."""
-Prepare: TypeAlias = Callable[[Collection], Remake]
-"""Loads what that needs, such as the embedder, before anything is deleted."""
+Reindex: TypeAlias = Callable[[Collection, Sequence[Path]], object]
+"""A function that adds files to a collection again, so that items of theirs which are missing are made."""
+PrepareReindex: TypeAlias = Callable[[Collection], Reindex]
+"""A function that loads what `Reindex` needs, such as the embedder, and returns it."""
 
 
-def open_damaged(directory: Path, wait: float = 0.0) -> Collection:
-    """Open the collection in a directory to verify it: also where only the copy of its header is sound.
+def open_damaged(directory: Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
+    """Open the collection in a directory like `Collection.open`; the copy of its header may be the sound one.
 
-    Interrupted commits are undone, which is no damage. Raises `CollectionError` if there is none.
+    Raises `CollectionError` if there is none.
     """
     try:
-        header = CollectionHeader.read(directory)
+        header = CollectionHeader.read(directory) or _read_copy(directory)
     except CollectionError:
         header = _read_copy(directory)
-        if header is None:
-            raise
-    header = header or _read_copy(directory)
-    if header is None:
-        return Collection.open(directory)  # explains what is there instead
-    collection = Collection(LocalLocation(directory, wait), header)
-    collection.recover()
-    return collection
+    return Collection.open(directory, wait=wait, durable=durable, header=header)
 
 
 def _read_copy(directory: Path) -> CollectionHeader | None:
@@ -56,7 +49,7 @@ def verify(
     collection: Collection,
     *,
     repair: bool = False,
-    prepare: Prepare | None = None,
+    prepare: PrepareReindex | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Check every byte of a collection on this machine, except for its runs.
@@ -90,18 +83,18 @@ def verify(
             before = _inspect(collection, scratch, progress)
         repairing = Repair(collection, before, scratch)
         is_known = can_remake(collection)
-        remake = prepare(collection) if prepare and is_known and before.is_damaged else None
+        reindex = prepare(collection) if prepare and is_known and before.is_damaged else None
         repairing.run(can_remake=is_known)
-    failure = _remake(collection, repairing, remake)
+    failure = _make_items_again(collection, repairing, reindex)
     return _verify_repair(collection, problems, repairing.lost, failure, progress)
 
 
-def _remake(collection: Collection, repair: Repair, remake: Remake | None) -> str:
+def _make_items_again(collection: Collection, repair: Repair, reindex: Reindex | None) -> str:
     """Make items again; return what went wrong, in a sentence."""
-    if remake is None or not repair.begun:
+    if reindex is None or not repair.begun:
         return ""
     try:
-        remake(collection, repair.begun)
+        reindex(collection, repair.begun)
     except (VragError, OSError) as error:
         reason = error.message if isinstance(error, VragError) else f"{error}."
         return f"Some items could not be made again: {reason}"
