@@ -45,6 +45,21 @@ def test_a_collection_is_backed_up_and_asked_after_it_is_restored(home: Path) ->
     assert vrag(home, "index", "restore", "backups", "restored").status == 1
 
 
+def test_a_check_counts_what_is_stored_and_not_files(home: Path) -> None:
+    (home / "copy.md").write_bytes((home / "notes.md").read_bytes())
+    vrag(home, "index", "backup", "backups")
+    checked = vrag(home, "index", "backups", "backups", "--check").out
+    stored = len(BackupStore(home / "backups").objects())
+    assert f"Checked {stored} stored contents of 1 backups; equal files share one" in checked
+
+
+@pytest.mark.parametrize("command", ["backups", "restore"])
+def test_the_directory_that_is_read_is_not_called_a_destination(home: Path, command: str) -> None:
+    text = vrag(home, "index", command, "--help").out
+    assert "BACKUPS" in text
+    assert "DEST" not in text
+
+
 def test_damage_has_an_exit_status(home: Path) -> None:
     vrag(home, "index", "backup", "backups")
     for path in (home / "backups" / "objects").rglob("*"):

@@ -104,6 +104,8 @@ class Collection:
         self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
         self.announced = 0
         """Version of the manifest of which a client of this process was told that it can be searched."""
+        self.undone: int | None = None
+        """Documents to be read again because commits were undone here; None if none were undone."""
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
 
@@ -388,6 +390,7 @@ class Collection:
         ]
         if begun:
             self.file_table.upsert(file_rows(begun), "key")
+        self.undone = (self.undone or 0) + len(begun)
         for table in undone:
             table.forget_undoing()
 

@@ -303,7 +303,7 @@ def _documents_named(target: str, documents: Sequence[Document]) -> list[Documen
             return found
     found = [document for document in documents if document.name == target]
     if len(found) > 1:
-        paths = [document.path for document in found]
+        paths = [document.shown_path for document in found]
         more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
         listed = ", ".join(paths[:_MAX_LISTED]) + more
         raise CollectionError(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vrag.index.integrity.backup_store import BackupSnapshot
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
+_BACKUPS = typer.Argument(..., parser=parse_path, metavar="BACKUPS", help="Directory of the backups.")
 
 
 def backup(
@@ -96,7 +97,7 @@ def backup(
 
 
 def list_backups(
-    destination: Path = _DEST,
+    backups: Path = _BACKUPS,
     check: bool = typer.Option(False, "--check", help="Read everything, and compare it with its hashes."),
     keep: int | None = typer.Option(
         None, min=1, help="Delete all but this number of the newest backups.", show_default="all"
@@ -109,7 +110,7 @@ def list_backups(
     With --check, a damaged file is set aside, so that the next backup copies it again if the collection still
     has it.
 
-    Exit status: 0 done, 1 failed or damaged, 2 wrong usage, 4 another process is writing to DEST.
+    Exit status: 0 done, 1 failed or damaged, 2 wrong usage, 4 another process is writing to BACKUPS.
 
     Examples:
 
@@ -121,7 +122,7 @@ def list_backups(
     from vrag.index.integrity.restore import check_backups
 
     settings = load_settings(wait=wait).settings
-    store = BackupStore.open(destination)
+    store = BackupStore.open(backups)
     facts: dict[str, Any] = {}
     if keep:
         with store.lock(settings.wait):
@@ -130,7 +131,7 @@ def list_backups(
     if check:
         with count_progress("Checking") as progress:
             checked = check_backups(
-                destination, wait=settings.wait, progress=functools.partial(progress, "files")
+                backups, wait=settings.wait, progress=functools.partial(progress, "contents")
             )
     snapshots: list[BackupSnapshot] = []
     damaged: list[tuple[str, str]] = []
@@ -151,9 +152,8 @@ def list_backups(
         if keep:
             echo(f"Deleted {len(facts['deleted'])} backups, {_megabytes(facts['freed_bytes'])}.")
         if checked:
-            echo(
-                f"Checked {checked.objects} files of {len(snapshots)} backups ({duration(checked.seconds)})."
-            )
+            contents = f"{checked.objects} stored contents of {len(snapshots)} backups"
+            echo(f"Checked {contents}; equal files share one ({duration(checked.seconds)}).")
             _echo_problems((problem.file or "snapshot", problem.detail) for problem in checked.problems)
             if not checked.problems:
                 echo(("No problems.", "green"))
@@ -169,7 +169,7 @@ def list_backups(
 
 
 def restore_backup(
-    destination: Path = _DEST,
+    backups: Path = _BACKUPS,
     target: Path = typer.Argument(
         ..., parser=parse_path, metavar="TARGET", help="New or empty directory for the collection."
     ),
@@ -195,7 +195,7 @@ def restore_backup(
     note = f"{target} was not written."
     with note_on_interrupt(note), count_progress("Restoring") as progress:
         report = restore(
-            destination, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
+            backups, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
         )
 
     def render() -> None:

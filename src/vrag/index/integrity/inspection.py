@@ -134,6 +134,10 @@ class Inspection:
         """Number of rows of each document."""
         self.ordinals: dict[str, set[int]] = {}
         """Ordinals of the rows of each document."""
+        self.names: dict[str, str] = {}
+        """File name of each document."""
+        self.item_counts = Counter[str]()
+        """Number of rows with each id of an item."""
         self.files, self.rows = (
             TableState(table, self.home / COPIES / f"{name}.lance", parts)
             for table, name, parts in (
@@ -144,8 +148,6 @@ class Inspection:
         self.unprotected = 0
         self._scratch, self._progress = scratch, progress
         self._problems: list[VerifyProblem] = []
-        self._names: dict[str, str] = {}
-        self._seen = Counter[str]()
         self._media: set[str] = set()
 
     @property
@@ -223,7 +225,7 @@ class Inspection:
                     self._problems.append(VerifyProblem(row.get("id") or "", str(label), text))
                 else:
                     self.known[entry.document.path] = entry
-                    self._names.setdefault(entry.document.id, entry.document.name)
+                    self.names.setdefault(entry.document.id, entry.document.name)
 
     def _check_items(self) -> None:
         total = sum(entry.rows for entry in self.known.values())
@@ -255,13 +257,14 @@ class Inspection:
     def _note(self, row: dict[str, Any], parts: set[str], details: list[str]) -> None:
         document, ordinal = row["document"], row["ordinal"]
         id = row["id"] if isinstance(row["id"], str) else ""
-        self._seen[id] += 1
-        if self._seen[id] > 1:
+        self.item_counts[id] += 1
+        if self.item_counts[id] > 1:
             details.append("It is there more than once.")
         is_lost = "entry" in parts or not isinstance(document, str) or id != item_id(document, ordinal or 0)
         if isinstance(document, str):
             self.counts[document] += 1
             self.ordinals.setdefault(document, set()).add(ordinal)
+            self.names.setdefault(document, row["document_name"] or document[:16])
         for detail in details:
             self._problems.append(
                 VerifyProblem(
@@ -269,12 +272,12 @@ class Inspection:
                 )
             )
         if details:
-            is_lost = is_lost or self._seen[id] > 1
+            is_lost = is_lost or self.item_counts[id] > 1
             self.defects.append(ItemDefect(id, document or "", frozenset(parts), is_lost))
 
     def label(self, row: dict[str, Any]) -> str:
         """Name an item for people."""
-        name = self._names.get(row["document"] or "") or row["document_name"] or "?"
+        name = self.names.get(row["document"] or "") or row["document_name"] or "?"
         return f"{name}, {row['kind'] or 'item'} {row['ordinal']}"
 
     def _row_defects(self, row: dict[str, Any]) -> Iterator[str]:
@@ -339,7 +342,7 @@ class Inspection:
                 expected.setdefault(entry.document.id, None)
         for document in sorted(self.counts.keys() | expected.keys()):
             wanted, rows = expected.get(document), self.counts[document]
-            name = self._names.get(document, document[:16])
+            name = self.names.get(document, document[:16])
             if document not in expected:
                 kind = (
                     ProblemKind.DAMAGE

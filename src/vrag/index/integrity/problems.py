@@ -57,7 +57,9 @@ class VerifyProblem:
     item: str = ""
     """Id of the item concerned, if it is one."""
     repaired: bool = False
-    """True if a repair repaired it."""
+    """True if it is gone after a repair."""
+    deleted: bool = False
+    """True if the repair deleted what it was about, instead of making it whole."""
     advice: str = ""
     """The way to repair it by hand, where a repair cannot."""
 

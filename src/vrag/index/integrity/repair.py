@@ -52,7 +52,7 @@ from vrag.index.schema import (
 )
 from vrag.index.source_file import CheckedFiles, OpenSource, with_kept_copies
 from vrag.index.table import Directory, Table, any_of
-from vrag.types import ABSENT, Document, DocumentStatus
+from vrag.types import ABSENT, LOST_PATH, Document, DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,6 +65,7 @@ _MAX_FLIP_BYTES = 1 << 14
 """Size of a file of a table up to which every bit is tried."""
 _REBUILT = ".rebuilt"
 _BATCH_ROWS = 128
+_LOST_ENTRY = "Its entry in the list of files is lost: it can be searched, but its file is not known."
 
 
 class Repair:
@@ -73,6 +74,8 @@ class Repair:
     def __init__(self, collection: Collection, inspection: Inspection, scratch: Path) -> None:
         self.lost: dict[str, str] = {}
         """For documents of which something could not be made again, the reason."""
+        self.kept: set[str] = set()
+        """Ids of damaged items that are kept as far as they can be read."""
         self.begun: list[Path] = []
         """Files to be added again."""
         self._collection, self._found, self._scratch = collection, inspection, scratch
@@ -155,7 +158,7 @@ class Repair:
             for id in sorted(self._found.counts.keys() - present):
                 document = self._from_items(id)
                 made[document.path] = document, self._found.counts[id]
-                self.lost[id] = "The row of its file is lost: it is found, but its file is no longer known."
+                self.lost[id] = _LOST_ENTRY
         wrong = [key for key in keys if key not in {file_key(path) for path in made}]
         for where in any_of("key", wrong):
             table.delete(where)
@@ -181,7 +184,7 @@ class Repair:
         names = self._collection.item_table.read(["document", "document_name"], where, 1).data
         name = names["document_name"][0].as_py() if names.num_rows else id[:16]
         return Document(
-            path=f"lost:/{id}/{name}",
+            path=f"{LOST_PATH}{id}/{name}",
             id=id,
             name=name,
             size=0,
@@ -224,6 +227,7 @@ class Repair:
     def _keep(self, document: Document, items: dict[str, frozenset[str]], lost: int) -> None:
         """Keep damaged rows as they can be read, with new checksums."""
         rows_only = {id for id, parts in items.items() if parts - {PICTURE.title, CLIP.title}}
+        self.kept |= rows_only
         media = sorted(_ordinal(id) for id in items.keys() - rows_only)
         kept = sorted(_ordinal(id) for id in rows_only)
         parts: list[str] = []

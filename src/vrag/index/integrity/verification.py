@@ -15,6 +15,7 @@ from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyRepo
 from vrag.index.integrity.repair import Repair, can_remake
 from vrag.index.location import COPIES, FILE_NAME, CollectionHeader
 from vrag.scratch import scratch_directory
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from vrag.index.integrity.problems import Progress
@@ -76,9 +77,9 @@ def verify(
                     collection.undo_interrupted()
         scratch = stack.enter_context(scratch_directory())
         before = _inspect(collection, scratch, progress)
-        problems = _problems(before)
+        problems, undone = _problems(before), _undone_commits(collection, repaired=repair)
         if not repair or not problems:
-            return _report(before, problems, repaired=False)
+            return _report(before, [*undone, *problems], repaired=False)
         if Repair.flip_bits(before):
             before = _inspect(collection, scratch, progress)
         repairing = Repair(collection, before, scratch)
@@ -86,7 +87,8 @@ def verify(
         reindex = prepare(collection) if prepare and is_known and before.is_damaged else None
         repairing.run(can_remake=is_known)
     failure = _make_items_again(collection, repairing, reindex)
-    return _verify_repair(collection, problems, repairing.lost, failure, progress)
+    report = _verify_repair(collection, problems, repairing, failure, progress)
+    return replace(report, problems=(*undone, *report.problems))
 
 
 def _make_items_again(collection: Collection, repair: Repair, reindex: Reindex | None) -> str:
@@ -104,25 +106,51 @@ def _make_items_again(collection: Collection, repair: Repair, reindex: Reindex |
 def _verify_repair(
     collection: Collection,
     problems: list[VerifyProblem],
-    lost: dict[str, str],
+    repair: Repair,
     failure: str,
     progress: Progress | None,
 ) -> VerifyReport:
-    """Inspect again, and mark the problems that are gone as repaired."""
+    """Inspect again, and mark the problems that are gone as repaired or deleted."""
     with collection.location.lock(), scratch_directory() as scratch:
         after = _inspect(Collection(collection.location, collection.header), scratch, progress)
     left = _problems(after)
     remaining = {(problem.subject, problem.detail) for problem in left}
-    found = [replace(each, repaired=(each.subject, each.detail) not in remaining) for each in problems]
+    found: list[VerifyProblem] = []
+    for problem in problems:
+        is_gone = (problem.subject, problem.detail) not in remaining and problem.item not in repair.kept
+        found.append(replace(problem, repaired=is_gone, deleted=is_gone and _is_deleted(problem, after)))
     known = {(problem.subject, problem.detail) for problem in problems}
     found += [problem for problem in left if (problem.subject, problem.detail) not in known]
-    names = {entry.document.id: entry.document.name for entry in after.known.values()}
-    for document, reason in lost.items():
+    for document, reason in repair.lost.items():
         advice = "Add the file again, or remove the document."
-        found.append(VerifyProblem(document, names.get(document, document[:16]), reason, advice=advice))
+        found.append(VerifyProblem(document, after.names.get(document, document[:16]), reason, advice=advice))
     if failure:
         found.append(VerifyProblem("", collection.address, failure, advice="Run: vrag index add"))
     return _report(after, found, repaired=True)
+
+
+def _undone_commits(collection: Collection, *, repaired: bool) -> list[VerifyProblem]:
+    """Describe what was undone since the collection was opened, which is no damage."""
+    if collection.undone is None:
+        return []
+    detail, advice = "An interrupted commit was undone.", "Run the same `vrag index add` again."
+    if collection.undone:
+        count = "1 document is" if collection.undone == 1 else f"{collection.undone} documents are"
+        detail = f"An interrupted commit was undone: {count} no longer complete."
+        advice = "The next `vrag index add` reads what is missing."
+    return [VerifyProblem("", COPIES, detail, ProblemKind.LEFTOVER, repaired=repaired, advice=advice)]
+
+
+def _is_deleted(problem: VerifyProblem, after: Inspection) -> bool:
+    """Return whether what a problem was about is not there after the repair, nor made again."""
+    if problem.item:
+        documents = (entry.document for entry in after.known.values())
+        ready = {document.id for document in documents if document.status is DocumentStatus.READY}
+        return problem.item not in after.item_counts and problem.document not in ready
+    if problem.document:
+        return not after.counts[problem.document] and problem.subject not in after.names.values()
+    is_own_file = problem.file.startswith(("items/", "cache/"))
+    return is_own_file and not (after.home / problem.file).exists()
 
 
 def _inspect(collection: Collection, scratch: Path, progress: Progress | None) -> Inspection:
