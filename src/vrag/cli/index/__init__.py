@@ -185,8 +185,8 @@ def verify(
     bits are flipped back. What cannot be repaired is listed and kept. A collection that cannot be written to
     is checked without a lock.
 
-    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage,
-    4 another process is writing.
+    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage:
+    files that nothing uses, or an interrupted commit, which was undone, 4 another process is writing.
 
     Example: vrag index verify --repair
     """
