@@ -74,6 +74,17 @@ def test_damage_has_an_exit_status(home: Path) -> None:
     assert not (home / "restored").exists()
 
 
+def test_the_hint_of_a_partial_restore_leads_to_the_restored_collection(home: Path) -> None:
+    vrag(home, "ask", "How many passengers did the ferry carry?")
+    vrag(home, "index", "backup", "backups")
+    store = BackupStore(home / "backups")
+    run = next(file for file in store.read(store.find("last"))[1] if file.name.startswith("runs/"))
+    store.path(run.sha256).write_bytes(b"damaged")
+    done = vrag(home, "index", "restore", "backups", "restored", "--partial")
+    assert done.status == 1
+    assert f"Run: vrag index verify --collection {home / 'restored'} --repair, then" in done.out
+
+
 def test_old_backups_are_deleted_without_a_new_one(home: Path) -> None:
     for _ in range(3):
         vrag(home, "index", "backup", "backups")

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.terminal.console import MAX_PROBLEMS, duration, echo, echo_problem, plain, print_result
+from vrag.cli.terminal.console import (
+    MAX_PROBLEMS,
+    add_location,
+    duration,
+    echo,
+    echo_problem,
+    plain,
+    print_result,
+)
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError
@@ -203,7 +211,8 @@ def restore_backup(
         echo(f"  contents   {_contents(report.snapshot)}; {duration(report.seconds)}")
         _echo_problems(("left out", detail) for detail in report.missing)
         if report.missing:
-            echo(LocalLocation.repair_hint)
+            settings = load_settings(collection=str(report.directory)).settings
+            echo(add_location(LocalLocation.repair_hint, settings))
         echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
 
     print_result(asdict(report), render, as_json=as_json)

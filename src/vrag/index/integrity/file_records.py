@@ -196,6 +196,12 @@ def check_files(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
     return faults
 
 
+def hash_file(path: Path) -> str:
+    """Compute the SHA-256 of a file, in hexadecimal. Raises `OSError`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def list_files(table: Path) -> set[str]:
     """List the files of the table in a directory, by path relative to it, with `/`.
 
@@ -356,12 +362,6 @@ def _version_line(version: int, files: Iterable[FileRecord], *, is_undone: bool 
 
 def _fields(records: Iterable[FileRecord]) -> dict[str, tuple[int, str]]:
     return {record.name: (record.size, record.sha256) for record in records}
-
-
-def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file, in hexadecimal. Raises `OSError`."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _encode(entry: Mapping[str, Any]) -> bytes:

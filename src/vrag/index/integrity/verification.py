@@ -148,7 +148,8 @@ def _is_deleted(problem: VerifyProblem, after: Inspection) -> bool:
         ready = {document.id for document in documents if document.status is DocumentStatus.READY}
         return problem.item not in after.item_counts and problem.document not in ready
     if problem.document:
-        return not after.counts[problem.document] and problem.subject not in after.names.values()
+        is_named = problem.kind is ProblemKind.DAMAGE and problem.subject in after.names.values()
+        return not after.counts[problem.document] and not is_named
     is_own_file = problem.file.startswith(("items/", "cache/"))
     return is_own_file and not (after.home / problem.file).exists()
 
