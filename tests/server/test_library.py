@@ -16,11 +16,14 @@ from library_harness import FIRST, Lines, first_collection, library, until
 from vrag.errors import CollectionError, SearchError
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.server.collections import service
 from vrag.server.collections.uploads import UploadLimits
 from vrag.types import Query
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vrag.server.collections.registry import DocumentPages, OpenCollection
 
 UNKNOWN = "0" * 64
 
@@ -136,6 +139,23 @@ class TestCollections:
             told = [answer.result().status_code for answer in answers]
             assert told[::2].count(204) == 1
             assert set(told) <= {204, 404, 409, 503}
+            assert desk.shelf.names == (FIRST,)
+
+    def test_deleted_while_a_document_is_looked_for_do_not_have_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        find_pages = service._pages  # pyright: ignore[reportPrivateUsage]
+
+        def delete_and_find(open_collection: OpenCollection, id: str) -> DocumentPages | None:
+            if open_collection.name == "slides":
+                desk.shelf.drop("slides")
+            return find_pages(open_collection, id)
+
+        with library(tmp_path) as desk:
+            desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+            desk.added("a.md", "whales", "slides")
+            monkeypatch.setattr(service, "_pages", delete_and_find)
+            assert desk.client.get(f"/documents/{UNKNOWN}").status_code == 404
             assert desk.shelf.names == (FIRST,)
 
     def test_made_again_under_the_same_name_are_written_to_anew(self, tmp_path: Path) -> None:
