@@ -189,7 +189,7 @@ def _check_apart(source: Path, destination: Path) -> None:
     own, other = source.resolve(), destination.resolve()
     if other.is_relative_to(own) or own.is_relative_to(other):
         raise CollectionError(
-            f"The backups cannot be in {destination}: one of it and the collection lies in the other.",
+            f"The backups cannot be in {destination}: neither they nor the collection may contain the other.",
             "Choose a directory outside of the collection, best on another disk.",
         )
 

@@ -1,8 +1,8 @@
 """Files that stay as they are while a backup reads them, whatever a writer deletes or replaces meanwhile.
 
-Each is linked into a directory of its own. A hard link keeps the content when its name is gone. Where the
-file system has none, or the collection may not be written to, a symbolic link stands in, or else a copy: what
-is deleted behind a symbolic link is missing, and the backup begins again.
+Each is linked into a scratch directory. A hard link keeps the content when the file's own name is deleted.
+Where hard links are not possible, symbolic links or else copies are used. If a file is deleted behind a
+symbolic link, it is missing, and the backup begins again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recovery of a table after its writer was killed, or the machine lost power: back to what was acknowledged.
 
-The journal of `file_records` tells what the writer was doing:
+The journal of `file_records` says what the writer was doing:
 
 - A commit was interrupted. Versions after the one that stood were never acknowledged, and their files may be
   torn: their manifests are deleted, then their other files. When only the writer died, a reader may have seen
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     """Bring the table in a directory back to a version that is whole; return whether commits were undone.
 
-    That is told again by each call until `forget_undoing`. `open_table` opens it with LanceDB. The caller is
+    Each call returns true for them until `forget_undoing`. `open_table` opens it with LanceDB. The caller is
     the one writer. Raises `OSError`, and what LanceDB raises.
     """
     restore_former_directory(table)

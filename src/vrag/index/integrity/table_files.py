@@ -1,7 +1,7 @@
 """The files that a version of a table consists of, and the pictures that its rows name.
 
-They are told by their names, which the manifest of the version holds (data files) or whose numbers it holds
-(deletion files). All other files of a table belong to other versions, or to none: what was compacted away,
+The manifest of the version has the names of its data files, and the numbers in the names of its deletion
+files. All other files of a table belong to other versions, or to none: what was compacted away,
 and what killed writers left.
 """
 
