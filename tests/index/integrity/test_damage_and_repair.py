@@ -235,6 +235,66 @@ def test_a_lost_table_or_manifest_is_found_and_no_item_is_deleted(home: Path, ta
     assert not verify(open_damaged(home)).problems
 
 
+def newest_manifest(home: Path, table: str) -> Path:
+    return min((home / "index").glob(f"{table}.lance/_versions/*.manifest"))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+@pytest.mark.usefixtures("no_sources")
+@pytest.mark.parametrize("table", ["files", "items"])
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_the_newest_manifest_is_put_back_from_its_copy(
+    home: Path, table: str, damage: Callable[[Path], None]
+) -> None:
+    before, manifest = content(home), newest_manifest(home, table)
+    written = manifest.read_bytes()
+    damage(manifest)
+    repaired = repair(home)
+    assert repaired.problems
+    assert (repaired.ok, repaired.open) == (True, ()), repaired.problems
+    assert not any(problem.deleted for problem in repaired.problems)
+    assert content(home) == before
+    assert manifest.read_bytes() == written
+
+
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_a_damaged_copy_of_a_manifest_is_a_leftover_and_written_anew(
+    home: Path, damage: Callable[[Path], None]
+) -> None:
+    copy = home / "index" / "items.manifest"
+    damage(copy)
+    (problem,) = verify(open_damaged(home)).problems
+    assert (problem.kind, problem.file) == (ProblemKind.LEFTOVER, "index/items.manifest")
+    repaired = repair(home)
+    assert (repaired.worst, repaired.problems[0].repaired) == (None, True)
+    assert copy.read_bytes() == newest_manifest(home, "items").read_bytes()
+    assert verify(open_damaged(home)).problems == ()
+
+
+def test_tables_of_an_earlier_version_need_no_copies_of_manifests(home: Path) -> None:
+    for path in (*(home / "index").glob("*.manifest"), *(home / "index").glob("*.files")):
+        path.unlink()
+    problems = verify(open_damaged(home)).problems
+    assert {problem.kind for problem in problems} == {ProblemKind.UNPROTECTED}
+
+
+@pytest.mark.usefixtures("no_sources")
+def test_items_that_are_lost_with_a_manifest_and_its_copy_are_not_called_repaired(home: Path) -> None:
+    cut(newest_manifest(home, "items"))
+    (home / "index" / "items.manifest").unlink()
+    found = repair(home)
+    lost = {problem.subject for problem in found.open if problem.document}
+    assert lost == {"b.txt", "c.png"}, found.problems
+    assert any(
+        not problem.repaired and problem.detail.startswith("It has 0 items instead of 1. Missing")
+        for problem in found.problems
+    )
+    assert not found.ok
+
+
 def test_a_table_that_was_being_replaced_is_put_back(home: Path) -> None:
     before = content(home)
     (home / "index" / "files.lance").rename(home / "index" / ".files.lance.former")

@@ -10,12 +10,15 @@ import pytest
 from vrag.atomic_io import read_lines
 from vrag.index.integrity.file_records import (
     check_files,
+    check_manifest_copy,
     journal_path,
     list_files,
+    manifest_copy_path,
     newest_version,
     read_records,
     read_table_records,
     recorded_commit,
+    restore_manifest,
 )
 from vrag.index.schema import arrow
 from vrag.index.table import Directory, Table
@@ -52,6 +55,31 @@ def test_every_commit_is_recorded_with_all_its_files(tmp_path: Path) -> None:
         assert records.files.keys() == list_files(folder)
         assert not records.is_deleting
         assert check_files(folder, records.files.values()) == []
+        newest = min((folder / "_versions").glob("*.manifest"))
+        assert manifest_copy_path(folder).read_bytes() == newest.read_bytes()
+
+
+def test_a_manifest_that_has_the_name_of_a_lost_one_is_recorded_anew(tmp_path: Path) -> None:
+    make_table(tmp_path)[0].append(rows("a"))
+    folder = make_table(tmp_path)[1]
+    min((folder / "_versions").glob("*.manifest")).unlink()
+    manifest_copy_path(folder).unlink()
+    make_table(tmp_path)[0].append(rows("b"))
+    records = read_table_records(folder)
+    assert check_files(folder, records.files.values()) == []
+    assert check_manifest_copy(folder, records) == ""
+
+
+def test_a_copy_of_another_manifest_is_not_put_in_its_place(tmp_path: Path) -> None:
+    table, folder = make_table(tmp_path)
+    table.append(rows("a"))
+    earlier = manifest_copy_path(folder).read_bytes()
+    table.append(rows("b"))
+    manifest_copy_path(folder).write_bytes(earlier)
+    newest = min((folder / "_versions").glob("*.manifest"))
+    newest.unlink()
+    assert not restore_manifest(folder)
+    assert not newest.exists()
 
 
 def test_a_changed_file_is_found(tmp_path: Path) -> None:

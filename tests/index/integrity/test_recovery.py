@@ -192,6 +192,17 @@ def test_a_damaged_entry_of_a_commit_that_was_on_the_disk_undoes_nothing(tmp_pat
         assert newest_version(copy / "rows.lance") == newest_version(folder)
 
 
+def test_the_newest_manifest_is_put_back_before_another_takes_its_place(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a", "b")
+    min((folder / "_versions").glob("*.manifest")).unlink()
+    assert ids(tmp_path) == ["a"]
+    again, _ = make_table(tmp_path)
+    assert not recover(again)
+    again.append(pa.table({"id": ["c"]}, SCHEMA))
+    assert ids(tmp_path) == ["a", "b", "c"]
+    assert_sound(folder)
+
+
 @pytest.mark.parametrize("is_torn", [False, True])
 def test_a_journal_that_was_cut_undoes_nothing_that_was_recorded(tmp_path: Path, is_torn: bool) -> None:
     names = [str(number) for number in range(8)]

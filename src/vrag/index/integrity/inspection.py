@@ -18,11 +18,13 @@ from vrag.geometry import IMAGE_FORMATS
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage, stored_checksums
 from vrag.index.integrity.file_records import (
     check_files,
+    check_manifest_copy,
     hash_file,
     hint_path,
     is_hint_wrong,
     journal_path,
     list_files,
+    manifest_copy_path,
     newest_version,
     read_table_records,
     version_of,
@@ -200,6 +202,9 @@ class Inspection:
             state.is_unreadable |= state.needs(fault.name)
             self._add(f"{name}/{fault.name}", fault.detail)
         extra = sorted(list_files(directory) - records.files.keys())
+        if detail := check_manifest_copy(directory, records):
+            copy = manifest_copy_path(directory)
+            self._add(copy.relative_to(self.home).as_posix(), detail, ProblemKind.LEFTOVER)
         if not records.files:
             self._add(name, "Its files have no checksums.", ProblemKind.UNPROTECTED)
         elif extra:

@@ -10,6 +10,8 @@ The journal of `file_records` says what the writer was doing:
   before. What is there is recorded.
 - Commits were recorded but not put on the disk, as without `durable`. Each of their files is compared with
   its record, and the table goes back to the last version whose files are all as they should be.
+- The newest manifest is missing, though it was recorded: a new commit would take its place. It is put back
+  from its copy.
 - An entry is damaged, though the files of its commit were on the disk: what is there is recorded again.
 - There are newer versions, or no records at all, and nothing was interrupted: an earlier release of vrag
   wrote them. What is there is recorded.
@@ -32,6 +34,7 @@ from vrag.index.integrity.file_records import (
     record_present,
     record_undoing,
     recorded_commit,
+    restore_manifest,
     sync_records,
     version_of,
 )
@@ -53,6 +56,8 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     records, newest = read_table_records(table), newest_version(table)
     if not table.is_dir():
         return records.is_undone
+    if newest < records.version and restore_manifest(table):
+        newest = newest_version(table)
     version = _last_whole(table, records)
     if is_hint_wrong(table):
         _forget_hint(table)

@@ -80,7 +80,7 @@ def verify(
         problems, undone = _problems(before), _undone_commits(collection, repaired=repair)
         if not repair or not problems:
             return _report(before, [*undone, *problems], repaired=False)
-        if Repair.flip_bits(before):
+        if Repair.restore_bytes(before):
             before = _inspect(collection, scratch, progress)
         repairing = Repair(collection, before, scratch)
         is_known = can_remake(collection)
@@ -118,6 +118,7 @@ def _verify_repair(
     found: list[VerifyProblem] = []
     for problem in problems:
         is_gone = (problem.subject, problem.detail) not in remaining and problem.item not in repair.kept
+        is_gone &= bool(problem.item) or problem.document not in repair.short
         found.append(replace(problem, repaired=is_gone, deleted=is_gone and _is_deleted(problem, after)))
     known = {(problem.subject, problem.detail) for problem in problems}
     found += [problem for problem in left if (problem.subject, problem.detail) not in known]
