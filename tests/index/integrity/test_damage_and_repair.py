@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +13,20 @@ import pytest
 from PIL import Image
 
 from vrag.corpus.converter import CorpusOptions
-from vrag.errors import CollectionError
+from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.integrity import inspection
+from vrag.index.integrity.file_records import check_files, recorded_deletion
 from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.verification import open_damaged, verify
 from vrag.index.location import LocalLocation
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vrag.index.integrity.file_records import FileFault, FileRecord
     from vrag.index.integrity.problems import VerifyReport
 
 
@@ -78,6 +85,10 @@ def newest(home: Path, pattern: str) -> Path:
 
 def oldest_manifest(home: Path) -> Path:
     return max((home / "index").glob("files.lance/_versions/*.manifest"))
+
+
+def newest_data(home: Path) -> Path:
+    return newest(home, "files.lance/data/*.lance")
 
 
 FLIPPED: dict[str, Callable[[Path], Path]] = {
@@ -206,11 +217,56 @@ def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:
     assert content(home) == before
 
 
-def test_a_collection_that_cannot_be_locked_is_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def unlockable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No collection can be locked."""
+
     def lock(_: LocalLocation, wait: float | None = None) -> None:
         raise CollectionError("It is write-protected.")
 
     monkeypatch.setattr(LocalLocation, "lock", lock)
+
+
+@pytest.mark.usefixtures("unlockable")
+@pytest.mark.parametrize(
+    ("gone", "kind"), [(oldest_manifest, ProblemKind.LEFTOVER), (newest_data, ProblemKind.DAMAGE)]
+)
+def test_without_the_lock_a_deletion_that_did_not_end_is_no_damage(
+    home: Path, gone: Callable[[Path], Path], kind: ProblemKind
+) -> None:
+    """Files that the newest version needs are never deleted."""
+    with suppress(KeyboardInterrupt), recorded_deletion(home / "index" / "files.lance"):
+        gone(home).unlink()
+        raise KeyboardInterrupt
+    report = verify(open_damaged(home))
+    assert (report.worst, report.ok) == (kind, kind is ProblemKind.LEFTOVER), report.problems
+
+
+@pytest.mark.usefixtures("unlockable")
+@pytest.mark.parametrize("writes", [1, 1000])
+def test_what_a_writer_changes_meanwhile_is_no_damage(
+    home: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    written: list[int] = []
+
+    def check(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
+        if table.stem == "items" and len(written) < writes:
+            written.append(1)
+            writer = Collection.open(home).item_table
+            writer.delete("false")
+            writer.compact(timedelta(milliseconds=1))
+        return check_files(table, records)
+
+    monkeypatch.setattr(inspection, "check_files", check)
+    if writes == 1:
+        assert verify(open_damaged(home)).problems == ()
+        return
+    with pytest.raises(CollectionBusy, match="while it was checked"):
+        verify(open_damaged(home))
+
+
+@pytest.mark.usefixtures("unlockable")
+def test_a_collection_that_cannot_be_locked_is_checked(home: Path) -> None:
     assert verify(open_damaged(home)).problems == ()
     with pytest.raises(CollectionError, match="write-protected"):
         verify(open_damaged(home), repair=True)

@@ -84,6 +84,8 @@ class FileFault(NamedTuple):
     """Path relative to the directory of the table, with `/`."""
     detail: str
     """The fault, in one sentence."""
+    is_missing: bool = False
+    """True if there is no such file."""
 
 
 class CommitRecord(NamedTuple):
@@ -215,7 +217,7 @@ def check_files(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
             elif hash_file(path) != record.sha256:
                 faults.append(FileFault(record.name, "Its content has changed."))
         except FileNotFoundError:
-            faults.append(FileFault(record.name, "It is missing."))
+            faults.append(FileFault(record.name, "It is missing.", is_missing=True))
         except OSError as error:
             faults.append(FileFault(record.name, f"It cannot be read: {error.strerror or error}."))
     return faults

@@ -24,6 +24,7 @@ from vrag.index.integrity.file_records import (
     is_hint_wrong,
     journal_path,
     list_files,
+    list_manifests,
     manifest_copy_path,
     newest_version,
     read_table_records,
@@ -75,13 +76,19 @@ class TableState:
         """The newest version that there is, or was."""
         return max(newest_version(self.directory), self.recorded)
 
+    def stamp(self) -> tuple[object, ...]:
+        """Return values that differ once a writer has changed the table."""
+        records = (journal_path(self.directory), manifest_copy_path(self.directory))
+        return newest_version(self.directory), *(path.exists() and path.read_bytes() for path in records)
+
     def needs(self, name: str) -> bool:
         """Return whether the newest version needs a file of the table; older versions may need others."""
         if version_of(name) is not None:
             return version_of(name) == self.newest
-        manifest = next(
-            (each for each in list_files(self.directory) if version_of(each) == self.newest), None
-        )
+        newest, manifests = self.newest, {}
+        if newest_version(self.directory):
+            manifests = list_manifests(self.directory)
+        manifest = next((each for each, version in manifests.items() if version == newest), None)
         if manifest is None or manifest in self.faulty:
             return True
         return refers((self.directory / manifest).read_bytes(), f"{self.directory.name}/{name}")
@@ -170,6 +177,10 @@ class Inspection:
         is_short = any(problem.document for problem in self._problems)
         return is_short or bool(self.damaged_files) or any(state.is_unreadable for state in states)
 
+    def stamp(self) -> tuple[object, ...]:
+        """Return values that differ once a writer has changed a table."""
+        return self.files.stamp(), self.rows.stamp()
+
     def run(self) -> None:
         """Check everything."""
         self._problems += check_sealed_files(self.home)
@@ -198,6 +209,10 @@ class Inspection:
                 state.is_unreadable = True
             return
         for fault in check_files(directory, records.files.values()):
+            if records.is_deleting and fault.is_missing and not state.needs(fault.name):
+                detail = "It is missing, since the deletion of older versions has not ended."
+                self._add(f"{name}/{fault.name}", detail, ProblemKind.LEFTOVER)
+                continue
             state.faulty.add(fault.name)
             state.is_unreadable |= state.needs(fault.name)
             self._add(f"{name}/{fault.name}", fault.detail)
