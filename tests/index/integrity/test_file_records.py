@@ -107,7 +107,7 @@ def test_a_commit_that_fails_is_not_recorded(tmp_path: Path) -> None:
     table, folder = make_table(tmp_path)
     table.append(rows("a"))
     before = read_table_records(folder)
-    with pytest.raises(RuntimeError), recorded_commit(folder, durable=True):
+    with pytest.raises(RuntimeError), recorded_commit(folder, lambda: table.version, durable=True):
         raise RuntimeError
     after = read_table_records(folder)
     assert (after.files, after.version) == (before.files, before.version)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vrag.atomic_io import read_lines, write_lines
 from vrag.corpus.converter import CorpusOptions
+from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.file_records import (
@@ -29,7 +31,7 @@ from vrag.index.table import Directory, Table
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 pa: Any = arrow()
@@ -117,6 +119,34 @@ def test_a_commit_that_was_not_recorded_is_undone(
     again.append(pa.table({"id": ["d"]}, SCHEMA))
     assert ids(tmp_path) == ["a", "b", "d"]
     assert table.read(["id"]).data.num_rows == 3, "a process that had the table open sees it"
+
+
+def undo(folder: Path) -> None:
+    assert make_table(folder)[0].recover()
+
+
+def write(folder: Path) -> None:
+    make_table(folder, "c")
+
+
+@pytest.mark.parametrize(("act", "left"), [(undo, ["a"]), (write, ["a", "b", "c"])])
+def test_a_commit_is_not_acknowledged_where_another_process_did_not_see_the_lock(
+    tmp_path: Path, act: Callable[[Path], None], left: list[str]
+) -> None:
+    make_table(tmp_path, "a")
+
+    class Shared(Directory):
+        @contextmanager
+        def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:
+            with super().commit(table, made):
+                yield
+                act(tmp_path)
+
+    table = Table(Shared(tmp_path), "rows", lambda: SCHEMA)
+    with pytest.raises(CollectionError, match="another process has changed the table") as error:
+        table.append(pa.table({"id": ["b"]}, SCHEMA))
+    assert "shares locks" in error.value.hint
+    assert ids(tmp_path) == left
 
 
 def test_the_first_commit_is_undone_as_well(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ from vrag.atomic_io import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
     from pathlib import Path
 
 SUFFIX = ".files"
@@ -63,6 +63,8 @@ _INVERTED_DIGITS = 20
 """Digits of a name that is 2^64 - 1 minus the version, so that a listing begins with the newest manifest; the
 names of Lance's first scheme are the version."""
 _MAX_VERSION = 2**64 - 1
+TWO_WRITERS = "another process has changed the table meanwhile"
+"""The message of an error after which nothing is acknowledged: the lock of the collection did not work."""
 _MAX_COMMIT_VERSIONS = 3
 """Versions that LanceDB makes at most between two entries; a compaction makes several."""
 
@@ -344,17 +346,20 @@ def is_hint_wrong(table: Path) -> bool:
 
 
 @contextmanager
-def recorded_commit(table: Path, *, durable: bool) -> Generator[None]:
+def recorded_commit(table: Path, made: Callable[[], int], *, durable: bool) -> Generator[None]:
     """Record the commits to the table in a directory that are made in this block; it may not exist yet.
 
-    The caller is the one writer. With `durable`, what was committed is on the disk when the block ends. If
-    the block or the recording fails, nothing is acknowledged. Raises `OSError`.
+    The caller is the one writer: `made` returns the version that it has made, which has to be the newest in
+    the end. With `durable`, what was committed is on the disk when the block ends. If the block or the
+    recording fails, nothing is acknowledged. Raises `OSError`.
     """
     make_directory(table.parent)
     with Journal(journal_path(table), durable=durable) as journal:
         begun = newest_version(table)
         journal.append(_encode({"begin": begun, "durable": durable}))
         yield
+        if newest_version(table) != made():
+            raise OSError(TWO_WRITERS)
         record_version(table, journal, begun, durable=durable)
 
 

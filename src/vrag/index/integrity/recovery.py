@@ -112,8 +112,9 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
     _forget_hint(table)
     if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
         _delete_all_but(table, known)
-    with recorded_commit(table, durable=True):
-        advance_version(open_table(), newest)
+    handle = open_table()
+    with recorded_commit(table, lambda: handle.version, durable=True):
+        advance_version(handle, newest)
 
 
 def advance_version(handle: Any, version: int) -> None:  # noqa: ANN401 - LanceDB has no types
