@@ -17,6 +17,7 @@ from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity import inspection
+from vrag.index.integrity import repair as repair_module
 from vrag.index.integrity.file_records import check_files, recorded_deletion
 from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.verification import open_damaged, verify
@@ -215,6 +216,20 @@ def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:
     assert repair(home).problems
     assert verify(open_damaged(home)).problems == ()
     assert content(home) == before
+
+
+@pytest.mark.parametrize(("size", "commits"), [(1 << 20, 1), (1, 3)])
+def test_checksums_are_added_in_commits_of_limited_size(
+    home: Path, monkeypatch: pytest.MonkeyPatch, size: int, commits: int
+) -> None:
+    monkeypatch.setattr(repair_module, "_BATCH_ROWS", 1)
+    monkeypatch.setattr(repair_module, "_BATCH_BYTES", size)
+    collection = Collection.open(home)
+    collection.item_table.update("true", {"checksums": None})
+    before = collection.table_version
+    repair(home)
+    assert Collection.open(home).table_version == before + commits
+    assert verify(collection).problems == ()
 
 
 @pytest.fixture

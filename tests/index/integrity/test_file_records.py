@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from vrag.atomic_io import read_lines
 from vrag.index.integrity.file_records import (
     check_files,
     check_manifest_copy,
+    is_interrupted,
     journal_path,
     list_files,
     manifest_copy_path,
@@ -124,6 +126,40 @@ def test_without_durable_files_count_as_on_the_disk_once_older_ones_are_deleted(
     table.compact(timedelta(milliseconds=1))
     records = read_table_records(folder)
     assert records.synced == records.version == newest_version(folder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "7",
+        "[]",
+        "{}",
+        "not JSON",
+        "[" * 100_000,
+        '{"version": 3}',
+        '{"version": 3, "files": {}}',
+        '{"version": "3", "files": {}, "gone": []}',
+        '{"version": 3, "files": [], "gone": []}',
+        '{"version": 3, "files": {"data/a.lance": 4}, "gone": []}',
+        '{"version": 3, "files": {"data/a.lance": ["4", "a"]}, "gone": []}',
+        '{"version": 3, "files": {}, "gone": [[]]}',
+        '{"begin": "3"}',
+        '{"begin": 3, "durable": 1}',
+        '{"synced": null}',
+    ],
+)
+def test_a_line_that_makes_no_sense_is_a_damaged_entry(tmp_path: Path, content: str) -> None:
+    make_table(tmp_path)[0].append(rows("a"))
+    table, folder = make_table(tmp_path)
+    before = read_table_records(folder)
+    with journal_path(folder).open("ab") as journal:
+        journal.write(f"{zlib.crc32(content.encode()):08x} {content}\n".encode())
+    records = read_table_records(folder)
+    assert records.is_damaged
+    assert (records.files, records.version) == (before.files, before.version)
+    assert not is_interrupted(folder)
+    assert not table.recover()
+    assert not read_table_records(folder).is_damaged
 
 
 @pytest.mark.parametrize(("durable", "version"), [(True, 4), (False, 2)])

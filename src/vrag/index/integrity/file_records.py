@@ -35,7 +35,7 @@ import re
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vrag.atomic_io import (
     Journal,
@@ -47,6 +47,7 @@ from vrag.atomic_io import (
     write_lines,
     write_whole,
 )
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -63,6 +64,13 @@ _INVERTED_DIGITS = 20
 """Digits of a name that is 2^64 - 1 minus the version, so that a listing begins with the newest manifest; the
 names of Lance's first scheme are the version."""
 _MAX_VERSION = 2**64 - 1
+_TYPES = {
+    **dict.fromkeys(("begin", "version", "deleting", "synced"), int),
+    **dict.fromkeys(("durable", "undoing", "undone"), bool),
+    "files": dict,
+    "gone": list,
+}
+"""The types of the values of an entry, by name."""
 TWO_WRITERS = "another process has changed the table meanwhile"
 """The message of an error after which nothing is acknowledged: the lock of the collection did not work."""
 _MAX_COMMIT_VERSIONS = 3
@@ -461,4 +469,32 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     data = line[9:]
     if line[:9] != f"{zlib.crc32(data):08x} ".encode():
         return None
-    return json.loads(data)
+    try:
+        entry = parse_json(data)
+    except ValueError:
+        return None
+    return entry if _is_entry(entry) else None
+
+
+def _is_entry(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Return whether JSON has the names and types of an entry."""
+    if not isinstance(value, dict):
+        return False
+    entry = cast("dict[str, Any]", value)
+    if not all(isinstance(entry[name], kind) for name, kind in _TYPES.items() if name in entry):
+        return False
+    match entry:
+        case {"version": _, "files": files, "gone": gone}:
+            return all(isinstance(name, str) for name in gone) and all(map(_is_record, files.values()))
+        case {"begin": _} | {"deleting": _} | {"synced": _}:
+            return "version" not in entry
+        case _:
+            return False
+
+
+def _is_record(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    match value:
+        case [int(), str()]:
+            return True
+        case _:
+            return False

@@ -65,8 +65,8 @@ class TableState:
     """Names of its files that are damaged."""
     is_unreadable: bool = False
     """True if LanceDB cannot read it, or may not be trusted to."""
-    is_rolled_back: bool = False
-    """True if rows are of an older version than the newest, or not all there."""
+    is_incomplete: bool = False
+    """True if damage left rows of an older version than the newest, or not all of them."""
     recorded: int = 0
     """The newest version that was recorded."""
     salvaged: list[ArrowTable] | None = None
@@ -107,8 +107,8 @@ class TableState:
         if self.salvaged is None:
             found = salvage_rows(self.directory, self.table.schema, self.parts, self.faulty, scratch)
             self.salvaged = found.batches
-            self.is_rolled_back = bool(found.lost) or found.version < self.newest
-            if self.is_rolled_back:
+            self.is_incomplete = bool(found.lost) or found.version < self.newest
+            if self.is_incomplete:
                 detail = "No version of it can be opened."
                 if found.version:
                     lost = f"; {found.lost} of its rows cannot be read" if found.lost else ""
@@ -366,7 +366,7 @@ class Inspection:
             if document not in expected:
                 kind = (
                     ProblemKind.DAMAGE
-                    if self.damaged_files or self.files.is_rolled_back
+                    if self.damaged_files or self.files.is_incomplete
                     else ProblemKind.LEFTOVER
                 )
                 text = f"{rows} items have no entry in the list of files."
@@ -379,7 +379,7 @@ class Inspection:
 
     def _check_strays(self) -> None:
         folder = self.collection.items_dir
-        if self.rows.is_rolled_back:  # what they belong to may be among the rows that are gone
+        if self.rows.is_incomplete:  # what they belong to may be among the rows that are gone
             return
         for path in sorted(folder.rglob("*")) if folder.exists() else ():
             name = path.relative_to(folder).as_posix()

@@ -15,6 +15,18 @@ The journal of `file_records` says what the writer was doing:
 - An entry is damaged, though the files of its commit were on the disk: what is there is recorded again.
 - There are newer versions, or no records at all, and nothing was interrupted: an earlier release of vrag
   wrote them. What is there is recorded.
+
+The names, from the outside in:
+
+- `Collection.recover` is called when a collection is opened, and takes the lock if a table `is_interrupted`.
+- `Collection.undo_interrupted` is called whenever the lock is taken. It recovers both tables, and marks the
+  documents as begun whose items have gone with what was undone: the next `add` makes them again.
+- `recover_table` brings one table back. Since the process may be killed before documents are marked, the
+  journal says so from the beginning of the undoing on: `TableRecords.is_undone`, and `recover_table` returns
+  true again and again.
+- `forget_undoing` ends that, when the documents are marked.
+
+What is damaged is another matter: `inspection` finds it, and `TableState.is_incomplete` says that rows are gone.
 """
 
 from __future__ import annotations

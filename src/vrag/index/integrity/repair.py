@@ -67,6 +67,9 @@ _MAX_FLIP_BYTES = 1 << 14
 """Size of a file of a table up to which every bit is tried."""
 _REBUILT = ".rebuilt"
 _BATCH_ROWS = 128
+"""Rows that are read at once."""
+_BATCH_BYTES = 128 << 20
+"""Bytes of rows that are written in one commit: bounds the memory."""
 _LOST_ENTRY = "Its entry in the list of files is lost: it can be searched, but its file is not known."
 
 
@@ -159,7 +162,7 @@ class Repair:
                 self.begun.append(Path(document.path))
         self._drop_removed()
         present = {entry.document.id for entry in self._known.values()} | {d.id for d, _ in made.values()}
-        if self._found.damaged_files or self._found.files.is_rolled_back:
+        if self._found.damaged_files or self._found.files.is_incomplete:
             for id in sorted(self._found.counts.keys() - present):
                 document = self._from_items(id)
                 made[document.path] = document, self._found.counts[id]
@@ -173,7 +176,7 @@ class Repair:
 
     def _drop_removed(self) -> None:
         """Delete rows of an older version of the manifest whose items are gone: they were removed since."""
-        if not self._found.files.is_rolled_back or self._found.rows.is_rolled_back:
+        if not self._found.files.is_incomplete or self._found.rows.is_incomplete:
             return
         served = (entry.document for entry in self._known.values() if entry.document.status.served)
         gone = [document for document in served if not self._found.counts[document.id]]
@@ -285,11 +288,25 @@ class Repair:
         ):
             if not table.has_checksums():
                 table.add_checksums()
-            for batch in table.batches(table.schema.names, _BATCH_ROWS, checked=False):
-                bare = batch.filter(arrow().compute.is_null(batch[CHECKSUMS]))
-                if bare.num_rows:
-                    media = _media_sums(self._collection, bare) if key == "id" else {}
-                    table.upsert(seal(bare, parts, media), key)
+            for rows in _unsealed_rows(table):
+                media = _media_sums(self._collection, rows) if key == "id" else {}
+                table.upsert(seal(rows, parts, media), key)
+
+
+def _unsealed_rows(table: Table) -> Iterator[ArrowTable]:
+    """Yield the rows of a table that have no checksums, in parts of some `_BATCH_BYTES`."""
+    pa, size = arrow(), 0
+    pending: list[ArrowTable] = []
+    for batch in table.batches(table.schema.names, _BATCH_ROWS, checked=False):
+        rows = batch.filter(pa.compute.is_null(batch[CHECKSUMS]))
+        if rows.num_rows:
+            pending.append(rows)
+            size += rows.nbytes
+        if size >= _BATCH_BYTES:
+            yield pa.concat_tables(pending)
+            pending, size = [], 0
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 def _drop_older_versions(state: TableState) -> None:

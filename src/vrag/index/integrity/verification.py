@@ -60,8 +60,8 @@ def verify(
     With `repair`, damage is repaired as `vrag.index.integrity.repair` describes; with `prepare` deleted items
     are made again at once, otherwise the next `add` does. Where the collection cannot be locked because
     nothing can be written there, it is checked without the lock. Raises `CollectionBusy` while another
-    process is writing, or changes what is checked without the lock: what it has begun is not damage. What `prepare` raises ends the repair before rows
-    change.
+    process is writing, or changes what is checked without the lock: what it has begun is not damage. What
+    `prepare` raises ends the repair before rows change.
     """
     if collection.home is None:
         from vrag.index.remote.remote_collection import read_only
