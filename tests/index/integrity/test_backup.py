@@ -136,6 +136,16 @@ def test_a_restored_collection_is_the_one_that_was_backed_up(filled: Collection,
     assert (copy.directory / "uploads" / "sent.txt").stat().st_mtime_ns == status.st_mtime_ns
 
 
+def test_copies_of_manifests_are_not_backed_up_but_made_anew(filled: Collection, backups: Path) -> None:
+    copies = {"index/files.manifest", "index/items.manifest"}
+    name = back_up(filled, backups).snapshot.name
+    stored = {file.name for file in BackupStore.open(backups).read(name)[1]}
+    copy = restored(backups)
+    assert copies <= files_below(filled.directory).keys() - stored
+    assert copies <= files_below(copy.directory).keys()
+    assert not any(problem.file in copies for problem in verify(copy).problems)
+
+
 def test_a_restored_collection_is_written_to_like_any_other(
     filled: Collection, backups: Path, folder: Path
 ) -> None:

@@ -303,8 +303,11 @@ def restore_manifest(table: Path) -> str:
 
     Returns its name; empty if it is sound, or the copy does not help. Raises `OSError`.
     """
-    record = read_table_records(table).manifest
-    if record is None or not table.is_dir() or not check_files(table, [record]):
+    records = read_table_records(table)
+    record = records.manifest
+    if record is None or not table.is_dir() or newest_version(table) > records.version:
+        return ""
+    if not check_files(table, [record]):
         return ""
     data = _sound_copy(table, record)
     if data is None:

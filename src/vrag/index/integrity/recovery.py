@@ -26,7 +26,8 @@ The names, from the outside in:
   true again and again.
 - `forget_undoing` ends that, when the documents are marked.
 
-What is damaged is another matter: `inspection` finds it, and `TableState.is_incomplete` says that rows are gone.
+What is damaged is another matter: `inspection` finds it, and `TableState.is_incomplete` says that rows are
+gone.
 """
 
 from __future__ import annotations
