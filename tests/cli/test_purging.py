@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
 from vrag.index.collection import Collection
-from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, read_entries
+from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, AuditResult, read_entries
 from vrag.server.http.users import TokenFile, UserRole, digest_of
 
 if TYPE_CHECKING:
@@ -87,10 +87,14 @@ class TestPurge:
         young = runs.add(2, ended="failed")
         assert "Say which runs" in said(vrag("runs", "purge", "--yes"))
         assert "not an age" in said(vrag("runs", "purge", "--older-than", "soon", "--yes"))
+        assert "not an age" in said(vrag("runs", "purge", "--older-than", "", "--yes"))
+        for nothing in ("0", "0d", "000h"):
+            assert "runs of any age" in said(vrag("runs", "purge", "--older-than", nothing, "--yes"))
+        assert len(runs.store.ids()) == 2
         monkeypatch.setenv("VRAG_KEEP_RUNS", "30")
         assert vrag("runs", "purge", "--yes").exit_code == 0
         assert runs.store.ids() == [young]
-        assert vrag("runs", "purge", "--state", "failed", "--yes").exit_code == 0
+        assert vrag("runs", "purge", "--outcome", "failed", "--yes").exit_code == 0
         assert runs.store.ids() == []
 
     def test_nothing_is_deleted_where_it_cannot_be_logged(
@@ -133,6 +137,15 @@ class TestRoles:
             ("remove_token", "alice", "", "done"),
         ]
         assert token not in (home / "audit.log").read_text()
+
+    def test_what_a_role_allows_is_printed_and_how_to_allow_less_than_the_default(self) -> None:
+        given = " ".join(vrag("tokens", "add", "dave").stdout.split())
+        assert "with the role manage (search, ask and manage their own runs; add and remove doc" in given
+        assert "create and delete collections):" in given
+        assert "vrag tokens role dave upload, or: vrag tokens role dave ask" in given
+        chosen = vrag("tokens", "add", "erin", "--role", "manage").stdout
+        assert "with the role manage (" in chosen
+        assert "allow less" not in chosen
 
 
 class TestAudit:
@@ -186,6 +199,9 @@ class TestAudit:
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert "not a time" in said(vrag("audit", "show", "--since", "yesterday"))
+        wrong = vrag("audit", "show", "--result", "success")
+        assert wrong.exit_code == 2
+        assert all(result in wrong.output for result in AuditResult)
         assert "There is no file" in said(vrag("audit", "show", "--file", str(home / "none")))
         monkeypatch.delenv("VRAG_AUDIT_LOG")
         assert "No audit log is configured" in said(vrag("audit", "show"))

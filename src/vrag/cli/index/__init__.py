@@ -198,8 +198,9 @@ def verify(
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures{runs}.")
         for problem in report.problems:
             state = "repaired" if problem.repaired else problem.advice or problem.file
+            state = "" if state == problem.subject else state
             detail = f"{problem.detail} ({add_location(state)})" if state else problem.detail
-            echo_problem(problem.subject, detail)
+            echo_problem(problem.subject, detail, minor=problem.kind is ProblemKind.UNPROTECTED)
         if not report.problems:
             echo(("No problems.", "green"))
         elif not report.open:
