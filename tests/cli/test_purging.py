@@ -140,11 +140,14 @@ class TestRoles:
 
     def test_what_a_role_allows_is_printed_and_how_to_allow_less_than_the_default(self) -> None:
         given = " ".join(vrag("tokens", "add", "dave").stdout.split())
-        assert "with the role manage (search, ask and manage their own runs; add and remove doc" in given
-        assert "create and delete collections):" in given
-        assert "vrag tokens role dave upload, or: vrag tokens role dave ask" in given
-        chosen = vrag("tokens", "add", "erin", "--role", "manage").stdout
-        assert "with the role manage (" in chosen
+        rights = (
+            "search, ask and manage their own runs; add and remove documents; create and delete collections"
+        )
+        assert "The token of dave, with the role manage:" in given
+        assert f"The role manage allows: {rights}." in given
+        assert "To allow less: vrag tokens role dave ask" in given
+        chosen = " ".join(vrag("tokens", "add", "erin", "--role", "manage").stdout.split())
+        assert f"The role manage allows: {rights}." in chosen
         assert "allow less" not in chosen
 
 

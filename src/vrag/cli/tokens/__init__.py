@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,12 +88,14 @@ def add(
         token = file.add(name, chosen)
 
     def render() -> None:
-        echo(f"The token of {name}, with the role {chosen.value} ({_describe_rights(chosen)}):")
+        echo(f"The token of {name}, with the role {chosen.value}:")
         echo(f"  {token}")
-        if not admin and role is None:
-            echo((f"To allow less: vrag tokens role {name} upload, or: vrag tokens role {name} ask", "dim"))
         echo(("It is not stored: keep it now. To replace it, remove the user and add it again.", "dim"))
         echo((f"The server reads it with: vrag serve --tokens {file.path}", "dim"))
+        echo(f"The role {chosen.value} allows: {_describe_rights(chosen)}.")
+        if not admin and role is None:
+            option = f" --tokens {shlex.quote(str(tokens))}" if tokens else ""
+            echo(f"To allow less: vrag tokens role {name} ask{option}")
 
     facts = {"name": name, "role": chosen, "admin": chosen is UserRole.ADMINISTER, "token": token}
     facts["file"] = str(file.path)
