@@ -3,8 +3,10 @@
 A request that changes something has two entries with one id: `begun` before it is carried out, and `done`,
 `failed` or `refused` before its answer is sent. If the first cannot be written, because the disk is full, the
 request is refused (507) and nothing is done; so nothing is ever done that the log does not have. If only the
-second cannot be written, the server's log has it, and the answer is sent: the change is made. Searches,
-exports and sign-ins have one entry, before the answer; without it the answer is not sent.
+second cannot be written, the server's log has it, and the answer is sent: the change is made. The
+creation of a collection and the deletion of runs have their first entry when it is known which, and none if
+the request is invalid. Searches, exports and sign-ins have one entry, before the answer; without it the
+answer is not sent.
 
 Refused requests (401, 403, 429) of all routes have entries, up to a number a minute for each address: else
 whoever sends many would fill the disk.
