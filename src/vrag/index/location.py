@@ -18,7 +18,7 @@ from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
-from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, first_line
+from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
 from vrag.index.array_cache import sweep_unfinished
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
@@ -228,7 +228,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - whatever a file holds
 def _damaged(where: str, reason: str) -> CollectionError:
     return CollectionError(
         f"{where} is damaged: {reason}.",
-        "Run: vrag index verify --repair. If that cannot repair it, restore a backup: vrag index restore",
+        f"Run: {REPAIR_COMMAND}. If that cannot repair it, restore a backup: vrag index restore",
     )
 
 
@@ -288,7 +288,7 @@ class CollectionLocation(Protocol):
 class LocalLocation:
     """A directory."""
 
-    repair_hint = "Run: vrag index verify --repair, then vrag index add"
+    repair_hint = f"Run: {REPAIR_COMMAND}, then vrag index add"
 
     def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
         """`wait` is how long `lock` waits for another process, in seconds."""
@@ -351,8 +351,9 @@ class LocalLocation:
             yield
 
     def _remove_leftovers(self) -> None:
-        """Remove the files for a while that killed processes left. The caller holds the lock."""
+        """Remove the temporary files that killed processes left. The caller holds the lock."""
         remove_abandoned()
+        remove_abandoned(self.directory)
         sweep_unfinished(self.cache_dir)
         for folder in (self.directory, self.directory / "index"):
             remove_unfinished_files(folder)
