@@ -395,7 +395,7 @@ class TestVimrag:
             first = agent.run({"query": "?"})
             begun = list(itertools.takewhile(lambda event: event["event"] != "search", first))
             assert begun
-            assert answered.acquire(timeout=20)
+            assert answered.acquire(timeout=120)
             second = list(agent.run({"query": "?"}))
             rest = list(first)
         for number, events in ((1.0, rest), (2.0, second)):

@@ -314,7 +314,12 @@ vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
         (url,) = (word for word in words if word not in given)
         headers = dict([given["-H"].split(": ")]) if "-H" in given else {}
         answer = httpx.request(
-            given.get("-X", "GET"), url, headers=headers, content=given.get("-d"), timeout=30, trust_env=False
+            given.get("-X", "GET"),
+            url,
+            headers=headers,
+            content=given.get("-d"),
+            timeout=120,
+            trust_env=False,
         )
         assert answer.status_code == 200, (command, answer.text)
         return answer.json()

@@ -222,7 +222,7 @@ def test_search_answers_until_ctrl_c(clone: Clone) -> None:
     assert script.stdout is not None
     address = next(found[0] for line in script.stdout if (found := re.search(r"http://\S+/search", line)))
     body = {"queries": ["shore power"], "top_k": 1}
-    (result,) = httpx.post(address, json=body, trust_env=False, timeout=30).json()["results"]
+    (result,) = httpx.post(address, json=body, trust_env=False, timeout=120).json()["results"]
     script.send_signal(signal.SIGINT)
     script.communicate(timeout=60)
 

@@ -62,18 +62,32 @@ def test_a_killed_process_leaves_what_the_next_one_removes_and_a_live_one_keeps_
 
 
 def test_foreign_directories_and_links_stay(folder: Path, tmp_path: Path) -> None:
-    (folder / "vrag-mine").mkdir()
-    (folder / "vrag-mine" / "notes.txt").write_text("mine", encoding="utf-8")
+    mine = folder / "vrag-scratch-mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine", encoding="utf-8")
+    os.utime(mine, (0, 0))
     target = tmp_path / "target"
     target.mkdir()
     (target / ".vrag-scratch").touch()
-    (folder / "vrag-link").symlink_to(target)
+    (folder / "vrag-scratch-link").symlink_to(target)
     with scratch_directory() as first, scratch_directory() as second:
         remove_abandoned()
         assert first.is_dir()
         assert second.is_dir()
-    assert sorted(path.name for path in folder.iterdir()) == ["vrag-link", "vrag-mine"]
+    assert sorted(path.name for path in folder.iterdir()) == ["vrag-scratch-link", "vrag-scratch-mine"]
     assert (target / ".vrag-scratch").exists()
+
+
+@pytest.mark.parametrize("names", [[], [".vrag-scratch.lock"]])
+def test_a_directory_without_a_lock_is_removed_once_it_is_old(folder: Path, names: list[str]) -> None:
+    new, old = folder / "vrag-scratch-new", folder / "vrag-scratch-old"
+    for directory in (new, old):
+        directory.mkdir()
+        for name in names:
+            (directory / name).touch()
+    os.utime(old, (0, 0))
+    remove_abandoned()
+    assert list(folder.iterdir()) == [new]
 
 
 def test_who_writes_to_a_collection_removes_what_killed_writers_left(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -40,6 +41,7 @@ _LOCK_SECONDS = 0.05
 """Time between two attempts to get a lock that is waited for."""
 _NAME_LENGTH = 60
 """Characters of a name that begin the name of its unfinished copy: at most 240 bytes, of 255 allowed."""
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 _SYNCS_AT_ONCE = 8
 """Files that are put on the disk at the same time: file systems write the metadata of all of them at once."""
 _BLOCK = 1 << 16
@@ -164,6 +166,11 @@ def atomic_file(path: Path, *, durable: bool = True, mode: int = 0o666) -> Gener
         unfinished.unlink(missing_ok=True)
     if durable:
         sync(path.parent)
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether a file has a name that `atomic_file` gives to what it has not finished."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
 @contextmanager

@@ -6,6 +6,9 @@ past the code that handles many of them at once. Errors say what to do, in `hint
 
 from __future__ import annotations
 
+REPAIR_COMMAND = "vrag index verify --repair"
+"""The command that repairs a collection, for hints."""
+
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, at most 300 characters, without its period.

@@ -1,21 +1,24 @@
-"""Directories for files that are needed for a while. What killed processes leave, later ones remove.
+"""Temporary directories. Those that killed processes leave are removed by later ones.
 
 A process holds a lock on each of its directories, which the system frees with the process, however that
-ends. A directory whose lock is free belongs to nobody.
+ends. A directory whose lock is free belongs to nobody. One that has no lock yet has just been created, or its
+process was killed at that moment: it is empty, and is removed after an hour.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
+
+from vrag.atomic_io import is_unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,9 +26,9 @@ if TYPE_CHECKING:
 _LOCK = ".vrag-scratch.lock"
 _HELD = ".vrag-scratch"
 """File that appears once the lock is held: without it, a process may be about to take the lock."""
-_PREFIX = "vrag-"
-_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
-"""Names of the files that `vrag.atomic_io.atomic_file` writes."""
+_PREFIX = "vrag-scratch-"
+_NEW_SECONDS = 3600.0
+"""Age up to which a directory without `_HELD` may belong to a process that is about to take the lock."""
 
 
 @contextmanager
@@ -53,7 +56,7 @@ def remove_abandoned(parent: Path | None = None) -> None:
         with suppress(OSError):
             for directory in parent.glob(f"{prefix}*"):
                 with suppress(OSError):
-                    if _is_ours(directory) and (directory / _HELD).is_file():
+                    if _is_ours(directory):
                         _remove_if_free(directory)
 
 
@@ -61,7 +64,7 @@ def remove_unfinished_files(directory: Path) -> None:
     """Remove the files that killed processes were writing into a directory, to which nobody else writes."""
     with suppress(OSError):
         for path in directory.iterdir():
-            if _UNFINISHED.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            if is_unfinished(path.name) and path.is_file() and not path.is_symlink():
                 with suppress(OSError):
                     path.unlink()
 
@@ -74,6 +77,11 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _remove_if_free(directory: Path) -> None:
+    if not (directory / _HELD).is_file():
+        if time.time() - directory.stat().st_mtime > _NEW_SECONDS:
+            (directory / _LOCK).unlink(missing_ok=True)
+            directory.rmdir()
+        return
     with suppress(Timeout):
         with FileLock(directory / _LOCK, timeout=0, is_singleton=False):
             pass  # nobody holds it, and nobody will: it is taken once; Windows could not delete it here

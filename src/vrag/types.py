@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vrag.geometry import Box, Size
 
+LOST_PATH = "lost:/"
+"""Beginning of the path of a document whose entry in the manifest was lost, so that its file is not known."""
 ABSENT = -1
 """Modification time of a document that has no file of its own here: it was imported without one."""
 
@@ -150,6 +152,13 @@ class Document:
     """Number of items in its content."""
     reason: str = ""
     """The reason that it failed or is partial, for people."""
+
+    @property
+    def shown_path(self) -> str:
+        """The path, for people; the name and the beginning of the id where the path was lost."""
+        if not self.path.startswith(LOST_PATH):
+            return self.path
+        return f"{self.name} (path unknown, id {self.id[:16]})"
 
 
 @dataclass(frozen=True, slots=True)

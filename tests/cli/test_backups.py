@@ -45,6 +45,21 @@ def test_a_collection_is_backed_up_and_asked_after_it_is_restored(home: Path) ->
     assert vrag(home, "index", "restore", "backups", "restored").status == 1
 
 
+def test_a_check_counts_what_is_stored_and_not_files(home: Path) -> None:
+    (home / "copy.md").write_bytes((home / "notes.md").read_bytes())
+    vrag(home, "index", "backup", "backups")
+    checked = vrag(home, "index", "backups", "backups", "--check").out
+    stored = len(BackupStore(home / "backups").objects())
+    assert f"Checked {stored} stored contents of 1 backups; equal files share one" in checked
+
+
+@pytest.mark.parametrize("command", ["backups", "restore"])
+def test_the_directory_that_is_read_is_not_called_a_destination(home: Path, command: str) -> None:
+    text = vrag(home, "index", command, "--help").out
+    assert "BACKUPS" in text
+    assert "DEST" not in text
+
+
 def test_damage_has_an_exit_status(home: Path) -> None:
     vrag(home, "index", "backup", "backups")
     for path in (home / "backups" / "objects").rglob("*"):
@@ -57,6 +72,17 @@ def test_damage_has_an_exit_status(home: Path) -> None:
     assert done.status == 1
     assert "damaged in the backup" in done.json["failure"]
     assert not (home / "restored").exists()
+
+
+def test_the_hint_of_a_partial_restore_leads_to_the_restored_collection(home: Path) -> None:
+    vrag(home, "ask", "How many passengers did the ferry carry?")
+    vrag(home, "index", "backup", "backups")
+    store = BackupStore(home / "backups")
+    run = next(file for file in store.read(store.find("last"))[1] if file.name.startswith("runs/"))
+    store.path(run.sha256).write_bytes(b"damaged")
+    done = vrag(home, "index", "restore", "backups", "restored", "--partial")
+    assert done.status == 1
+    assert f"Run: vrag index verify --collection {home / 'restored'} --repair, then" in done.out
 
 
 def test_old_backups_are_deleted_without_a_new_one(home: Path) -> None:

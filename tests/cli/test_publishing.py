@@ -168,4 +168,4 @@ def test_two_servers_over_the_storage_follow_what_is_published(home: Home) -> No
     finally:
         for server, _ in servers:
             server.send_signal(signal.SIGINT)
-            server.communicate(timeout=20)
+            server.communicate(timeout=120)

@@ -56,7 +56,7 @@ def running(
             yield address.group(1), told
         finally:
             process.send_signal(signal.SIGTERM)
-            rest, log = process.communicate(timeout=30)
+            rest, log = process.communicate(timeout=120)
             assert process.returncode == 0
             assert ("VRAG_MODELS" in log, warned in log) == (bool(warned), True)
     assert rest.endswith("Stopped.\n")

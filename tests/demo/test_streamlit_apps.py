@@ -77,7 +77,7 @@ def search_url() -> Generator[str]:
 
 def opened(app: str) -> AppTest:
     """The page as it is when it is opened."""
-    test = AppTest.from_file(str(DEMO / f"{app}.py"), default_timeout=30).run()
+    test = AppTest.from_file(str(DEMO / f"{app}.py"), default_timeout=120).run()
     assert not test.exception, test.exception
     return test
 

@@ -24,7 +24,7 @@ def test_results_come_in_the_order_of_things(
 def test_threads_work_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     maxsim.executor.cache_clear()
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)
     assert len(map_threads(lambda _: both.wait(), [0, 1])) == 2
     maxsim.executor.cache_clear()
 

@@ -24,7 +24,7 @@ CLIENTS: list[openai.OpenAI] = []
 
 def client_of(address: str, key: str = "none", retries: int = 0) -> openai.OpenAI:
     """The official client; closed when the test ends."""
-    client = openai.OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=retries, timeout=30)
+    client = openai.OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=retries, timeout=120)
     CLIENTS.append(client)
     return client
 

@@ -157,7 +157,7 @@ def test_questions_by_every_interface_are_logged_without_their_text(tmp_path: Pa
     service = Service(scripted(tmp_path / "runs", (SEARCH, ANSWER)), Nothing())
     with (
         serving(options=options, service=service) as address,
-        httpx.Client(base_url=address, headers=BEARER, timeout=30) as client,
+        httpx.Client(base_url=address, headers=BEARER, timeout=120) as client,
     ):
         run = client.post("/runs", json={"question": QUESTION_TEXT}).json()["id"]
         messages = [{"role": "user", "content": QUESTION_TEXT}]

@@ -31,12 +31,12 @@ def paced() -> Generator[PacedSearcher]:
 
 
 def post(address: str, query: str | list[str], top_k: int = 3) -> httpx.Response:
-    return httpx.post(f"{address}/search", json={"queries": query, "top_k": top_k}, timeout=30)
+    return httpx.post(f"{address}/search", json={"queries": query, "top_k": top_k}, timeout=120)
 
 
 def wait_for(condition: object) -> None:
     assert callable(condition)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.005)
@@ -51,7 +51,7 @@ def test_requests_that_wait_together_are_searched_together(paced: PacedSearcher)
     words = ["passengers", "crowns.", "free.", "january"]
     with serving(paced) as address, ThreadPoolExecutor(20) as threads:
         first = threads.submit(post, address, "ferry")
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         others = [threads.submit(post, address, words[n % 4]) for n in range(16)]
         wait_for(lambda: waiting(address) == 16)
         paced.go.set()
@@ -74,7 +74,7 @@ def test_each_top_k_has_a_call_of_its_own(paced: PacedSearcher) -> None:
     """What is found never depends on what else was asked: a searcher may rank deeper for a larger one."""
     with serving(paced) as address, ThreadPoolExecutor(20) as threads:
         threads.submit(post, address, "ferry")
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         asked = [threads.submit(post, address, ["ferry the", "2024"], top_k) for top_k in (1, 2, 1, 3, 2)]
         wait_for(lambda: waiting(address) == 10)
         paced.go.set()
@@ -88,7 +88,7 @@ def test_each_top_k_has_a_call_of_its_own(paced: PacedSearcher) -> None:
 def test_a_batch_is_not_larger_than_allowed(paced: PacedSearcher) -> None:
     with serving(paced, ServerOptions(batch_queries=4)) as address, ThreadPoolExecutor(20) as threads:
         asked = [threads.submit(post, address, "ferry")]
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         asked += [threads.submit(post, address, ["a", "b"]) for _ in range(5)]
         asked += [threads.submit(post, address, list("abcdefgh"))]
         wait_for(lambda: waiting(address) == 18)
@@ -103,7 +103,7 @@ def test_a_large_request_takes_turns_with_others(paced: PacedSearcher) -> None:
     large = [f"large {number}" for number in range(12)]
     with serving(paced, ServerOptions(batch_queries=4)) as address, ThreadPoolExecutor(4) as threads:
         threads.submit(post, address, "first")
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         long = threads.submit(post, address, ["ferry", *large[1:]])
         wait_for(lambda: waiting(address) == 12)
         short = threads.submit(post, address, "crowns.")
@@ -142,7 +142,7 @@ def test_what_is_left_of_a_request_that_failed_is_not_searched(paced: PacedSearc
 def test_health_is_answered_while_a_search_blocks(paced: PacedSearcher) -> None:
     with serving(paced) as address, ThreadPoolExecutor(4) as threads:
         blocked = threads.submit(post, address, "ferry")
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         started = time.monotonic()
         assert httpx.get(f"{address}/healthz").json() == {"status": "ok"}
         assert time.monotonic() - started < 1
@@ -154,7 +154,7 @@ def test_health_is_answered_while_a_search_blocks(paced: PacedSearcher) -> None:
 def test_pictures_are_shown_while_a_search_blocks(paced: PacedSearcher) -> None:
     with serving(paced) as address, ThreadPoolExecutor(4) as threads:
         threads.submit(post, address, "ferry")
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         assert httpx.get(f"{address}/items/66657272792e7064-1/image").status_code == 200
         paced.go.set()
 
@@ -162,7 +162,7 @@ def test_pictures_are_shown_while_a_search_blocks(paced: PacedSearcher) -> None:
 def test_too_many_are_told_to_come_back(paced: PacedSearcher) -> None:
     with serving(paced, ServerOptions(waiting_queries=3)) as address, ThreadPoolExecutor(8) as threads:
         asked = [threads.submit(post, address, "ferry")]
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         asked += [threads.submit(post, address, "ferry") for _ in range(3)]
         wait_for(lambda: waiting(address) == 3)
         refused = post(address, "ferry")
@@ -184,7 +184,7 @@ def test_clients_that_left_drop_out(paced: PacedSearcher) -> None:
     head = f"POST /search HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {len(body)}\r\n\r\n".encode()
     with serving(paced) as address, ThreadPoolExecutor(8) as threads:
         threads.submit(post, address, "first")
-        assert paced.began.acquire(timeout=10)
+        assert paced.began.acquire(timeout=120)
         leaving = [dial(address) for _ in range(5)]
         for connection in leaving:
             connection.sendall(head + body)
@@ -219,7 +219,7 @@ def test_the_fault_of_one_is_not_that_of_those_beside_it() -> None:
     picky = Picky()
     with serving(picky) as address, ThreadPoolExecutor(8) as threads:
         threads.submit(post, address, "ferry")
-        assert picky.began.acquire(timeout=10)
+        assert picky.began.acquire(timeout=120)
         asked = [threads.submit(post, address, word) for word in ("ferry", "bad", "crowns.")]
         wait_for(lambda: waiting(address) == 3)
         picky.go.set()

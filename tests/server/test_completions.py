@@ -164,7 +164,7 @@ class TestStream:
         beats = with_quick_beats(monkeypatch)
         with doors(scripted(tmp_path, paced=True)) as opened:
             body = {"model": "vrag", "messages": QUESTION, "stream": True}
-            asking = httpx.stream("POST", f"{opened.address}/v1/chat/completions", json=body, timeout=30)
+            asking = httpx.stream("POST", f"{opened.address}/v1/chat/completions", json=body, timeout=120)
             with asking as response:
                 lines = response.iter_lines()
                 while not next(lines).startswith(": beat"):

@@ -16,11 +16,14 @@ from library_harness import FIRST, Lines, first_collection, library, until
 from vrag.errors import CollectionError, SearchError
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.server.collections import service
 from vrag.server.collections.uploads import UploadLimits
 from vrag.types import Query
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vrag.server.collections.registry import DocumentPages, OpenCollection
 
 UNKNOWN = "0" * 64
 
@@ -106,7 +109,7 @@ class TestCollections:
             desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
             lines.go.clear()
             desk.put("deck.md", "one\ntwo\nthree", "slides")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             threading.Timer(0.3, lines.go.set).start()
             assert desk.client.delete("/collections/slides").status_code == 204
             assert desk.shelf.names == (FIRST,)
@@ -117,7 +120,7 @@ class TestCollections:
             desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
             lines.go.clear()
             jobs = [desk.put(name, "whales\ndive", "slides") for name in ("a.md", "b.md")]
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             assert desk.client.delete("/collections/slides").status_code == 409
             lines.go.set()
             assert [desk.ended(job)["state"] for job in jobs] == ["finished"] * 2
@@ -129,13 +132,30 @@ class TestCollections:
             desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
             lines.go.clear()
             desk.put("a.md", "whales\ndive", "slides")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             paths = ["/collections/slides", f"/collections/slides/documents/{UNKNOWN}"] * 3
             answers = [pool.submit(desk.client.delete, path) for path in paths]
             threading.Timer(0.5, lines.go.set).start()
             told = [answer.result().status_code for answer in answers]
             assert told[::2].count(204) == 1
             assert set(told) <= {204, 404, 409, 503}
+            assert desk.shelf.names == (FIRST,)
+
+    def test_deleted_while_a_document_is_looked_for_do_not_have_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        find_pages = service._pages  # pyright: ignore[reportPrivateUsage]
+
+        def delete_and_find(open_collection: OpenCollection, id: str) -> DocumentPages | None:
+            if open_collection.name == "slides":
+                desk.shelf.drop("slides")
+            return find_pages(open_collection, id)
+
+        with library(tmp_path) as desk:
+            desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+            desk.added("a.md", "whales", "slides")
+            monkeypatch.setattr(service, "_pages", delete_and_find)
+            assert desk.client.get(f"/documents/{UNKNOWN}").status_code == 404
             assert desk.shelf.names == (FIRST,)
 
     def test_made_again_under_the_same_name_are_written_to_anew(self, tmp_path: Path) -> None:
@@ -251,7 +271,7 @@ class TestDocuments:
         with library(tmp_path, lines=lines) as desk:
             lines.go.clear()
             desk.put("a.md", "one")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             desk.put("b.md", "two")
             assert [(d["name"], d["status"], d["id"]) for d in desk.documents()] == [
                 ("a.md", "pending", sha("one")),
@@ -323,7 +343,7 @@ class TestRemoval:
         with library(tmp_path, lines=lines) as desk:
             lines.go.clear()
             first = desk.put("a.md", "one\ntwo")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             second = desk.put("b.md", "three")
             threading.Timer(0.3, lines.go.set).start()
             answer = desk.client.delete(f"/collections/{FIRST}/documents/{second.json()['document']}")
@@ -338,7 +358,7 @@ class TestRemoval:
         with library(tmp_path, lines=lines) as desk:
             lines.go.clear()
             job = desk.put("a.md", "\n".join(f"line {n}" for n in range(500)))
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             threading.Timer(0.3, lines.go.set).start()
             document = job.json()["document"]
             assert desk.client.delete(f"/collections/{FIRST}/documents/{document}").status_code == 204
@@ -482,7 +502,7 @@ def test_lists_come_while_a_document_is_read(tmp_path: Path) -> None:
     with library(tmp_path, lines=lines) as desk:
         lines.go.clear()
         desk.put("a.md", "one")
-        assert lines.began.acquire(timeout=30)
-        with httpx.Client(base_url=desk.address, timeout=10) as other:
+        assert lines.began.acquire(timeout=120)
+        with httpx.Client(base_url=desk.address, timeout=120) as other:
             for path in ("/healthz", "/collections", f"/collections/{FIRST}/documents", "/search?queries=a"):
                 assert other.get(path).status_code == 200

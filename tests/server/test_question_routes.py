@@ -77,10 +77,10 @@ def test_they_wait_while_files_are_read(tmp_path: Path) -> None:
     asker, lines = Asker(), Lines()
     with library(tmp_path, lines=lines, suggester=asker) as desk:
         desk.added("a.md", "whales")
-        assert lines.began.acquire(timeout=30)
+        assert lines.began.acquire(timeout=120)
         lines.go.clear()
         job = desk.put("b.md", "birds")
-        assert lines.began.acquire(timeout=30)
+        assert lines.began.acquire(timeout=120)
         assert questions(desk) == ([], True)
         assert asker.asked == []
         lines.go.set()

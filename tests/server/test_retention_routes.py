@@ -44,7 +44,7 @@ def served(tmp_path: Path) -> Generator[tuple[httpx.Client, AuditLog, Scripted]]
     options = ServerOptions(drain_seconds=2, audit=log)
     with (
         serving(options=options, service=Service(answering, Nothing())) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         yield client, log, answering
 

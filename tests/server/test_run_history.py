@@ -47,7 +47,7 @@ def client(answering: Scripted) -> Generator[httpx.Client]:
     service = Service(answering, Nothing())
     with (
         serving(service=service, options=ServerOptions(drain_seconds=2)) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         try:
             yield client

@@ -35,7 +35,7 @@ def answering(tmp_path: Path) -> Scripted:
 def client(answering: Scripted) -> Generator[httpx.Client]:
     with (
         serving(service=Service(answering, Nothing()), options=ServerOptions(drain_seconds=2)) as address,
-        httpx.Client(base_url=address, timeout=20) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         try:
             yield client

@@ -168,7 +168,7 @@ class TestLimits:
         with library(tmp_path, lines=lines, limits=UploadLimits(waiting=1)) as desk:
             lines.go.clear()
             desk.put("a.md", "one")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             assert desk.put("b.md", "two").status_code == 202
             assert desk.put("c.md", "three").status_code == 503
             assert "c.md" not in desk.files()
@@ -179,7 +179,7 @@ class TestLimits:
         with library(tmp_path, lines=lines, limits=limits) as desk, ThreadPoolExecutor(4) as pool:
             lines.go.clear()
             desk.put("first.md", "one")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             names = [f"{n}.md" for n in range(200)]
             assert {answer.status_code for answer in pool.map(desk.put, names, names)} == {202}
             assert desk.put("over.md", "one").status_code == 503

@@ -121,7 +121,7 @@ class TestAnUpload:
             lines.go.clear()
             job = desk.put("a.md", "one\ntwo").json()
             assert job["state"] in {"waiting", "running"}, "its turn may come before the answer is written"
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             running = until(lambda: told if (told := desk.job(job["id"]))["total"] else None)
             assert (running["state"], running["done"], running["total"]) == ("running", 0, 2)
             waiting = desk.put("b.md", "three").json()
@@ -179,7 +179,7 @@ class TestAnUpload:
         with library(tmp_path, lines=lines) as desk:
             lines.go.clear()
             first = desk.put("a.md", "old\nolder")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             second = desk.put("a.md", "new")
             lines.go.set()
             assert desk.ended(first)["problems"] == ["Another file was uploaded under this name."]

@@ -21,7 +21,7 @@ class TestARestart:
         slow = Lines(pace=0.02)
         with library(tmp_path, lines=slow) as desk:
             desk.put("a.md", "\n".join(f"line {n}" for n in range(400)))
-            assert slow.began.acquire(timeout=30)
+            assert slow.began.acquire(timeout=120)
             desk.put("b.md", "whales")
         with library(tmp_path) as desk:
             until(lambda: {d["status"] for d in desk.documents()} == {"ready"})
@@ -129,7 +129,7 @@ class Killable:
         import httpx
 
         path = f"{self.address}/collections/{FIRST}/documents/{name}"
-        assert httpx.put(path, content=text.encode(), timeout=30).status_code == 202
+        assert httpx.put(path, content=text.encode(), timeout=120).status_code == 202
 
     def wait_for_items(self, place: Path) -> None:
         """Until some items are there."""

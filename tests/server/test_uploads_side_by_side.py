@@ -69,7 +69,7 @@ class TestASmallFile:
         with library(tmp_path, lines=lines) as desk:
             lines.go.clear()
             desk.put("a.md", "one")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             jobs = {
                 name: desk.put(name, "x" * size).json()["id"] for name, size in (("l.md", 90), ("s.md", 9))
             }
@@ -85,7 +85,7 @@ class TestCancelling:
         with library(tmp_path, lines=lines) as desk:
             lines.go.clear()
             first = desk.put("a.md", "one\ntwo")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             second = desk.put("b.md", "three").json()
             assert cancel(desk, second["id"]) == 204
             assert desk.job(second["id"])["state"] == "cancelled"
@@ -100,8 +100,8 @@ class TestCancelling:
             kept = desk.added("kept.md", "whales")
             lines.go.clear()
             job = desk.put("a.md", "\n".join(f"line {n}" for n in range(500))).json()
-            assert lines.began.acquire(timeout=30)
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
+            assert lines.began.acquire(timeout=120)
             waiting = desk.put("b.md", "birds")
             threading.Timer(0.3, lines.go.set).start()
             assert cancel(desk, job["id"]) == 204
@@ -118,10 +118,10 @@ class TestCancelling:
         lines = Lines()
         with library(tmp_path, lines=lines) as desk:
             kept = desk.added("a.md", "whales")
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             lines.go.clear()
             job = desk.put("a.md", "\n".join(f"line {n}" for n in range(500))).json()
-            assert lines.began.acquire(timeout=30)
+            assert lines.began.acquire(timeout=120)
             threading.Timer(0.3, lines.go.set).start()
             assert cancel(desk, job["id"]) == 204
             assert [one["id"] for one in desk.documents()] == [kept]

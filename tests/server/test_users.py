@@ -93,7 +93,7 @@ class Users:
 
     def add(self, name: str, token: str) -> None:
         headers = {"authorization": f"Bearer {token}"}
-        self.clients[name] = httpx.Client(base_url=self.address, headers=headers, timeout=30)
+        self.clients[name] = httpx.Client(base_url=self.address, headers=headers, timeout=120)
 
     def ended(self, client: httpx.Client, **asked: Any) -> dict[str, Any]:  # noqa: ANN401
         """A run that has ended."""
@@ -353,7 +353,7 @@ class TestSessions:
     def test_a_session_is_that_of_its_user_and_ends_with_the_token(self, users: Users) -> None:
         run = users.ended(users.alice)["id"]
         token = users.file.add("dave")
-        with httpx.Client(base_url=users.address, headers={"origin": users.address}, timeout=30) as browser:
+        with httpx.Client(base_url=users.address, headers={"origin": users.address}, timeout=120) as browser:
             assert browser.post("/session", json={"token": token}).status_code == 204
             session = browser.get("/session").json()
             assert (session["user"], session["admin"], session["has_users"]) == ("dave", False, True)
@@ -378,7 +378,7 @@ def test_without_tokens_everybody_sees_everything(tmp_path: Path) -> None:
     answering = scripted(tmp_path / "runs", (SEARCH, ANSWER))
     with (
         serving(service=Service(answering, Nothing())) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         run = client.post("/runs", json={"question": SECRET}).json()
         assert run["owner"] == ""

@@ -77,7 +77,7 @@ class Server:
 
     def ask(self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b"") -> Answer:
         """Sends a request as it is given, path and all."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             given = {"Host": f"{self.host}:{self.port}", "Content-Length": str(len(body))} | (headers or {})

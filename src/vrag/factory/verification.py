@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vrag.index.integrity.problems import VerifyReport
+    from vrag.index.integrity.verification import Reindex
     from vrag.settings import Settings
 
 
@@ -34,21 +35,24 @@ def verify_collection(
     def report(what: str) -> Callable[[int, int], None] | None:
         return partial(progress, what) if progress else None
 
-    def prepare(collection: Collection) -> Callable[[Collection, Sequence[Path]], object]:
+    def prepare(collection: Collection) -> Reindex:
         from vrag.factory.indexing import embedder_of
 
         record = collection.header.embedder
         embedder = embedder_of(settings, record) if record else None
         producer = local(embedder, settings.batch)
 
-        def remake(damaged: Collection, paths: Sequence[Path]) -> object:
+        def reindex(damaged: Collection, paths: Sequence[Path]) -> object:
             again = Collection.open(damaged.directory, wait=settings.wait, durable=settings.durable)
             return add(again, paths, embedder=embedder, producer=producer)
 
-        return remake
+        return reindex
 
     name = settings.collection
-    collection = Collection.open(name) if is_url(name) else open_damaged(Path(name).absolute(), settings.wait)
+    if is_url(name):
+        collection = Collection.open(name)
+    else:
+        collection = open_damaged(Path(name).absolute(), wait=settings.wait, durable=settings.durable)
     found = verify(collection, repair=repair, prepare=prepare, progress=report("items"))
     runs = check_runs(RunStore(collection.runs_dir), repair=repair, progress=report("runs"))
     return found.plus(runs.runs, runs.problems)

@@ -19,7 +19,6 @@ import json
 import math
 import mmap
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -35,6 +34,7 @@ import numpy as np
 from vrag.atomic_io import replace_file, write_file
 from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import file_checksum
+from vrag.index.integrity.file_records import list_manifests, manifest_name
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.schema import arrow
 from vrag.parsing import parse_json
@@ -68,9 +68,6 @@ MAX_TABLE_BYTES = 64 * 2**20
 """Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""
 _PREFIX = "table-"
 _FILE = "rows"
-_MANIFEST = re.compile(r"(\d{20})\.manifest")
-"""Lance's second naming scheme: 2^64 - 1 minus the version, so that the newest comes first."""
-_MAX_VERSION = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,18 +288,17 @@ class Manifest(NamedTuple):
 def newest_manifest(table: Path) -> Manifest | None:
     """Find the newest version of the table in a directory, as Lance does: by the names of its manifests.
 
-    Returns None when there is no version, or one that is named by another scheme.
+    Returns None when there is no version, or one that is named by Lance's first scheme.
     """
     try:
-        names = [path.name for path in (table / "_versions").iterdir() if path.suffix == ".manifest"]
-        matches = [_MANIFEST.fullmatch(name) for name in names]
-        numbers = [match[1] for match in matches if match]
-        if not numbers or len(numbers) < len(names):
+        versions = list_manifests(table)
+        if not versions or any(manifest_name(version) != name for name, version in versions.items()):
             return None
-        content = (table / "_versions" / f"{min(numbers)}.manifest").read_bytes()
+        newest = max(versions.values())
+        content = (table / manifest_name(newest)).read_bytes()
     except OSError:
         return None
-    return Manifest(table, _MAX_VERSION - int(min(numbers)), hashlib.sha256(content).hexdigest()[:32])
+    return Manifest(table, newest, hashlib.sha256(content).hexdigest()[:32])
 
 
 class TableCopies:

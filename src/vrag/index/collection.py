@@ -104,6 +104,8 @@ class Collection:
         self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
         self.announced = 0
         """Version of the manifest of which a client of this process was told that it can be searched."""
+        self.undone: int | None = None
+        """Documents to be read again because commits were undone here; None if none were undone."""
         self._content: tuple[tuple[int, int], str] | None = None
         """Versions of the tables, and their `content_version`."""
 
@@ -128,15 +130,23 @@ class Collection:
         self._files = CheckedFiles()
 
     @classmethod
-    def open(cls, directory: str | Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
+    def open(
+        cls,
+        directory: str | Path,
+        *,
+        wait: float = 0.0,
+        durable: bool = True,
+        header: CollectionHeader | None = None,
+    ) -> Collection:
         """Open a collection in a directory, or published at a URL.
 
         With `durable`, what is written to it later is on the disk before it is acknowledged. Nothing is
         written here, unless a writer was killed or the machine lost power in the middle of a commit: that is
         undone.
 
-        `wait` is the time for which `lock` waits for another process, in seconds. Raises
-        `CollectionError` if there is none, or another version of vrag created it.
+        `wait` is the time for which `lock` waits for another process, in seconds. `header` replaces that of
+        a local collection, which may be damaged. Raises `CollectionError` if there is no collection, or
+        another version of vrag created it.
         """
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
@@ -144,7 +154,7 @@ class Collection:
             location = RemoteCollection(str(directory))
             return cls(location, location.header())
         path = _local_path(directory)
-        header = CollectionHeader.read(path)
+        header = header or CollectionHeader.read(path)
         if header is None:  # often it is the folder of the documents
             hint = f"Create one: vrag index add PATH --collection {path}"
             if path.is_dir() and any(path.iterdir()):
@@ -381,6 +391,7 @@ class Collection:
         ]
         if begun:
             self.file_table.upsert(file_rows(begun), "key")
+        self.undone = (self.undone or 0) + len(begun)
         for table in undone:
             table.forget_undoing()
 

@@ -18,7 +18,7 @@ from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
-from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, first_line
+from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
 from vrag.index.array_cache import sweep_unfinished
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.table import Directory
@@ -46,7 +46,7 @@ MIN_ADDRESS_BYTES = 2 * 2**30
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000
-_REPAIR = "Run: vrag index verify --repair. If that cannot repair it, restore a backup: vrag index restore"
+_REPAIR = f"Run: {REPAIR_COMMAND}. If that cannot repair it, restore a backup: vrag index restore"
 _LOCK = "lock"
 _WRITER = "writer.json"
 
@@ -282,7 +282,7 @@ class CollectionLocation(Protocol):
 class LocalLocation:
     """A directory."""
 
-    repair_hint = "Run: vrag index verify --repair, then vrag index add"
+    repair_hint = f"Run: {REPAIR_COMMAND}, then vrag index add"
 
     def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
         """`wait` is how long `lock` waits for another process, in seconds."""
@@ -345,8 +345,9 @@ class LocalLocation:
             yield
 
     def _remove_leftovers(self) -> None:
-        """Remove the files for a while that killed processes left. The caller holds the lock."""
+        """Remove the temporary files that killed processes left. The caller holds the lock."""
         remove_abandoned()
+        remove_abandoned(self.directory)
         sweep_unfinished(self.cache_dir)
         for folder in (self.directory, self.directory / "index"):
             remove_unfinished_files(folder)

@@ -14,7 +14,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
-from vrag.index.integrity.held_files import sweep_held_files
+from vrag.index.integrity.table_files import stored_files
 from vrag.index.manifest import KEEP
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.table import any_of, literal
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
-_STORED = ["image", "clip_path"]
 """Columns that name files below `items/`."""
 _MIN_ID_DIGITS = 8
 """Digits of a document's id by which it may be named."""
@@ -148,7 +147,6 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         settle(collection)
         for path in find_stray_pictures(collection):
             path.unlink(missing_ok=True)
-        sweep_held_files(collection.directory)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
         key = collection.catalog().key
@@ -272,9 +270,7 @@ def find_stray_pictures(collection: Collection, document: str = "") -> list[Path
     if not folder.exists():
         return []
     where = f"document = {literal(document)}" if document else None
-    rows = collection.item_table.read(_STORED, where).data
-    names = [name for column in _STORED for name in rows[column].to_pylist() if name is not None]
-    known = {collection.items_dir / name for name in names}
+    known = {collection.items_dir / name for name in stored_files(collection.item_table, where)}
     return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
 
 
@@ -307,7 +303,7 @@ def _documents_named(target: str, documents: Sequence[Document]) -> list[Documen
             return found
     found = [document for document in documents if document.name == target]
     if len(found) > 1:
-        paths = [document.path for document in found]
+        paths = [document.shown_path for document in found]
         more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
         listed = ", ".join(paths[:_MAX_LISTED]) + more
         raise CollectionError(

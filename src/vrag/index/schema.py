@@ -74,7 +74,9 @@ ITEM_PARTS = (
     *(RowPart("vector", ("id", column), place=6, is_small=False) for column in ("vector", "vectors")),
     NAME,
 )
-"""What is covered by each checksum of an item; a table has one of the two columns of vectors, or none."""
+"""The columns that each checksum of an item covers; a table has at most one of the two columns of vectors."""
+STORED_FILES = {PICTURE: "image", CLIP: "clip_path"}
+"""The parts of an item that are files, and the columns with their names."""
 _NULLABLE = {"width", "height", "image", "clip_path", "clip_start", "clip_end", "clip_frames"}
 
 _FILE_TYPES = {
@@ -93,7 +95,7 @@ FILE_PARTS = (
     RowPart("entry", ("key", "id", "status", "items", "rows"), place=0),
     RowPart("file", ("key", "path", "name", "size", "mtime_ns", "reason"), place=1),
 )
-"""What is covered by each checksum of a row of the manifest."""
+"""The columns that each checksum of a row of the manifest covers."""
 FILE_COLUMNS = ("path", "id", "name", "size", "mtime_ns", "status", "items", "reason")
 """The columns a `Document` is made from; the table has `key` and `rows` besides."""
 
@@ -218,10 +220,9 @@ def file_checksums(
         except (OSError, CollectionError):
             return 0
 
-    columns = {PICTURE: "image", CLIP: "clip_path"}
     return {
         part: np.asarray([compute(name) for name in rows[column].to_pylist()], np.uint32)
-        for part, column in columns.items()
+        for part, column in STORED_FILES.items()
     }
 
 

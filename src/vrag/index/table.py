@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.atomic_io import former_directory, make_directory
-from vrag.errors import CollectionError
+from vrag.errors import REPAIR_COMMAND, CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
 from vrag.index.integrity.file_records import (
@@ -214,7 +214,7 @@ class Directory(TableStore):
             return "Fix the permissions, or use a collection in another directory."
         if "not found" in lowered:
             return "A file of the table is gone: build the collection again in another directory."
-        return "Run: vrag index verify --repair"
+        return f"Run: {REPAIR_COMMAND}"
 
     def prepare(self) -> str:
         """Create the directory, if there is none."""

@@ -17,7 +17,7 @@ from PIL.Image import Image
 from starlette.responses import Response, StreamingResponse
 
 from vrag.agent.environment import fault_of
-from vrag.errors import CollectionError, SearchError
+from vrag.errors import REPAIR_COMMAND, CollectionError, SearchError
 from vrag.geometry import MAX_ASPECT, Box, Size, View, draw_view, smart_resize
 from vrag.search.schema import ID_PATTERN, ItemInfo
 from vrag.search.searcher import Searcher
@@ -52,7 +52,7 @@ _CLIP: Responses = {
 _VIDEO_TYPES = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 JPEG, PNG = "image/jpeg", "image/png"
-_DAMAGED = "The administrator of this server can repair the collection: vrag index verify --repair"
+_DAMAGED = f"The administrator of this server can repair the collection: {REPAIR_COMMAND}"
 MAX_PART_PIXELS = 8_000_000
 """Pixels of a part that is drawn from a file: twice those of a large screen."""
 _ENCODING_VERSION = b"1"

@@ -9,7 +9,7 @@ import errno
 import hashlib
 import os
 import shutil
-import tempfile
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from vrag.index.integrity.held_files import HeldFiles
 from vrag.index.integrity.restore import check_backups, restore
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact, remove
+from vrag.scratch import scratch_directory
 
 AT_ONCE = timedelta(milliseconds=1)
 """Age of old versions that compaction deletes."""
@@ -297,14 +298,13 @@ class TestHolding:
     def limits(
         self, request: pytest.FixtureRequest, filled: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse_inside(*, prefix: str, dir: Path) -> str:
-            if dir == filled.directory:
+        def refuse_inside(parent: Path, *, hidden: bool) -> AbstractContextManager[Path]:
+            if parent == filled.directory:
                 refuse()
-            return original(prefix=prefix, dir=dir)
+            return scratch_directory(parent, hidden=hidden)
 
         if request.param.startswith("nothing"):
-            original = tempfile.mkdtemp
-            monkeypatch.setattr("vrag.index.integrity.held_files.tempfile.mkdtemp", refuse_inside)
+            monkeypatch.setattr("vrag.index.integrity.held_files.scratch_directory", refuse_inside)
         else:
             monkeypatch.setattr("vrag.index.integrity.held_files.os.link", refuse)
         if request.param == "no links":
@@ -316,12 +316,12 @@ class TestHolding:
         back_up(filled, backups)
         assert files_below(filled.directory) == before
         assert contents(restored(backups)) == contents(filled)
-        assert not list(filled.directory.glob(".backup-*")) + list(backups.glob(".backup-*"))
+        assert not list(filled.directory.glob(".vrag-*")) + list(backups.glob(".vrag-*"))
 
     def test_what_is_deleted_behind_a_symbolic_link_is_listed_anew(
         self, filled: Collection, backups: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store = backup_module._Copy._store  # pyright: ignore[reportPrivateUsage]
+        store = backup_module._SnapshotBuilder._store  # pyright: ignore[reportPrivateUsage]
         attempts: list[object] = []
 
         def change_and_store(self: Any) -> None:  # noqa: ANN401
@@ -331,17 +331,22 @@ class TestHolding:
             store(self)
 
         monkeypatch.setattr("vrag.index.integrity.held_files.os.link", refuse)
-        monkeypatch.setattr(backup_module._Copy, "_store", change_and_store)  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(backup_module._SnapshotBuilder, "_store", change_and_store)  # pyright: ignore[reportPrivateUsage]
         back_up(filled, backups)
         assert len(attempts) == 2
         assert contents(restored(backups)) == contents(filled)
 
     def test_what_a_killed_backup_held_is_removed(self, filled: Collection, backups: Path) -> None:
-        left = filled.directory / ".backup-killed"
-        left.mkdir()
-        (left / "lock").touch()
-        back_up(filled, backups)
-        assert not left.exists()
+        for parent, clean in (
+            (filled.directory, lambda: back_up(filled, backups)),
+            (backups, lambda: back_up(filled, backups)),
+            (filled.directory, lambda: compact(filled)),
+        ):
+            left = parent / ".vrag-scratch-killed"
+            left.mkdir()
+            (left / ".vrag-scratch").touch()
+            clean()
+            assert not left.exists()
 
 
 def test_damage_of_the_collection_is_reported_and_the_rest_backed_up(
@@ -395,7 +400,7 @@ def test_a_full_disk_loses_nothing_and_the_next_backup_continues(
 
 @pytest.mark.parametrize("place", [".", "backups", "..", "../.."])
 def test_backups_and_collection_lie_apart(filled: Collection, place: str) -> None:
-    with pytest.raises(CollectionError, match="lies in the other"):
+    with pytest.raises(CollectionError, match="may contain the other"):
         back_up(filled, filled.directory / place)
     assert not (filled.directory.parent / "backups.json").exists()
 

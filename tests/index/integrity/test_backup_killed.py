@@ -69,4 +69,4 @@ def test_a_killed_backup_leaves_the_others_and_the_next_one_continues(
     listed = {file.sha256 for name in store.names() for file in store.read(name)[1]}
     assert set(store.objects()) == listed
     assert sum(path.is_file() for path in backups.rglob("*")) == len(listed) + len(store.names()) + 2
-    assert not list(collection.directory.glob(".backup-*"))
+    assert not list(collection.directory.glob(".vrag-*"))

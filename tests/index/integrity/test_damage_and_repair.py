@@ -105,6 +105,7 @@ def test_a_flipped_bit_is_found_named_and_repaired(home: Path, name: str) -> Non
 
     repaired = repair(home)
     assert (repaired.ok, repaired.open) == (True, ()), repaired.problems
+    assert not any(problem.deleted for problem in repaired.problems)
     assert content(home) == before
 
 
@@ -168,13 +169,28 @@ def test_what_cannot_be_made_again_is_kept_and_listed(home: Path) -> None:
         Collection.open(home).scan(["text"])
 
     repaired = repair(home)
-    assert [problem.subject for problem in repaired.open] == ["a.txt"]
-    assert "kept as far as it can be read" in repaired.open[0].detail
+    damaged, reason = repaired.open
+    assert "checksum of its text" in damaged.detail
+    assert (reason.subject, damaged.document) == ("a.txt", reason.document)
+    assert "kept as far as it can be read" in reason.detail
     collection = Collection.open(home)
     assert "The ferry sails at mine." in collection.scan(["text"]).data["text"].to_pylist()
     states = {document.name: document.status for document in collection.documents()}
     assert (states["a.txt"], states["b.txt"]) == (DocumentStatus.PARTIAL, DocumentStatus.READY)
     assert verify(collection).problems == ()
+
+
+@pytest.mark.usefixtures("no_sources")
+def test_an_item_that_cannot_be_told_nor_made_again_is_deleted_and_not_called_repaired(home: Path) -> None:
+    collection = Collection.open(home)
+    before = len(collection.catalog().ids)
+    collection.item_table.update("text LIKE '%ferry%'", {"ordinal": "7"})
+    repaired = repair(home)
+    assert len(Collection.open(home).catalog().ids) == before - 1
+    gone = [problem for problem in repaired.problems if problem.item]
+    assert gone
+    assert all(problem.repaired and problem.deleted for problem in gone)
+    assert "1 items were damaged beyond reading, and are gone" in repaired.open[0].detail
 
 
 @pytest.mark.usefixtures("no_sources")
@@ -203,7 +219,9 @@ def test_leftovers_are_no_damage(home: Path) -> None:
     (home / "items" / "stray.jpg").write_bytes(b"x")
     report = verify(open_damaged(home))
     assert (report.ok, report.worst) == (True, ProblemKind.LEFTOVER)
-    assert repair(home).worst is None
+    repaired = repair(home)
+    assert repaired.worst is None
+    assert [(problem.repaired, problem.deleted) for problem in repaired.problems] == [(True, True)]
 
 
 def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:

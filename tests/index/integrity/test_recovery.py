@@ -22,7 +22,8 @@ from vrag.index.integrity.file_records import (
     read_records,
     read_table_records,
 )
-from vrag.index.integrity.verification import verify
+from vrag.index.integrity.problems import ProblemKind
+from vrag.index.integrity.verification import open_damaged, verify
 from vrag.index.schema import arrow
 from vrag.index.table import Directory, Table
 from vrag.types import DocumentStatus
@@ -205,6 +206,24 @@ def test_a_journal_that_was_cut_undoes_nothing_that_was_recorded(tmp_path: Path,
         journal_path(copy / table.name).write_bytes(b"".join(line + b"\n" for line in entries[:kept]) + torn)
         make_table(copy)[0].recover()
         assert ids(copy) == names
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_verify_reports_what_was_undone_once(tmp_path: Path, repair: bool) -> None:
+    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr=False, workers=1))
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"Text {name}.")
+        add(collection, [tmp_path / f"{name}.txt"])
+    forget_last_record(collection.directory / "index/items.lance")
+
+    report = verify(open_damaged(collection.directory), repair=repair)
+    (problem,) = report.problems
+    assert problem.detail == "An interrupted commit was undone: 1 document is no longer complete."
+    assert (report.ok, report.worst) == (True, None if repair else ProblemKind.LEFTOVER)
+    assert verify(open_damaged(collection.directory)).problems == ()
+    again = Collection.open(collection.directory)
+    add(again, [tmp_path / "b.txt"])
+    assert len(again.catalog().ids) == 2
 
 
 def test_a_recovery_that_was_killed_looks_again_at_what_was_lost(

@@ -49,7 +49,7 @@ from vrag.atomic_io import (
     sync_files,
     write_whole,
 )
-from vrag.errors import CorpusError, RunError
+from vrag.errors import REPAIR_COMMAND, CorpusError, RunError
 from vrag.index.integrity.checksums import checksum
 from vrag.index.integrity.sealed_json import Seal, seal_json
 from vrag.parsing import parse_json
@@ -484,7 +484,7 @@ def _check_seal(seal: Seal, number: int, directory: Path) -> None:
     if seal is Seal.BROKEN:
         raise RunError(
             f"Line {number} of the run {directory.name} is damaged: its checksum does not match.",
-            "Run: vrag index verify --repair",
+            f"Run: {REPAIR_COMMAND}",
         )
 
 

@@ -15,6 +15,7 @@ from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import count_progress, index_progress
+from vrag.errors import REPAIR_COMMAND
 from vrag.factory.indexing import (
     documents_under,
     missing_paths_error,
@@ -27,7 +28,7 @@ from vrag.factory.verification import verify_collection
 from vrag.index import build, maintenance
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
-from vrag.index.integrity.problems import ProblemKind
+from vrag.index.integrity.problems import ProblemKind, VerifyProblem
 from vrag.index.maintenance import CollectionStatus, RemoveReport
 from vrag.settings import load_settings
 from vrag.types import Document
@@ -43,9 +44,9 @@ class IndexEngine(StrEnum):
 _STATUSES = {None: 0, ProblemKind.UNPROTECTED: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
 """Exit statuses of a verification, by the worst that was found."""
 _ADVICE = {
-    ProblemKind.UNPROTECTED: "Not damaged. To add checksums: vrag index verify --repair",
-    ProblemKind.LEFTOVER: "Not damaged. To remove leftovers: vrag index verify --repair",
-    ProblemKind.DAMAGE: "To repair it: vrag index verify --repair",
+    ProblemKind.UNPROTECTED: f"Not damaged. To add checksums: {REPAIR_COMMAND}",
+    ProblemKind.LEFTOVER: f"Not damaged. To remove leftovers: {REPAIR_COMMAND}",
+    ProblemKind.DAMAGE: f"To repair it: {REPAIR_COMMAND}",
 }
 app = typer.Typer(help="Add documents to a collection, and maintain it.", no_args_is_help=True)
 app.command()(backup)
@@ -166,7 +167,7 @@ def _print_problems(title: str, documents: tuple[Document, ...]) -> None:
         echo((f"{title}:", "bold"))
     for document in documents:
         reason = f": {plain(document.reason)}" if document.reason else ""
-        echo(("  ! ", "yellow"), plain(document.path), reason)
+        echo(("  ! ", "yellow"), plain(document.shown_path), reason)
 
 
 @app.command()
@@ -184,8 +185,8 @@ def verify(
     bits are flipped back. What cannot be repaired is listed and kept. A collection that cannot be written to
     is checked without a lock.
 
-    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage,
-    4 another process is writing.
+    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage:
+    files that nothing uses, or an interrupted commit, which was undone, 4 another process is writing.
 
     Example: vrag index verify --repair
     """
@@ -197,14 +198,13 @@ def verify(
         runs = f", {report.runs} runs" if report.runs else ""
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures{runs}.")
         for problem in report.problems:
-            state = "repaired" if problem.repaired else problem.advice or problem.file
-            detail = f"{problem.detail} ({add_location(state)})" if state else problem.detail
-            echo_problem(problem.subject, detail)
+            note = _note(problem)
+            echo_problem(problem.subject, f"{problem.detail} ({note})" if note else problem.detail)
         if not report.problems:
             echo(("No problems.", "green"))
         elif not report.open:
             echo(("Repaired.", "green"))
-        elif not repair and report.worst:
+        elif not repair and report.worst and not all(problem.advice for problem in report.open):
             echo(add_location(_ADVICE[report.worst]))
         elif not report.ok:
             echo("The rest cannot be repaired here: see above.")
@@ -212,6 +212,15 @@ def verify(
     facts = {**asdict(report), "ok": report.ok, "state": report.worst or "sound"}
     print_result(facts, render, as_json=as_json)
     raise typer.Exit(_STATUSES[report.worst])
+
+
+def _note(problem: VerifyProblem) -> str:
+    """Return what was done about a problem, what to do about it, or which file has it."""
+    if problem.advice:
+        return add_location(problem.advice)
+    if problem.repaired:
+        return "deleted" if problem.deleted else "repaired"
+    return problem.file if problem.file != problem.subject else ""
 
 
 @app.command()
@@ -240,13 +249,12 @@ def prune(
 
 
 def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
-    paths = [document.path for document in report.documents]
-
     def render() -> None:
-        echo(f"Removed {len(paths)} files, {report.items} items.")
-        for path in paths:
-            echo(f"  {plain(path)}")
+        echo(f"Removed {len(report.documents)} files, {report.items} items.")
+        for document in report.documents:
+            echo(f"  {plain(document.shown_path)}")
 
+    paths = [document.path for document in report.documents]
     print_result({"documents": paths, "items": report.items}, render, as_json=as_json)
 
 

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.terminal.console import MAX_PROBLEMS, duration, echo, echo_problem, plain, print_result
+from vrag.cli.terminal.console import (
+    MAX_PROBLEMS,
+    add_location,
+    duration,
+    echo,
+    echo_problem,
+    plain,
+    print_result,
+)
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError
 from vrag.index.collection import Collection
+from vrag.index.location import LocalLocation
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     from vrag.index.integrity.backup_store import BackupSnapshot
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
+_BACKUPS = typer.Argument(..., parser=parse_path, metavar="BACKUPS", help="Directory of the backups.")
 
 
 def backup(
@@ -95,7 +105,7 @@ def backup(
 
 
 def list_backups(
-    destination: Path = _DEST,
+    backups: Path = _BACKUPS,
     check: bool = typer.Option(False, "--check", help="Read everything, and compare it with its hashes."),
     keep: int | None = typer.Option(
         None, min=1, help="Delete all but this number of the newest backups.", show_default="all"
@@ -108,7 +118,7 @@ def list_backups(
     With --check, a damaged file is set aside, so that the next backup copies it again if the collection still
     has it.
 
-    Exit status: 0 done, 1 failed or damaged, 2 wrong usage, 4 another process is writing to DEST.
+    Exit status: 0 done, 1 failed or damaged, 2 wrong usage, 4 another process is writing to BACKUPS.
 
     Examples:
 
@@ -120,7 +130,7 @@ def list_backups(
     from vrag.index.integrity.restore import check_backups
 
     settings = load_settings(wait=wait).settings
-    store = BackupStore.open(destination)
+    store = BackupStore.open(backups)
     facts: dict[str, Any] = {}
     if keep:
         with store.lock(settings.wait):
@@ -129,7 +139,7 @@ def list_backups(
     if check:
         with count_progress("Checking") as progress:
             checked = check_backups(
-                destination, wait=settings.wait, progress=functools.partial(progress, "files")
+                backups, wait=settings.wait, progress=functools.partial(progress, "contents")
             )
     snapshots: list[BackupSnapshot] = []
     damaged: list[tuple[str, str]] = []
@@ -150,9 +160,8 @@ def list_backups(
         if keep:
             echo(f"Deleted {len(facts['deleted'])} backups, {_megabytes(facts['freed_bytes'])}.")
         if checked:
-            echo(
-                f"Checked {checked.objects} files of {len(snapshots)} backups ({duration(checked.seconds)})."
-            )
+            contents = f"{checked.objects} stored contents of {len(snapshots)} backups"
+            echo(f"Checked {contents}; equal files share one ({duration(checked.seconds)}).")
             _echo_problems((problem.file or "snapshot", problem.detail) for problem in checked.problems)
             if not checked.problems:
                 echo(("No problems.", "green"))
@@ -168,7 +177,7 @@ def list_backups(
 
 
 def restore_backup(
-    destination: Path = _DEST,
+    backups: Path = _BACKUPS,
     target: Path = typer.Argument(
         ..., parser=parse_path, metavar="TARGET", help="New or empty directory for the collection."
     ),
@@ -194,7 +203,7 @@ def restore_backup(
     note = f"{target} was not written."
     with note_on_interrupt(note), count_progress("Restoring") as progress:
         report = restore(
-            destination, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
+            backups, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
         )
 
     def render() -> None:
@@ -202,7 +211,8 @@ def restore_backup(
         echo(f"  contents   {_contents(report.snapshot)}; {duration(report.seconds)}")
         _echo_problems(("left out", detail) for detail in report.missing)
         if report.missing:
-            echo("Run: vrag index verify --repair, then vrag index add")
+            settings = load_settings(collection=str(report.directory)).settings
+            echo(add_location(LocalLocation.repair_hint, settings))
         echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
 
     print_result(asdict(report), render, as_json=as_json)

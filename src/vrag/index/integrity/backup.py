@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag import __version__
-from vrag.atomic_io import whole_size
+from vrag.atomic_io import is_unfinished, whole_size
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.array_cache import newest_manifest
 from vrag.index.collection import Collection
@@ -42,7 +42,8 @@ from vrag.index.integrity.backup_store import (
     ObjectWriter,
     SourceReadError,
 )
-from vrag.index.integrity.held_files import PREFIX, hold_files
+from vrag.index.integrity.file_records import newest_version
+from vrag.index.integrity.held_files import hold_files
 from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
 from vrag.index.location import FILE_NAME
 from vrag.index.source_file import KEPT_COPIES
@@ -62,8 +63,8 @@ _RECENT_NS = 2_000_000_000
 """Age below which a file may have changed again within the resolution of its modification time."""
 _LEFT_OUT = {"cache", "index", "items", FILE_NAME, f"{FILE_NAME}.new", "lock", "writer.json"}
 """Entries of a collection that are left out, or treated apart."""
-_UNFINISHED = re.compile(r"\..*\.[0-9a-f]{8}|\..*\.part")
-"""Names of files that are being written."""
+_UPLOADED_PART = ".part"
+"""End of the names of uploaded files that are being received."""
 _JOURNAL = ".jsonl"
 """End of the names of files that are appended to, line by line."""
 _HIDDEN_COPIES = (".before", ".gone")
@@ -98,7 +99,7 @@ class _FoundFile(NamedTuple):
 
     name: str
     path: Path
-    """Where it is held."""
+    """Path under which it is held."""
     size: int
     """Bytes that belong to the state."""
     mtime_ns: int
@@ -149,8 +150,8 @@ def back_up(
         writer = ObjectWriter(store)
         try:
             with hold_files(source, destination) as held:
-                copy = _Copy(collection, source, held, known, writer, progress)
-                state, files = _retry(copy.attempt)
+                builder = _SnapshotBuilder(collection, source, held, known, writer, progress)
+                state, files = _retry(builder.attempt)
             writer.flush()
         finally:
             writer.close()
@@ -171,8 +172,8 @@ def back_up(
         deleted, freed = store.prune(keep) if keep else ((), 0)
     return BackupReport(
         snapshot=snapshot,
-        missing=tuple(sorted(copy.missing)),
-        read=copy.read,
+        missing=tuple(sorted(builder.missing)),
+        read=builder.read,
         deleted=deleted,
         freed_bytes=freed,
         seconds=time.monotonic() - started,
@@ -188,7 +189,7 @@ def _check_apart(source: Path, destination: Path) -> None:
     own, other = source.resolve(), destination.resolve()
     if other.is_relative_to(own) or own.is_relative_to(other):
         raise CollectionError(
-            f"The backups cannot be in {destination}: one of it and the collection lies in the other.",
+            f"The backups cannot be in {destination}: neither they nor the collection may contain the other.",
             "Choose a directory outside of the collection, best on another disk.",
         )
 
@@ -227,8 +228,8 @@ def _retry(attempt: Callable[[], tuple[_State, list[BackedUpFile]]]) -> tuple[_S
     )
 
 
-class _Copy:
-    """A backup that is being made."""
+class _SnapshotBuilder:
+    """The files of a snapshot, which are listed and stored in as many attempts as it takes."""
 
     def __init__(
         self,
@@ -256,7 +257,7 @@ class _Copy:
         """List a consistent state, and store it; raise `_ChangedError` if a writer was in the way."""
         taken = time.time()
         self._files, self._found, self.missing = {}, {}, set()
-        self._held.release(keep="items")  # their names stand for their content
+        self._held.release(keep="items")  # files with these names never change
         self._hold_tables()
         self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
         tables = Collection.open(self._held.path("").resolve())
@@ -281,7 +282,7 @@ class _Copy:
             manifest = newest_manifest(folder)
             if manifest is not None:
                 versions[table] = manifest.version
-            elif any((folder / "_versions").glob("*.manifest")):
+            elif newest_version(folder):
                 raise _ChangedError
         return versions
 
@@ -318,7 +319,7 @@ class _Copy:
 
     def _hold_others(self, documents: list[Document]) -> None:
         for entry in sorted(self._source.iterdir()):
-            if entry.name in _LEFT_OUT or entry.name.startswith((PREFIX, ".")):
+            if entry.name in _LEFT_OUT or entry.name.startswith("."):
                 continue
             if not entry.is_dir():
                 self._hold_if_present(entry)
@@ -349,7 +350,7 @@ class _Copy:
             self._found = {name: file for name, file in self._found.items() if not name.startswith(prefix)}
 
     def _hold_if_present(self, path: Path) -> None:
-        if path.name == "lock" or _UNFINISHED.fullmatch(path.name) or path.is_symlink():
+        if path.name == "lock" or _is_being_written(path.name) or path.is_symlink():
             return
         try:
             self._hold(path.relative_to(self._source).as_posix())
@@ -418,6 +419,10 @@ class _Copy:
             self._known[file.name] = _KnownFile(file, time.time_ns())
             if self._progress:
                 self._progress(done, len(self._found))
+
+
+def _is_being_written(name: str) -> bool:
+    return is_unfinished(name) or (name.startswith(".") and name.endswith(_UPLOADED_PART))
 
 
 def _walk(directory: Path) -> Iterator[Path]:

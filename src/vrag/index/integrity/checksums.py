@@ -2,7 +2,7 @@
 
 A row has one checksum for each of its *parts*, the columns that are read together, in the column `checksums`.
 The key of the row is part of each, so that no part is taken for that of another row. Numbers are compared by
-their bytes, and every cell counts with its length. 0 stands for a checksum that is not known.
+their bytes, and every cell counts with its length. 0 means that a checksum is not known.
 
 Rows that an earlier version of vrag wrote have no checksums: they are read without a check.
 """
@@ -27,7 +27,7 @@ ArrowTable: TypeAlias = Any
 CHECKSUMS = "checksums"
 """The column of the checksums of a row: a list of 32-bit numbers, one for each `RowPart` of the table."""
 _NULL = b"\xff\xff\xff\xff"
-"""Stands for the length of a cell without a value."""
+"""The length of a cell without a value, as it enters a checksum."""
 _BLOCK_BYTES = 1 << 20
 _MAX_FLIP_BYTES = 64 << 20
 """Bytes in which a flipped bit is looked for: some seconds."""
@@ -42,7 +42,7 @@ def _shifted(byte: int) -> int:
 _TABLE = [_shifted(byte) for byte in range(256)]
 """The table of CRC-32 by bytes."""
 _INDEX = {entry >> 24: byte for byte, entry in enumerate(_TABLE)}
-"""Which entry of the table has this highest byte: each has another."""
+"""The number of the entry by its highest byte, which no other entry has."""
 
 
 class RowPart(NamedTuple):

@@ -42,9 +42,11 @@ if TYPE_CHECKING:
 SUFFIX = ".files"
 """End of the name of a journal: that of `items.lance` is `items.files`."""
 HINT = "latest_version_hint.json"
-_MANIFEST = re.compile(r"_versions/(\d+)\.manifest")
+_VERSIONS = "_versions"
+_MANIFEST = re.compile(rf"{_VERSIONS}/(\d+)\.manifest")
 _INVERTED_DIGITS = 20
-"""Digits of a manifest's name that is 2^64 - 1 minus the version; Lance's first scheme had the version."""
+"""Digits of a name that is 2^64 - 1 minus the version, so that a listing begins with the newest manifest; the
+names of Lance's first scheme are the version."""
 _MAX_VERSION = 2**64 - 1
 _MAX_COMMIT_VERSIONS = 3
 """Versions that LanceDB makes at most between two entries; a compaction makes several."""
@@ -185,13 +187,19 @@ def check_files(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
             size = path.stat().st_size
             if size != record.size:
                 faults.append(FileFault(record.name, f"It has {size} bytes instead of {record.size}."))
-            elif _hash(path) != record.sha256:
+            elif hash_file(path) != record.sha256:
                 faults.append(FileFault(record.name, "Its content has changed."))
         except FileNotFoundError:
             faults.append(FileFault(record.name, "It is missing."))
         except OSError as error:
             faults.append(FileFault(record.name, f"It cannot be read: {error.strerror or error}."))
     return faults
+
+
+def hash_file(path: Path) -> str:
+    """Compute the SHA-256 of a file, in hexadecimal. Raises `OSError`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def list_files(table: Path) -> set[str]:
@@ -206,6 +214,15 @@ def list_files(table: Path) -> set[str]:
     }
 
 
+def manifest_name(version: int) -> str:
+    """Return the name of the manifest of a version, which counts from 1.
+
+    >>> manifest_name(4)
+    '_versions/18446744073709551611.manifest'
+    """
+    return f"{_VERSIONS}/{_MAX_VERSION - version:0{_INVERTED_DIGITS}d}.manifest"
+
+
 def version_of(name: str) -> int | None:
     """Return the version that a manifest is of, by its name; None for another file.
 
@@ -218,13 +235,36 @@ def version_of(name: str) -> int | None:
     return _MAX_VERSION - int(match[1]) if len(match[1]) == _INVERTED_DIGITS else int(match[1])
 
 
+def list_manifests(table: Path) -> dict[str, int]:
+    """Return the versions of the table in a directory by the names of their manifests.
+
+    Raises `FileNotFoundError` or `NotADirectoryError` if there is no table.
+    """
+    names = [f"{_VERSIONS}/{path.name}" for path in (table / _VERSIONS).iterdir()]
+    return {name: version for name in names if (version := version_of(name)) is not None}
+
+
 def newest_version(table: Path) -> int:
     """Return the newest version of the table in a directory, by the names of its manifests; 0 for none."""
     try:
-        names = [path.relative_to(table).as_posix() for path in (table / "_versions").iterdir()]
+        return max(list_manifests(table).values(), default=0)
     except (FileNotFoundError, NotADirectoryError):
         return 0
-    return max((version_of(name) or 0 for name in names), default=0)
+
+
+def hint_path(table: Path) -> Path:
+    """Return the path of Lance's hint in the directory of a table."""
+    return table / _VERSIONS / HINT
+
+
+def is_hint_wrong(table: Path) -> bool:
+    """Return whether the table in a directory has a hint that does not name its newest version."""
+    try:
+        return json.loads(hint_path(table).read_bytes()) != {"version": newest_version(table)}
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
 
 
 @contextmanager
@@ -259,8 +299,8 @@ def record_version(table: Path, journal: Journal, *, durable: bool) -> None:
 def recorded_deletion(table: Path) -> Generator[None]:
     """Prepare for the deletion of older versions in this block, and forget their files afterwards.
 
-    What is recorded is put on the disk first: a newer version must outlive those that it stands for. The
-    caller is the one writer. Raises `OSError`.
+    What is recorded is put on the disk first: a newer version must outlive those that it replaces. The caller
+    is the one writer. Raises `OSError`.
     """
     sync_records(table)
     with Journal(journal_path(table)) as journal:
@@ -303,8 +343,8 @@ def sync_records(table: Path) -> None:
 def sync_table_files(table: Path, names: Iterable[str]) -> None:
     """Put files of a table and their names on the disk, and Lance's hint with them."""
     paths = [table / name for name in names]
-    if (table / "_versions" / HINT).exists():
-        paths.append(table / "_versions" / HINT)
+    if hint_path(table).exists():
+        paths.append(hint_path(table))
     sync_files(paths)
     for folder in (*sorted({path.parent for path in paths}), table, table.parent):
         sync(folder)
@@ -312,7 +352,7 @@ def sync_table_files(table: Path, names: Iterable[str]) -> None:
 
 def _record(table: Path, name: str) -> FileRecord:
     path = table / name
-    return FileRecord(name, path.stat().st_size, _hash(path))
+    return FileRecord(name, path.stat().st_size, hash_file(path))
 
 
 def _version_line(version: int, files: Iterable[FileRecord], *, is_undone: bool = False) -> bytes:
@@ -322,11 +362,6 @@ def _version_line(version: int, files: Iterable[FileRecord], *, is_undone: bool 
 
 def _fields(records: Iterable[FileRecord]) -> dict[str, tuple[int, str]]:
     return {record.name: (record.size, record.sha256) for record in records}
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _encode(entry: Mapping[str, Any]) -> bytes:

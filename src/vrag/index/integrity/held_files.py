@@ -1,29 +1,22 @@
 """Files that stay as they are while a backup reads them, whatever a writer deletes or replaces meanwhile.
 
-Each is linked into a directory of its own. A hard link keeps the content when its name is gone. Where the
-file system has none, or the collection may not be written to, a symbolic link stands in, or else a copy: what
-is deleted behind a symbolic link is missing, and the backup begins again.
+Each is linked into a scratch directory. A hard link keeps the content when the file's own name is deleted.
+Where hard links are not possible, symbolic links or else copies are used. If a file is deleted behind a
+symbolic link, it is missing, and the backup begins again.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from vrag.atomic_io import one_writer
-from vrag.errors import CollectionBusy
+from vrag.scratch import remove_abandoned, scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-PREFIX = ".backup-"
-"""Prefix of the directories of held files: in the collection, or else in that of the backups."""
-_LOCK = "lock"
-_IN_USE = CollectionBusy("Another backup uses the directory of held files.", "Run the command again.")
+    from pathlib import Path
 
 
 class HeldFiles:
@@ -67,26 +60,16 @@ class HeldFiles:
 
 @contextmanager
 def hold_files(collection: Path, backups: Path) -> Generator[HeldFiles]:
-    """Open a directory for held files, and remove it in the end, and those that killed processes left."""
-    for parent in (collection, backups):
-        sweep_held_files(parent)
+    """Open a directory for held files in the collection, or else in the backups, and remove it in the end."""
+    remove_abandoned(backups)
     with ExitStack() as stack:
         try:
-            directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=collection))
+            directory = stack.enter_context(scratch_directory(collection, hidden=True))
         except OSError:
-            directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=backups))
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        stack.enter_context(one_writer(directory / _LOCK, _IN_USE))
-        yield HeldFiles(directory)
-
-
-def sweep_held_files(parent: Path) -> None:
-    """Remove what killed processes held in a directory. One that has no lock yet may just be made."""
-    for lock in parent.glob(f"{PREFIX}*/{_LOCK}"):
-        with suppress(OSError, CollectionBusy):
-            with one_writer(lock, _IN_USE):
-                shutil.rmtree(lock.parent, ignore_errors=True)
-            shutil.rmtree(lock.parent, ignore_errors=True)  # Windows deletes no lock that is held
+            directory = stack.enter_context(scratch_directory(backups, hidden=True))
+        held = HeldFiles(directory)
+        stack.callback(shutil.rmtree, held.path(""), ignore_errors=True)  # changes no permissions of files
+        yield held
 
 
 def _link_symbolically(source: Path, target: Path) -> None:

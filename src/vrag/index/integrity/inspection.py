@@ -6,7 +6,6 @@ The files of the tables are compared with their records first. A table whose fil
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,8 +17,10 @@ from vrag.errors import CollectionError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage, stored_checksums
 from vrag.index.integrity.file_records import (
-    HINT,
     check_files,
+    hash_file,
+    hint_path,
+    is_hint_wrong,
     journal_path,
     list_files,
     newest_version,
@@ -31,7 +32,7 @@ from vrag.index.integrity.salvage import salvage_rows
 from vrag.index.integrity.table_files import refers
 from vrag.index.location import COPIES
 from vrag.index.manifest import Known
-from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, document_of, file_key, vector_column
+from vrag.index.schema import FILE_PARTS, ITEM_PARTS, STORED_FILES, document_of, file_key, vector_column
 from vrag.index.source_file import KEPT_COPIES
 from vrag.types import DocumentStatus, item_id
 
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 128
 """Rows that are read at once: bounds the memory."""
-MEDIA = {PICTURE: "image", CLIP: "clip_path"}
-"""The parts of an item that are files, and the columns with their names."""
 
 
 @dataclass(slots=True)
@@ -135,6 +134,10 @@ class Inspection:
         """Number of rows of each document."""
         self.ordinals: dict[str, set[int]] = {}
         """Ordinals of the rows of each document."""
+        self.names: dict[str, str] = {}
+        """File name of each document."""
+        self.item_counts = Counter[str]()
+        """Number of rows with each id of an item."""
         self.files, self.rows = (
             TableState(table, self.home / COPIES / f"{name}.lance", parts)
             for table, name, parts in (
@@ -145,8 +148,6 @@ class Inspection:
         self.unprotected = 0
         self._scratch, self._progress = scratch, progress
         self._problems: list[VerifyProblem] = []
-        self._names: dict[str, str] = {}
-        self._seen = Counter[str]()
         self._media: set[str] = set()
 
     @property
@@ -208,15 +209,9 @@ class Inspection:
         self._check_hint(directory, name)
 
     def _check_hint(self, directory: Path, name: str) -> None:
-        hint = directory / "_versions" / HINT
-        try:
-            is_right = json.loads(hint.read_bytes()) == {"version": newest_version(directory)}
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, RecursionError):
-            is_right = False
-        if not is_right:
-            self._add(f"{name}/_versions/{HINT}", "It does not name the newest version.")
+        if is_hint_wrong(directory):
+            hint = hint_path(directory).relative_to(directory).as_posix()
+            self._add(f"{name}/{hint}", "It does not name the newest version.")
 
     def _check_manifest(self) -> None:
         for batch in self.files.batches(self._scratch):
@@ -230,7 +225,7 @@ class Inspection:
                     self._problems.append(VerifyProblem(row.get("id") or "", str(label), text))
                 else:
                     self.known[entry.document.path] = entry
-                    self._names.setdefault(entry.document.id, entry.document.name)
+                    self.names.setdefault(entry.document.id, entry.document.name)
 
     def _check_items(self) -> None:
         total = sum(entry.rows for entry in self.known.values())
@@ -239,7 +234,7 @@ class Inspection:
             bad: dict[int, set[str]] = {}
             for damage in find_damage(batch, ITEM_PARTS):
                 bad.setdefault(damage.row, set()).add(damage.part.title)
-            sums = {part: stored_checksums(batch, part) for part in MEDIA}
+            sums = {part: stored_checksums(batch, part) for part in STORED_FILES}
             self.unprotected += batch[CHECKSUMS].null_count
             vectors = batch[vector_column(embedder.kind)] if embedder else None
             plain = batch.drop_columns([vector_column(embedder.kind)]) if embedder else batch
@@ -247,7 +242,7 @@ class Inspection:
                 self.items += 1
                 parts, details = bad.get(number, set()), list(self._row_defects(row))
                 details += [f"The checksum of its {title} does not match." for title in sorted(parts)]
-                for part, column in MEDIA.items():
+                for part, column in STORED_FILES.items():
                     if row.get(column) is not None:
                         found = list(self._media_defects(row, column, int(sums[part][number])))
                         details += found
@@ -262,13 +257,14 @@ class Inspection:
     def _note(self, row: dict[str, Any], parts: set[str], details: list[str]) -> None:
         document, ordinal = row["document"], row["ordinal"]
         id = row["id"] if isinstance(row["id"], str) else ""
-        self._seen[id] += 1
-        if self._seen[id] > 1:
+        self.item_counts[id] += 1
+        if self.item_counts[id] > 1:
             details.append("It is there more than once.")
         is_lost = "entry" in parts or not isinstance(document, str) or id != item_id(document, ordinal or 0)
         if isinstance(document, str):
             self.counts[document] += 1
             self.ordinals.setdefault(document, set()).add(ordinal)
+            self.names.setdefault(document, row["document_name"] or document[:16])
         for detail in details:
             self._problems.append(
                 VerifyProblem(
@@ -276,12 +272,12 @@ class Inspection:
                 )
             )
         if details:
-            is_lost = is_lost or self._seen[id] > 1
+            is_lost = is_lost or self.item_counts[id] > 1
             self.defects.append(ItemDefect(id, document or "", frozenset(parts), is_lost))
 
     def label(self, row: dict[str, Any]) -> str:
         """Name an item for people."""
-        name = self._names.get(row["document"] or "") or row["document_name"] or "?"
+        name = self.names.get(row["document"] or "") or row["document_name"] or "?"
         return f"{name}, {row['kind'] or 'item'} {row['ordinal']}"
 
     def _row_defects(self, row: dict[str, Any]) -> Iterator[str]:
@@ -346,7 +342,7 @@ class Inspection:
                 expected.setdefault(entry.document.id, None)
         for document in sorted(self.counts.keys() | expected.keys()):
             wanted, rows = expected.get(document), self.counts[document]
-            name = self._names.get(document, document[:16])
+            name = self.names.get(document, document[:16])
             if document not in expected:
                 kind = (
                     ProblemKind.DAMAGE
@@ -379,7 +375,7 @@ class Inspection:
             if path.parent.name not in document.path.split("/")[-2:-1] or not path.is_file():
                 continue
             is_done = document.status is not DocumentStatus.PENDING and document.id
-            if is_done and path.stat().st_mtime_ns == document.mtime_ns and _sha256(path) != document.id:
+            if is_done and path.stat().st_mtime_ns == document.mtime_ns and hash_file(path) != document.id:
                 name = f"{KEPT_COPIES}/{path.name}"
                 text = "It is no longer the file that was indexed."
                 advice = "Upload it again. What was read of it is in the collection."
@@ -394,13 +390,6 @@ def _is_torn(journal: Path) -> bool:
         return not journal.read_bytes().endswith(b"\n")
     except OSError:
         return False
-
-
-def _sha256(path: Path) -> str:
-    import hashlib
-
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _file_of(row: dict[str, Any], parts: set[str], detail: str) -> str:

@@ -57,7 +57,9 @@ class VerifyProblem:
     item: str = ""
     """Id of the item concerned, if it is one."""
     repaired: bool = False
-    """True if a repair repaired it."""
+    """True if it is gone after a repair."""
+    deleted: bool = False
+    """True if the repair deleted what it was about, instead of making it whole."""
     advice: str = ""
     """The way to repair it by hand, where a repair cannot."""
 
@@ -172,12 +174,12 @@ def check_caches(cache_dir: Path) -> Iterator[VerifyProblem]:
             yield VerifyProblem("", name, detail, file=name)
 
 
-def find_flipped_bit(data: bytes, is_right: Callable[[bytes], bool]) -> bytes | None:
-    """Return small data with the one bit flipped back that makes it right; None if none does."""
+def undo_bit_flip(data: bytes, is_sound: Callable[[bytes], bool]) -> bytes | None:
+    """Return small data with the one bit flipped back that makes it sound; None if none does."""
     for at in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[at // 8] ^= 1 << at % 8
-        if is_right(bytes(flipped)):
+        if is_sound(bytes(flipped)):
             return bytes(flipped)
     return None
 
@@ -213,4 +215,4 @@ def mend_seal(data: bytes) -> bytes | None:
     """Return a small sealed file with its flipped bit flipped back, wherever that is; None if none does."""
     if len(data) > _MAX_FLIP_BYTES:
         return None
-    return find_flipped_bit(data, is_sealed)
+    return undo_bit_flip(data, is_sealed)

@@ -1,6 +1,6 @@
 """Recovery of a table after its writer was killed, or the machine lost power: back to what was acknowledged.
 
-The journal of `file_records` tells what the writer was doing:
+The journal of `file_records` says what the writer was doing:
 
 - A commit was interrupted. Versions after the one that stood were never acknowledged, and their files may be
   torn: their manifests are deleted, then their other files. When only the writer died, a reader may have seen
@@ -17,14 +17,14 @@ The journal of `file_records` tells what the writer was doing:
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
 from vrag.atomic_io import restore_former_directory, sync
 from vrag.index.integrity.file_records import (
-    HINT,
     check_files,
+    hint_path,
+    is_hint_wrong,
     journal_path,
     list_files,
     newest_version,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     """Bring the table in a directory back to a version that is whole; return whether commits were undone.
 
-    That is told again by each call until `forget_undoing`. `open_table` opens it with LanceDB. The caller is
+    Each call returns true for them until `forget_undoing`. `open_table` opens it with LanceDB. The caller is
     the one writer. Raises `OSError`, and what LanceDB raises.
     """
     restore_former_directory(table)
@@ -54,7 +54,8 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     if not table.is_dir():
         return records.is_undone
     version = _last_whole(table, records)
-    _forget_wrong_hint(table, newest)
+    if is_hint_wrong(table):
+        _forget_hint(table)
     is_undone = version < records.version or (records.begun is not None and newest > version)
     if is_undone and not version:
         record_undoing(table, 0, ())
@@ -103,8 +104,7 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
     late = {name: number for name in list_files(table) if (number := version_of(name) or 0) > version}
     for name in sorted(late, key=lambda name: late[name], reverse=True):
         (table / name).unlink()
-    (table / "_versions" / HINT).unlink(missing_ok=True)
-    sync(table / "_versions")
+    _forget_hint(table)
     if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
         _delete_all_but(table, known)
     with recorded_commit(table, durable=True):
@@ -118,17 +118,9 @@ def advance_version(handle: Any, version: int) -> None:  # noqa: ANN401 - LanceD
         handle.restore()
 
 
-def _forget_wrong_hint(table: Path, newest: int) -> None:
-    hint = table / "_versions" / HINT
-    try:
-        is_right = json.loads(hint.read_bytes())["version"] == newest
-    except FileNotFoundError:
-        return
-    except (ValueError, LookupError, TypeError):
-        is_right = False
-    if not is_right:
-        hint.unlink()
-        sync(hint.parent)
+def _forget_hint(table: Path) -> None:
+    hint_path(table).unlink(missing_ok=True)
+    sync(hint_path(table).parent)
 
 
 def _delete_all_but(table: Path, known: Container[str]) -> None:

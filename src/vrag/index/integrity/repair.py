@@ -28,21 +28,31 @@ from vrag.atomic_io import replace_directory, write_whole
 from vrag.errors import CollectionError, FingerprintMismatch
 from vrag.index.integrity.checksums import CHECKSUMS, flip_back, stored_checksums
 from vrag.index.integrity.file_records import (
-    HINT,
+    hint_path,
     journal_path,
     list_files,
     read_records,
     record_present,
     version_of,
 )
-from vrag.index.integrity.inspection import MEDIA, Inspection
-from vrag.index.integrity.problems import find_flipped_bit, repair_sealed_files
+from vrag.index.integrity.inspection import Inspection
+from vrag.index.integrity.problems import repair_sealed_files, undo_bit_flip
 from vrag.index.maintenance import find_stray_pictures, settle
 from vrag.index.manifest import Known, format_ranges
-from vrag.index.schema import CLIP, FILE_PARTS, ITEM_PARTS, PICTURE, arrow, file_key, file_rows, seal
+from vrag.index.schema import (
+    CLIP,
+    FILE_PARTS,
+    ITEM_PARTS,
+    PICTURE,
+    STORED_FILES,
+    arrow,
+    file_key,
+    file_rows,
+    seal,
+)
 from vrag.index.source_file import CheckedFiles, OpenSource, with_kept_copies
 from vrag.index.table import Directory, Table, any_of
-from vrag.types import ABSENT, Document, DocumentStatus
+from vrag.types import ABSENT, LOST_PATH, Document, DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,6 +65,7 @@ _MAX_FLIP_BYTES = 1 << 14
 """Size of a file of a table up to which every bit is tried."""
 _REBUILT = ".rebuilt"
 _BATCH_ROWS = 128
+_LOST_ENTRY = "Its entry in the list of files is lost: it can be searched, but its file is not known."
 
 
 class Repair:
@@ -63,6 +74,8 @@ class Repair:
     def __init__(self, collection: Collection, inspection: Inspection, scratch: Path) -> None:
         self.lost: dict[str, str] = {}
         """For documents of which something could not be made again, the reason."""
+        self.kept: set[str] = set()
+        """Ids of damaged items that are kept as far as they can be read."""
         self.begun: list[Path] = []
         """Files to be added again."""
         self._collection, self._found, self._scratch = collection, inspection, scratch
@@ -91,7 +104,7 @@ class Repair:
             elif state.faulty:
                 _drop_older_versions(state)
             else:
-                (state.directory / "_versions" / HINT).unlink(missing_ok=True)
+                hint_path(state.directory).unlink(missing_ok=True)
         self._known = dict(self._found.known)
         self._repair_manifest()
         self._repair_items()
@@ -145,7 +158,7 @@ class Repair:
             for id in sorted(self._found.counts.keys() - present):
                 document = self._from_items(id)
                 made[document.path] = document, self._found.counts[id]
-                self.lost[id] = "The row of its file is lost: it is found, but its file is no longer known."
+                self.lost[id] = _LOST_ENTRY
         wrong = [key for key in keys if key not in {file_key(path) for path in made}]
         for where in any_of("key", wrong):
             table.delete(where)
@@ -171,7 +184,7 @@ class Repair:
         names = self._collection.item_table.read(["document", "document_name"], where, 1).data
         name = names["document_name"][0].as_py() if names.num_rows else id[:16]
         return Document(
-            path=f"lost:/{id}/{name}",
+            path=f"{LOST_PATH}{id}/{name}",
             id=id,
             name=name,
             size=0,
@@ -214,6 +227,7 @@ class Repair:
     def _keep(self, document: Document, items: dict[str, frozenset[str]], lost: int) -> None:
         """Keep damaged rows as they can be read, with new checksums."""
         rows_only = {id for id, parts in items.items() if parts - {PICTURE.title, CLIP.title}}
+        self.kept |= rows_only
         media = sorted(_ordinal(id) for id in items.keys() - rows_only)
         kept = sorted(_ordinal(id) for id in rows_only)
         parts: list[str] = []
@@ -277,7 +291,7 @@ def _drop_older_versions(state: TableState) -> None:
     unneeded = sorted(name for name in list_files(state.directory) if not state.needs(name))
     for name in sorted(unneeded, key=lambda name: version_of(name) is None):  # manifests first
         (state.directory / name).unlink()
-    (state.directory / "_versions" / HINT).unlink(missing_ok=True)
+    hint_path(state.directory).unlink(missing_ok=True)
     state.table.reopen()
 
 
@@ -289,7 +303,7 @@ def _repair_recorded(path: Path, sha256: str) -> bool:
         return False
     if len(data) > _MAX_FLIP_BYTES:
         return False
-    repaired = find_flipped_bit(data, lambda each: hashlib.sha256(each).hexdigest() == sha256)
+    repaired = undo_bit_flip(data, lambda each: hashlib.sha256(each).hexdigest() == sha256)
     if repaired is not None:
         write_whole(path, repaired)
     return repaired is not None
@@ -297,9 +311,9 @@ def _repair_recorded(path: Path, sha256: str) -> bool:
 
 def _rows_with_media(inspection: Inspection) -> Iterator[ArrowTable]:
     """Yield the rows of items whose picture or clip is damaged."""
-    titles = {part.title for part in MEDIA}
+    titles = {part.title for part in STORED_FILES}
     ids = sorted(defect.id for defect in inspection.defects if defect.parts & titles)
-    columns = ["id", *MEDIA.values(), CHECKSUMS]
+    columns = ["id", *STORED_FILES.values(), CHECKSUMS]
     if not inspection.rows.is_unreadable:
         for where in any_of("id", ids):
             yield inspection.collection.item_table.read(columns, where, checked=False).data
@@ -307,7 +321,7 @@ def _rows_with_media(inspection: Inspection) -> Iterator[ArrowTable]:
 
 def _repair_media(inspection: Inspection, rows: ArrowTable) -> bool:
     flipped = False
-    for part, column in MEDIA.items():
+    for part, column in STORED_FILES.items():
         for name, expected in zip(rows[column].to_pylist(), stored_checksums(rows, part), strict=True):
             if name is None or not expected:
                 continue
@@ -332,7 +346,7 @@ def _media_sums(collection: Collection, rows: ArrowTable) -> dict[Any, Any]:
 def _reseal(rows: ArrowTable) -> ArrowTable:
     """Give rows new checksums, without the words that make no sense; those of their files stay."""
     pa = arrow()
-    media = {part: stored_checksums(rows, part) for part in MEDIA}
+    media = {part: stored_checksums(rows, part) for part in STORED_FILES}
     texts, spans, boxes = (_values(rows[name]) for name in ("text", "spans", "boxes"))
     for number, (text, places, sides) in enumerate(zip(texts, spans, boxes, strict=True)):
         pairs = list(zip(places[::2], places[1::2], strict=False))

@@ -44,6 +44,7 @@ class BackupCheck:
 
     snapshots: int
     objects: int
+    """Distinct contents of files, each of which is stored once."""
     bytes: int
     """Bytes of all objects."""
     problems: tuple[CheckProblem, ...]

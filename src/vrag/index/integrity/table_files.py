@@ -1,7 +1,7 @@
 """The files that a version of a table consists of, and the pictures that its rows name.
 
-They are told by their names, which the manifest of the version holds (data files) or whose numbers it holds
-(deletion files). All other files of a table belong to other versions, or to none: what was compacted away,
+The manifest of the version has the names of its data files, and the numbers in the names of its deletion
+files. All other files of a table belong to other versions, or to none: what was compacted away,
 and what killed writers left.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.index.integrity import file_records
+from vrag.index.schema import STORED_FILES
 from vrag.index.vectors.maxsim import encode_varint
 
 if TYPE_CHECKING:
@@ -19,15 +21,11 @@ if TYPE_CHECKING:
 
 TABLES = ("items", "files")
 """The tables of a collection."""
-_STORED = ("image", "clip_path")
-"""Columns of the items that name stored files."""
-_NEWEST = 2**64 - 1
-"""LanceDB names the manifest of version n by this number less n: the newest comes first in a listing."""
 
 
 def manifest_name(table: str, version: int) -> str:
-    """Return the path of a manifest below the database; versions count from 1."""
-    return f"{table}.lance/_versions/{_NEWEST - version:020d}.manifest"
+    """Return the path of the manifest of a version of a table below the database."""
+    return f"{table}.lance/{file_records.manifest_name(version)}"
 
 
 def table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
@@ -62,7 +60,8 @@ def refers(manifest: bytes, name: str) -> bool:
     return folder != "data" or rest[0].encode() in manifest
 
 
-def stored_files(items: Table) -> set[str]:
-    """Read the names of the pictures and clips of all items, relative to `items/`."""
-    rows = items.read(_STORED).data
-    return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}
+def stored_files(items: Table, where: str | None = None) -> set[str]:
+    """Read the names of the pictures and clips of items, of all or of those `where`, relative to `items/`."""
+    columns = tuple(STORED_FILES.values())
+    rows = items.read(columns, where).data
+    return {name for column in columns for name in rows[column].to_pylist() if name is not None}

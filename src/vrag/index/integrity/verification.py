@@ -13,35 +13,29 @@ from vrag.index.collection import Collection
 from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyReport
 from vrag.index.integrity.repair import Repair, can_remake
-from vrag.index.location import COPIES, FILE_NAME, CollectionHeader, LocalLocation
+from vrag.index.location import COPIES, FILE_NAME, CollectionHeader
 from vrag.scratch import scratch_directory
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from vrag.index.integrity.problems import Progress
 
-Remake: TypeAlias = Callable[[Collection, Sequence[Path]], object]
-"""Adds files to a collection again, so that what is missing of them is made."""
-Prepare: TypeAlias = Callable[[Collection], Remake]
-"""Loads what that needs, such as the embedder, before anything is deleted."""
+Reindex: TypeAlias = Callable[[Collection, Sequence[Path]], object]
+"""A function that adds files to a collection again, so that items of theirs which are missing are made."""
+PrepareReindex: TypeAlias = Callable[[Collection], Reindex]
+"""A function that loads what `Reindex` needs, such as the embedder, and returns it."""
 
 
-def open_damaged(directory: Path, wait: float = 0.0) -> Collection:
-    """Open the collection in a directory to verify it: also where only the copy of its header is sound.
+def open_damaged(directory: Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
+    """Open the collection in a directory like `Collection.open`; the copy of its header may be the sound one.
 
-    Interrupted commits are undone, which is no damage. Raises `CollectionError` if there is none.
+    Raises `CollectionError` if there is none.
     """
     try:
-        header = CollectionHeader.read(directory)
+        header = CollectionHeader.read(directory) or _read_copy(directory)
     except CollectionError:
         header = _read_copy(directory)
-        if header is None:
-            raise
-    header = header or _read_copy(directory)
-    if header is None:
-        return Collection.open(directory)  # explains what is there instead
-    collection = Collection(LocalLocation(directory, wait), header)
-    collection.recover()
-    return collection
+    return Collection.open(directory, wait=wait, durable=durable, header=header)
 
 
 def _read_copy(directory: Path) -> CollectionHeader | None:
@@ -56,7 +50,7 @@ def verify(
     collection: Collection,
     *,
     repair: bool = False,
-    prepare: Prepare | None = None,
+    prepare: PrepareReindex | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Check every byte of a collection on this machine, except for its runs.
@@ -83,25 +77,26 @@ def verify(
                     collection.undo_interrupted()
         scratch = stack.enter_context(scratch_directory())
         before = _inspect(collection, scratch, progress)
-        problems = _problems(before)
+        problems, undone = _problems(before), _undone_commits(collection, repaired=repair)
         if not repair or not problems:
-            return _report(before, problems, repaired=False)
+            return _report(before, [*undone, *problems], repaired=False)
         if Repair.flip_bits(before):
             before = _inspect(collection, scratch, progress)
         repairing = Repair(collection, before, scratch)
         is_known = can_remake(collection)
-        remake = prepare(collection) if prepare and is_known and before.is_damaged else None
+        reindex = prepare(collection) if prepare and is_known and before.is_damaged else None
         repairing.run(can_remake=is_known)
-    failure = _remake(collection, repairing, remake)
-    return _verify_repair(collection, problems, repairing.lost, failure, progress)
+    failure = _make_items_again(collection, repairing, reindex)
+    report = _verify_repair(collection, problems, repairing, failure, progress)
+    return replace(report, problems=(*undone, *report.problems))
 
 
-def _remake(collection: Collection, repair: Repair, remake: Remake | None) -> str:
+def _make_items_again(collection: Collection, repair: Repair, reindex: Reindex | None) -> str:
     """Make items again; return what went wrong, in a sentence."""
-    if remake is None or not repair.begun:
+    if reindex is None or not repair.begun:
         return ""
     try:
-        remake(collection, repair.begun)
+        reindex(collection, repair.begun)
     except (VragError, OSError) as error:
         reason = error.message if isinstance(error, VragError) else f"{error}."
         return f"Some items could not be made again: {reason}"
@@ -111,25 +106,52 @@ def _remake(collection: Collection, repair: Repair, remake: Remake | None) -> st
 def _verify_repair(
     collection: Collection,
     problems: list[VerifyProblem],
-    lost: dict[str, str],
+    repair: Repair,
     failure: str,
     progress: Progress | None,
 ) -> VerifyReport:
-    """Inspect again, and mark the problems that are gone as repaired."""
+    """Inspect again, and mark the problems that are gone as repaired or deleted."""
     with collection.location.lock(), scratch_directory() as scratch:
         after = _inspect(Collection(collection.location, collection.header), scratch, progress)
     left = _problems(after)
     remaining = {(problem.subject, problem.detail) for problem in left}
-    found = [replace(each, repaired=(each.subject, each.detail) not in remaining) for each in problems]
+    found: list[VerifyProblem] = []
+    for problem in problems:
+        is_gone = (problem.subject, problem.detail) not in remaining and problem.item not in repair.kept
+        found.append(replace(problem, repaired=is_gone, deleted=is_gone and _is_deleted(problem, after)))
     known = {(problem.subject, problem.detail) for problem in problems}
     found += [problem for problem in left if (problem.subject, problem.detail) not in known]
-    names = {entry.document.id: entry.document.name for entry in after.known.values()}
-    for document, reason in lost.items():
+    for document, reason in repair.lost.items():
         advice = "Add the file again, or remove the document."
-        found.append(VerifyProblem(document, names.get(document, document[:16]), reason, advice=advice))
+        found.append(VerifyProblem(document, after.names.get(document, document[:16]), reason, advice=advice))
     if failure:
         found.append(VerifyProblem("", collection.address, failure, advice="Run: vrag index add"))
     return _report(after, found, repaired=True)
+
+
+def _undone_commits(collection: Collection, *, repaired: bool) -> list[VerifyProblem]:
+    """Describe what was undone since the collection was opened, which is no damage."""
+    if collection.undone is None:
+        return []
+    detail, advice = "An interrupted commit was undone.", "Run the same `vrag index add` again."
+    if collection.undone:
+        count = "1 document is" if collection.undone == 1 else f"{collection.undone} documents are"
+        detail = f"An interrupted commit was undone: {count} no longer complete."
+        advice = "The next `vrag index add` reads what is missing."
+    return [VerifyProblem("", COPIES, detail, ProblemKind.LEFTOVER, repaired=repaired, advice=advice)]
+
+
+def _is_deleted(problem: VerifyProblem, after: Inspection) -> bool:
+    """Return whether what a problem was about is not there after the repair, nor made again."""
+    if problem.item:
+        documents = (entry.document for entry in after.known.values())
+        ready = {document.id for document in documents if document.status is DocumentStatus.READY}
+        return problem.item not in after.item_counts and problem.document not in ready
+    if problem.document:
+        is_named = problem.kind is ProblemKind.DAMAGE and problem.subject in after.names.values()
+        return not after.counts[problem.document] and not is_named
+    is_own_file = problem.file.startswith(("items/", "cache/"))
+    return is_own_file and not (after.home / problem.file).exists()
 
 
 def _inspect(collection: Collection, scratch: Path, progress: Progress | None) -> Inspection:

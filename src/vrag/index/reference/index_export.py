@@ -313,7 +313,7 @@ def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -
                         image.convert("RGB").save(path, "JPEG", quality=_JPEG_QUALITY)
     except (FileNotFoundError, UnidentifiedImageError) as error:
         raise CollectionError(
-            f"The picture or clip of {item.name} is missing or damaged.", "Try: vrag index verify --repair"
+            f"The picture or clip of {item.name} is missing or damaged.", collection.location.repair_hint
         ) from error
     return entry | {"file_path": os.fspath(target / _MEDIA / item.name)}
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import CollectionError, FingerprintMismatch
 from vrag.index.integrity.table_files import TABLES, manifest_name, refers, stored_files, table_files
-from vrag.index.location import FILE_NAME, CollectionHeader
+from vrag.index.location import FILE_NAME, CollectionHeader, LocalLocation
 from vrag.index.manifest import KEEP
 from vrag.index.remote.object_storage import Objects, is_url
 from vrag.index.remote.remote_collection import (
@@ -228,7 +228,7 @@ def _upload(
 def _damaged(name: str, error: OSError) -> CollectionError:
     return CollectionError(
         f"{name} cannot be read: {error.strerror or error}.",
-        "Run: vrag index verify --repair, then vrag index add",
+        LocalLocation.repair_hint,
     )
 
 

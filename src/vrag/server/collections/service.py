@@ -123,7 +123,8 @@ class CollectionService:
                 if found := _pages(open_collection, id):
                     return found
             except CollectionError as error:
-                fault = error
+                if open_collection in self._collections.open_collections:  # else it was deleted meanwhile
+                    fault = error
         if fault is not None:
             raise fault
         raise Refusal(404, "There is no such document.", "It may have been removed: reload the list.")

@@ -1,0 +1,70 @@
+"""`vrag index verify`: the lines that it prints, and its exit statuses."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import run_vrag
+
+from vrag.atomic_io import read_lines, write_lines
+from vrag.index.integrity.file_records import journal_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Done
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's folder with a collection."""
+    monkeypatch.setenv("VRAG_COLLECTION", str(tmp_path / "collection"))
+    (tmp_path / "notes.md").write_text("The ferry carried 48,200 passengers.\n")
+    assert vrag(tmp_path, "index", "add", "notes.md").status == 0
+    return tmp_path
+
+
+def vrag(home: Path, *arguments: str) -> Done:
+    return run_vrag(*arguments, cwd=home)
+
+
+def test_a_file_is_named_once_and_called_deleted_when_it_was(home: Path) -> None:
+    stray = home / "collection" / "items" / "stray.jpg"
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"x")
+    found = vrag(home, "index", "verify")
+    assert found.status == 3
+    assert "  ! items/stray.jpg: No item uses this picture.\n" in found.out
+    assert "To remove leftovers: vrag index verify --repair" in found.out
+    repaired = vrag(home, "index", "verify", "--repair")
+    assert repaired.status == 0
+    assert "  ! items/stray.jpg: No item uses this picture. (deleted)\n" in repaired.out
+
+
+def test_an_undone_commit_is_reported_with_what_to_do(home: Path) -> None:
+    journal = journal_path(home / "collection" / "index" / "items.lance")
+    lines = read_lines(journal)
+    last = max(number for number, line in enumerate(lines) if b'"version"' in line)
+    write_lines(journal, lines[:last])
+    found = vrag(home, "index", "verify")
+    assert found.status == 3
+    assert "interrupted commit was undone: 1 document" in found.out
+    assert "The next `vrag index add` reads what is missing." in found.out
+    assert "--repair" not in found.out
+    assert vrag(home, "index", "verify").status == 0
+    assert vrag(home, "index", "add", "notes.md", "--json").json["items"] == 1
+
+
+def test_a_document_whose_path_is_lost_is_named_in_words(home: Path) -> None:
+    shutil.rmtree(home / "collection" / "index" / "files.lance")
+    (home / "notes.md").unlink()
+    found = vrag(home, "index", "verify")
+    assert "! notes.md: 1 items have no entry in the list of files." in found.out
+    repaired = vrag(home, "index", "verify", "--repair")
+    assert repaired.status == 1
+    assert "! notes.md: Its entry in the list of files is lost" in repaired.out
+    removed = vrag(home, "index", "remove", "notes.md")
+    assert "  notes.md (path unknown, id " in removed.out
+    assert "lost:/" not in found.out + repaired.out + removed.out
