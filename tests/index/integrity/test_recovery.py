@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +23,8 @@ from vrag.index.integrity.file_records import (
     newest_version,
     read_records,
     read_table_records,
+    recorded_deletion,
+    restore_manifest,
 )
 from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.verification import open_damaged, verify
@@ -230,6 +232,17 @@ def test_the_newest_manifest_is_put_back_before_another_takes_its_place(tmp_path
     assert not recover(again)
     again.append(pa.table({"id": ["c"]}, SCHEMA))
     assert ids(tmp_path) == ["a", "b", "c"]
+    assert_sound(folder)
+
+
+def test_a_recovery_keeps_the_copy_of_a_manifest_that_is_damaged(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a", "b")
+    with suppress(KeyboardInterrupt), recorded_deletion(folder):
+        min((folder / "_versions").glob("*.manifest")).write_bytes(b"")
+        raise KeyboardInterrupt
+    make_table(tmp_path)[0].recover()
+    assert restore_manifest(folder)
+    assert ids(tmp_path) == ["a", "b"]
     assert_sound(folder)
 
 
