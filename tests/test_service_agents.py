@@ -20,6 +20,7 @@ from vrag.errors import RunError, SettingsError
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.server import Agents
 from vrag.index.build import add
+from vrag.index.table import Rows, Table
 from vrag.render.run_view import METHODS
 from vrag.server.runs.schema import AgentSelection
 from vrag.server.setup.choices import ChosenModel
@@ -184,6 +185,29 @@ def test_documents_have_to_be_there(place: Path) -> None:
     }
     with pytest.raises(SettingsError, match="1 of the 2 documents do not exist"):
         served.agent(AgentSelection(documents=frozenset({known.id, "'); DROP TABLE files; --"})))
+
+
+@pytest.mark.parametrize("asked", ["second", None])
+def test_documents_of_a_collection_that_is_deleted_meanwhile_are_said_to_be_gone(
+    place: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
+) -> None:
+    served = agents(place)
+    second = served.registry.create("second").collection
+    source = place.parent.parent / "n.md"
+    source.write_text("whales dive", encoding="utf-8")
+    add(second, [source], CorpusOptions(dpi=100.0, workers=1))
+    [gone] = second.documents()
+    [kept] = served.registry.collection.documents()
+    read = Table.read
+
+    def drop_first(table: Table, *arguments: Any, **options: Any) -> Rows:  # noqa: ANN401
+        if "second" in served.registry.names:
+            served.registry.drop("second")
+        return read(table, *arguments, **options)
+
+    monkeypatch.setattr(Table, "read", drop_first)
+    with pytest.raises(SettingsError, match="documents do not exist"):
+        served.agent(AgentSelection(documents=frozenset({gone.id, kept.id}), collection=asked))
 
 
 def test_what_is_offered_counts_what_can_be_found_once(place: Path) -> None:

@@ -43,6 +43,7 @@ def run(*words: str) -> Result:
 def test_a_collection_of_0_1_is_whole_and_is_searched_and_asked(folder: Path) -> None:
     verified = run("index", "verify")
     assert (verified.exit_code, "Not damaged." in verified.output) == (0, True), verified.output
+    assert "!" not in verified.output
     assert run("index", "verify", "--repair").exit_code == 0
     assert "No problems." in run("index", "verify").output
     session = vrag.open(collection="collection")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
 from vrag.index.collection import Collection
-from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, read_entries
+from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, AuditResult, read_entries
 from vrag.server.http.users import TokenFile, UserRole, digest_of
 
 if TYPE_CHECKING:
@@ -87,10 +87,14 @@ class TestPurge:
         young = runs.add(2, ended="failed")
         assert "Say which runs" in said(vrag("runs", "purge", "--yes"))
         assert "not an age" in said(vrag("runs", "purge", "--older-than", "soon", "--yes"))
+        assert "not an age" in said(vrag("runs", "purge", "--older-than", "", "--yes"))
+        for nothing in ("0", "0d", "000h"):
+            assert "runs of any age" in said(vrag("runs", "purge", "--older-than", nothing, "--yes"))
+        assert len(runs.store.ids()) == 2
         monkeypatch.setenv("VRAG_KEEP_RUNS", "30")
         assert vrag("runs", "purge", "--yes").exit_code == 0
         assert runs.store.ids() == [young]
-        assert vrag("runs", "purge", "--state", "failed", "--yes").exit_code == 0
+        assert vrag("runs", "purge", "--outcome", "failed", "--yes").exit_code == 0
         assert runs.store.ids() == []
 
     def test_nothing_is_deleted_where_it_cannot_be_logged(
@@ -133,6 +137,18 @@ class TestRoles:
             ("remove_token", "alice", "", "done"),
         ]
         assert token not in (home / "audit.log").read_text()
+
+    def test_what_a_role_allows_is_printed_and_how_to_allow_less_than_the_default(self) -> None:
+        given = " ".join(vrag("tokens", "add", "dave").stdout.split())
+        rights = (
+            "search, ask and manage their own runs; add and remove documents; create and delete collections"
+        )
+        assert "The token of dave, with the role manage:" in given
+        assert f"The role manage allows: {rights}." in given
+        assert "To allow less: vrag tokens role dave ask" in given
+        chosen = " ".join(vrag("tokens", "add", "erin", "--role", "manage").stdout.split())
+        assert f"The role manage allows: {rights}." in chosen
+        assert "allow less" not in chosen
 
 
 class TestAudit:
@@ -186,6 +202,10 @@ class TestAudit:
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert "not a time" in said(vrag("audit", "show", "--since", "yesterday"))
+        wrong = vrag("audit", "show", "--result", "success")
+        assert wrong.exit_code == 2
+        assert "Value error" not in wrong.output
+        assert all(result in wrong.output for result in AuditResult)
         assert "There is no file" in said(vrag("audit", "show", "--file", str(home / "none")))
         monkeypatch.delenv("VRAG_AUDIT_LOG")
         assert "No audit log is configured" in said(vrag("audit", "show"))

@@ -18,6 +18,7 @@ from extras import require
 from question_answering_models import write_checkpoint
 from server_harness import serving
 
+from vrag.corpus.workers.sandbox import Protection
 from vrag.doctor import Check, CheckStatus, DoctorOptions, examine_all
 from vrag.doctor import environment as env
 from vrag.doctor.check import CheckStep, examine_steps, run_check
@@ -210,6 +211,20 @@ def test_other_systems_than_linux_are_told_where_their_limits_stand(
     check = env.check_python()
     assert check.status is CheckStatus.OK
     assert ("docs/platforms.md" in check.message) is (platform != "linux")
+
+
+def test_a_process_that_stays_root_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "There is no user nobody: the process stays root, without capabilities."
+    for protection, status, hint in (
+        (Protection(7, seccomp=True, user="nobody"), CheckStatus.OK, ""),
+        (Protection(7, seccomp=True, missing=(reason,)), CheckStatus.WARNING, "VRAG_PARSE_USER"),
+        (Protection(missing=("There is no Landlock.", reason)), CheckStatus.WARNING, "threats.md"),
+    ):
+        monkeypatch.setattr(env, "start_worker", lambda protection=protection: protection)
+        check = env.check_sandbox()
+        assert check.status is status
+        assert hint in check.hint
+        assert all(sentence in check.message for sentence in protection.missing)
 
 
 def test_without_libreoffice_a_warning_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

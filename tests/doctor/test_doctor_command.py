@@ -12,7 +12,9 @@ from grounding.seeing_server import Seeing
 from typer.testing import CliRunner
 
 from vrag.cli.doctor import doctor
+from vrag.corpus.workers.sandbox import Protection
 from vrag.doctor import Convention
+from vrag.doctor import environment as env
 from vrag.geometry import Space
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ def as_json(*arguments: str) -> tuple[int, dict[str, Any]]:
     return done.exit_code, {check["name"]: check for check in report["checks"]}
 
 
-def test_a_fresh_installation_is_well() -> None:
+def test_a_fresh_installation_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "start_worker", lambda: Protection(7, seccomp=True))
     done = run()
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()

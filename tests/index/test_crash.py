@@ -116,7 +116,8 @@ def test_is_read_by_another_process_while_it_grows(files: Path, tmp_path: Path) 
     process = start(collection, files, wait_for_reader=True)
     assert process.stdin is not None
     engine = Engine(Collection.open(collection.directory))
-    found, hits = [0], list[Hit]()
+    found: list[int] = [0]
+    hits: list[Hit] = []
     end = time.monotonic() + 300
     while process.poll() is None:
         if time.monotonic() > end:

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from vrag.agent.runs.run_store import is_held
 from vrag.errors import SettingsError
-from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, read_entries, write_local
+from vrag.server.http.audit_log import (
+    AuditAction,
+    AuditEntry,
+    AuditLog,
+    AuditResult,
+    read_entries,
+    write_local,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -151,5 +158,5 @@ def test_a_file_that_cannot_be_written_is_an_error_that_says_what_to_do(tmp_path
     with pytest.raises(SettingsError, match="VRAG_AUDIT_LOG"):
         log.check()
     with pytest.raises(SettingsError, match="Nothing was done"):
-        write_local(log, AuditAction.ADD_TOKEN, "begun")
-    write_local(None, AuditAction.ADD_TOKEN, "begun")
+        write_local(log, AuditAction.ADD_TOKEN, AuditResult.BEGUN)
+    write_local(None, AuditAction.ADD_TOKEN, AuditResult.BEGUN)

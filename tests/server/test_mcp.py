@@ -25,7 +25,7 @@ from stored_collection import id_of, stored
 
 from vrag.agent.events import StopReason
 from vrag.agent.runs.run_store import RunStore
-from vrag.errors import ModelError
+from vrag.errors import CollectionError, ModelError
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.server.options import ServerOptions
 from vrag.settings import Settings
@@ -322,6 +322,21 @@ class TestErrors:
             failed = call(opened.address, "search", {"query": "ferry"})
         assert failed.is_error
         assert "secret" not in told(failed)
+
+    def test_an_error_with_a_path_is_in_the_log_in_words_and_has_an_id_in_the_reply(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Broken(MemorySearcher):
+            def search(self, queries: Any, top_k: int) -> Any:  # noqa: ANN401
+                raise CollectionError("/secret/path is damaged.")
+
+        with doors(scripted(tmp_path), searcher=Broken((page("a.pdf", 1, "ferry"),))) as opened:
+            failed = call(opened.address, "search", {"query": "ferry"})
+        assert failed.is_error
+        assert told(failed).startswith("The server cannot handle this call at the moment.")
+        assert "secret" not in told(failed)
+        [record] = [each for each in caplog.records if "/secret/path is damaged." in each.getMessage()]
+        assert record.exc_info is None
 
     def test_too_many_runs_are_told(self, tmp_path: Path) -> None:
         with doors(scripted(tmp_path, paced=True), ServerOptions(client_runs=1)) as opened:

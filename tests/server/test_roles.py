@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 ASK, UPLOAD, MANAGE, ADMINISTER = UserRole
 VALUES = {"id": "0" * 64, "name": "first", "sha256": "0" * 64, "filename": "a/b.txt", "path": "app.js"}
+METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"}
 REFUSED = re.compile(r"Your token has the role (\w+), which does not allow you to")
 
 
@@ -126,6 +127,32 @@ class TestTable:
         answering = next((r for m, _, r in known if m == method and r.matches(scope)[0] is Match.FULL), None)
         if answering is not None:
             assert rule_of(method, target)[0] == ROUTES[method, answering.path]
+
+    def test_a_method_that_a_path_does_not_have_is_405_for_whoever_may_send_another(self, team: Team) -> None:
+        known = operations(team.app)
+
+        def roles_of(address: str) -> dict[str, UserRole | None]:
+            """Roles of the routes that answer at an address, by their methods."""
+            scope: dict[str, Any] = {"type": "http", "path": address, "root_path": "", "headers": []}
+            return {
+                method: ROUTES[method, route.path].role
+                for method, _, route in known
+                if route.matches({**scope, "method": method})[0] is Match.FULL
+            }
+
+        async def check(role: UserRole) -> None:
+            async with asked(team.app, **team.headers(role)) as client:
+                for address in {address_of(path) for _, path, _ in known if path != "/mcp"}:  # it answers all
+                    roles = roles_of(address)
+                    may = any(each is None or role.includes(each) for each in roles.values())
+                    for method in METHODS - set(roles):
+                        response = await client.request(method, address)
+                        allowed = set(response.headers.get("allow", "").split(", ")) - {"HEAD"}
+                        expected = (405, set(roles)) if may else (403, {""})
+                        assert (response.status_code, allowed) == expected, (role, method, address)
+
+        for role in UserRole:
+            asyncio.run(check(role))
 
     def test_an_unknown_change_is_for_administrators(self, team: Team) -> None:
         async def statuses(role: UserRole) -> list[int]:

@@ -154,7 +154,8 @@ def test_a_name_that_cannot_be_is_refused(file: TokenFile, name: str) -> None:
         ("alice = 3", "damaged at 'alice'"),
         ("[alice]\nsha256 = 'short'", "damaged at 'alice.sha256'"),
         (f"[alice]\nsha256 = '{DIGEST}'\nadmin = 'perhaps'", "damaged at 'alice.admin'"),
-        (f"[alice]\nsha256 = '{DIGEST}'\nrole = 'king'", "damaged at 'alice.role'"),
+        (f"[alice]\nsha256 = '{DIGEST}'\nrole = 'king'", "the user 'alice' has the role 'king'."),
+        (f"[alice]\nsha256 = '{DIGEST}'\nrole = 3", "the user 'alice' has the role '3'."),
         (f"[alice]\nsha256 = '{DIGEST}'\nrole = 'ask'\nadmin = true", "remove admin"),
         (f"[alice]\nsha256 = '{DIGEST}'\nadministrator = true", "damaged at 'alice.administrator'"),
         (f"[alice]\nsha256 = '{DIGEST}'\n[alice]\nsha256 = '{'cd' * 32}'", "damaged"),
@@ -171,6 +172,17 @@ def test_a_damaged_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str 
     with pytest.raises(SettingsError, match=re.escape(reason)) as refused:
         written(tmp_path, text).check()
     assert refused.value.hint
+    assert "Value error" not in refused.value.message
+
+
+def test_a_role_that_does_not_exist_is_named_with_its_file_and_user_and_the_roles(tmp_path: Path) -> None:
+    file = written(tmp_path, f"[alice]\nsha256 = '{DIGEST}'\nrole = 'king'")
+    with pytest.raises(SettingsError) as refused:
+        file.check()
+    assert (
+        refused.value.message == f"In the file of tokens {file.path}, the user 'alice' has the role 'king'."
+    )
+    assert refused.value.hint == "Write one of these roles in the file: ask, upload, manage, administer."
 
 
 @pytest.mark.parametrize("text", ["", "# nobody\n"])

@@ -9,8 +9,10 @@ import io
 import os
 import re
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from vrag.cli.terminal.console import print_error, warn
 from vrag.cli.terminal.process import BUSY, handle_closed_output
@@ -49,6 +51,18 @@ NO_MEMORY = re.compile("failed to map segment|cannot allocate memory|can't start
 """Part of the messages of a loader and of threads that get no memory."""
 
 
+class PlainErrorGroup(TyperGroup):
+    """The group of all commands; its errors of use are without the words that Typer takes from pydantic."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - the type of Typer is private
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 def create_app(name: str | None = None) -> typer.Typer:
     """Create the application with one command or group, or with all.
 
@@ -56,6 +70,7 @@ def create_app(name: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="vrag",
+        cls=PlainErrorGroup,
         help="Answer questions about documents by looking at them.\n\n"
         "A first example: vrag demo\n\n"
         'Your documents:  vrag ask ./my-documents "What was the revenue in 2023?"',

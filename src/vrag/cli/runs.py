@@ -37,7 +37,7 @@ from vrag.render.place_links import PlaceLinks
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of
 from vrag.render.text_format import count, size
-from vrag.server.http.audit_log import AuditAction, write_local
+from vrag.server.http.audit_log import AuditAction, AuditResult, write_local
 
 if TYPE_CHECKING:
     from vrag.render.annotations.evidence_export import EvidenceFormat
@@ -181,7 +181,7 @@ def purge(
     user: str | None = typer.Option(
         None, "--user", help="Only runs of a user; empty (--user '') for runs without an owner."
     ),
-    state: RunOutcome | None = typer.Option(None, "--state", help="Only runs that ended in this way."),
+    outcome: RunOutcome | None = typer.Option(None, "--outcome", help="Only runs that ended in this way."),
     pinned: bool = typer.Option(False, "--pinned", help="Also delete pinned and shared conversations."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Only show what would be deleted."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
@@ -189,7 +189,7 @@ def purge(
     search_url: opt.SearchUrlOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Delete runs with their pictures, by age, user or state. This cannot be undone.
+    """Delete runs with their pictures, by age, user or outcome. This cannot be undone.
 
     Conversations are deleted as a whole, by the age of their last question. Runs in progress stay.
 
@@ -200,13 +200,16 @@ def purge(
       vrag runs purge --user alice --pinned --yes
     """
     settings = opt.load_flags(locals()).settings
-    if older_than is None and user is None and state is None and not settings.keep_runs:
-        raise typer.BadParameter("Say which runs: --older-than 30d, --user NAME or --state failed.")
-    age = opt.parse_age(older_than).total_seconds() if older_than else None
-    if age is None and user is None and state is None:
+    if older_than is None and user is None and outcome is None and not settings.keep_runs:
+        raise typer.BadParameter("Say which runs: --older-than 30d, --user NAME or --outcome failed.")
+    age = None if older_than is None else opt.parse_age(older_than).total_seconds()
+    if age == 0:
+        message = "--older-than 0 means runs of any age. Write an age such as 1m, or leave --older-than out "
+        raise typer.BadParameter(f"{message}and say which runs: --user NAME or --outcome failed.")
+    if age is None and user is None and outcome is None:
         age = settings.keep_runs * DAY_SECONDS
     selection = RunSelection(
-        before=None if age is None else time.time() - age, owner=user, outcome=state, with_pinned=pinned
+        before=None if age is None else time.time() - age, owner=user, outcome=outcome, with_pinned=pinned
     )
     store = run_store(settings)
     found = select_runs(store, selection)
@@ -217,9 +220,9 @@ def purge(
         if not yes:
             typer.confirm(f"Delete {count(len(found.runs), 'run')}?", abort=True, err=as_json)
         log = open_audit_log(settings)
-        write_local(log, AuditAction.PURGE_RUNS, "begun", subject=user or "")
+        write_local(log, AuditAction.PURGE_RUNS, AuditResult.BEGUN, subject=user or "")
         deleted = delete_runs(store, found)
-        write_local(log, AuditAction.PURGE_RUNS, "done", subject=user or "", runs=len(deleted.runs))
+        write_local(log, AuditAction.PURGE_RUNS, AuditResult.DONE, subject=user or "", runs=len(deleted.runs))
     facts = {
         "found": len(found.runs),
         "deleted": len(deleted.runs),

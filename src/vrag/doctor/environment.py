@@ -181,9 +181,13 @@ def check_sandbox() -> Check:
     if not parts:
         return warning(f"Files are read in processes without restrictions. {missing}", SANDBOX_HINT, details)
     message = f"Files are read under {', '.join(parts)}. {missing}".rstrip()
-    return (ok if protection.is_complete else warning)(
-        message, "" if protection.is_complete else SANDBOX_HINT, details
+    if not missing:
+        return ok(message, details=details)
+    root_hint = (  # only the change of the user is missing then
+        f"Run vrag as a user of its own, let the user {sandbox_options().user} read Python and its "
+        "packages (chmod -R o+rX), or name a user who can: VRAG_PARSE_USER"
     )
+    return warning(message, root_hint if protection.is_complete else SANDBOX_HINT, details)
 
 
 def check_ocr() -> Check:

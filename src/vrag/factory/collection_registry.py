@@ -33,6 +33,7 @@ from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import LocalLocation, write_sealed
+from vrag.index.table import literal
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
@@ -157,6 +158,23 @@ class CollectionRegistry:
         return self._call(
             lambda: (self._state.files if self._state else SearcherFiles(self.searcher)).details(ids)
         )
+
+    def known_documents(self, ids: CollectionOf[str], collection: str | None) -> set[str]:
+        """Return those of the ids that are documents of an open collection; of all collections for None.
+
+        Raises `CollectionError` if a collection cannot be read.
+        """
+        wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
+
+        def read() -> set[str]:
+            tables = [
+                each.collection.file_table
+                for each in self.open_collections
+                if collection in {None, each.name}
+            ]
+            return {id for table in tables for id in table.read(["id"], wanted).data["id"].to_pylist()}
+
+        return self._call(read)
 
     @property
     def version(self) -> str:

@@ -25,7 +25,6 @@ from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.models import close_chats, settings_of_choice
 from vrag.factory.session import run_store
-from vrag.index.table import literal
 from vrag.providers import LOCAL_PREFIX, PROVIDERS, Provider
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.exports import MAX_EVIDENCE_BYTES
@@ -158,13 +157,8 @@ class Agents:
         return {_shown(name): name for name in ("", self.settings.model, *self.settings.models)}
 
     def _check_documents(self, ids: frozenset[str], collection: str | None) -> None:
-        wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
-        known: set[str] = set()
-        for open_collection in self.registry.open_collections:
-            if collection in {None, open_collection.name}:
-                rows = open_collection.collection.file_table.read(["id"], wanted).data
-                known.update(rows["id"].to_pylist())
-        if self.registry.open_collections and (unknown := ids - known):
+        unknown = ids - self.registry.known_documents(ids, collection)
+        if self.registry.open_collections and unknown:
             raise SettingsError(
                 f"{len(unknown)} of the {len(ids)} documents do not exist.",
                 "Reload the list of documents.",

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp
 
 from vrag import __version__
 from vrag.agent.runs.run_meta import Via
-from vrag.errors import SearchError, ServerError, SettingsError
+from vrag.errors import SearchError, ServerError, SettingsError, VragError
 from vrag.server.http.audit import RequestAudit
 from vrag.server.http.errors import Refusal, located_fault, log_error
 from vrag.server.http.users import EVERYBODY
@@ -164,6 +164,10 @@ async def _use_tool(
         return _error_result("The search server behind this one failed. Try again later.")
     except (Refusal, SettingsError, SearchError) as error:
         return _error_result(str(error))
+    except VragError as error:
+        error_id = log_error(error, tool.name, trace=False)
+        message = "The server cannot handle this call at the moment."
+        return _error_result(f"{message} The log has details under the id {error_id}.")
     except Exception as error:  # noqa: BLE001 - it does not concern the call itself: the log has it
         error_id = log_error(error, tool.name)
         return _error_result(f"Internal server error. The log has details under the id {error_id}.")

@@ -13,7 +13,7 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, print_table
 from vrag.errors import SettingsError
-from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, read_entries
+from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, AuditResult, read_entries
 from vrag.settings import Settings, load_settings
 
 app = typer.Typer(help="Show the audit log of a server.", no_args_is_help=True)
@@ -43,10 +43,7 @@ def show(
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only entries of a user, or about one.")] = None,
     action: Annotated[AuditAction | None, typer.Option("--action", help="Only entries of an action.")] = None,
-    result: Annotated[
-        str | None,
-        typer.Option("--result", help="Only entries with this result: begun, done, failed, refused."),
-    ] = None,
+    result: Annotated[AuditResult | None, typer.Option("--result", help="Only entries of a result.")] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of entries, the newest.")
     ] = None,

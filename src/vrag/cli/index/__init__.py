@@ -199,7 +199,8 @@ def verify(
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures{runs}.")
         for problem in report.problems:
             note = _note(problem)
-            echo_problem(problem.subject, f"{problem.detail} ({note})" if note else problem.detail)
+            detail = f"{problem.detail} ({note})" if note else problem.detail
+            echo_problem(problem.subject, detail, minor=problem.kind is ProblemKind.UNPROTECTED)
         if not report.problems:
             echo(("No problems.", "green"))
         elif not report.open:

@@ -60,9 +60,10 @@ def warn(text: str) -> None:
     err.print(Text.assemble(("Note: ", "yellow"), plain(text)))
 
 
-def echo_problem(subject: str, detail: str) -> None:
-    """Print what is wrong with something, as one line of a list."""
-    echo(("  ! ", "yellow"), plain(subject, 80), f": {plain(detail, 300)}" if detail else "")
+def echo_problem(subject: str, detail: str, *, minor: bool = False) -> None:
+    """Print what is wrong with something, as one line of a list; `minor` for what is no defect."""
+    mark = ("  - ", "dim") if minor else ("  ! ", "yellow")
+    echo(mark, plain(subject, 80), f": {plain(detail, 300)}" if detail else "")
 
 
 def print_json(value: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,17 +15,21 @@ from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
 from vrag.cli.terminal.console import echo, plain, print_result, print_table
 from vrag.errors import VragError
-from vrag.server.http.audit_log import AuditAction, write_local
+from vrag.server.http.audit_log import AuditAction, AuditResult, write_local
 from vrag.server.http.users import DEFAULT_ROLE, TokenFile, UserRole
 from vrag.settings import load_settings
 
 app = typer.Typer(
     help="Add, list and remove the users of a server, and change their roles.", no_args_is_help=True
 )
-_ROLES = (
-    "`ask`: search, ask, own runs; `upload`: also add and remove documents; `manage`: also create and delete "
-    "collections; `administer`: also the runs of all users and the set-up."
-)
+_RIGHTS = {
+    UserRole.ASK: "search, ask and manage their own runs",
+    UserRole.UPLOAD: "also add and remove documents",
+    UserRole.MANAGE: "also create and delete collections",
+    UserRole.ADMINISTER: "also manage the runs of all users and set up the server",
+}
+"""What each role adds to those before it."""
+_ROLES = f"{'; '.join(f'`{role}`: {rights}' for role, rights in _RIGHTS.items())}."
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the user: letters, digits and . _ @ -")]
 FileOption = Annotated[
@@ -47,13 +52,13 @@ def _audited(action: AuditAction, name: str, role: UserRole | None = None) -> Ge
     """Write the entries of a change to the audit log of the settings, if there is one."""
     log = open_audit_log(load_settings().settings)
     facts = {"subject": name} | ({"new_role": role.value} if role else {})
-    write_local(log, action, "begun", **facts)
+    write_local(log, action, AuditResult.BEGUN, **facts)
     try:
         yield
     except VragError:
-        write_local(log, action, "failed", **facts)
+        write_local(log, action, AuditResult.FAILED, **facts)
         raise
-    write_local(log, action, "done", **facts)
+    write_local(log, action, AuditResult.DONE, **facts)
 
 
 @app.command()
@@ -66,7 +71,8 @@ def add(
 ) -> None:
     """Add a user, and print the token: it is shown once and stored nowhere.
 
-    A running server knows the user at once.
+    A running server knows the user at once. Without --role the user gets the role manage: what every user
+    could do before there were roles.
 
     Examples:
 
@@ -86,10 +92,20 @@ def add(
         echo(f"  {token}")
         echo(("It is not stored: keep it now. To replace it, remove the user and add it again.", "dim"))
         echo((f"The server reads it with: vrag serve --tokens {file.path}", "dim"))
+        echo(f"The role {chosen.value} allows: {_describe_rights(chosen)}.")
+        if not admin and role is None:
+            option = f" --tokens {shlex.quote(str(tokens))}" if tokens else ""
+            echo(f"To allow less: vrag tokens role {name} ask{option}")
 
     facts = {"name": name, "role": chosen, "admin": chosen is UserRole.ADMINISTER, "token": token}
     facts["file"] = str(file.path)
     print_result(facts, render, as_json=as_json)
+
+
+def _describe_rights(role: UserRole) -> str:
+    """Say what a role allows, with what the roles before it allow."""
+    rights = [text.removeprefix("also ") for each, text in _RIGHTS.items() if role.includes(each)]
+    return "; ".join(rights)
 
 
 @app.command("list")

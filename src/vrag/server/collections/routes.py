@@ -82,6 +82,7 @@ def collection_routes(  # noqa: C901, PLR0915 - one per route
     async def create(request: Request, collection: registry.NewCollection) -> registry.CollectionInfo:
         """The new collection is empty. It is indexed and searched with the settings of the first one."""
         request.state.audit.note(collection=collection.name)
+        await request.state.audit.begin()
         return await service.create(collection.name)
 
     @router.delete(

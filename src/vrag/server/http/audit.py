@@ -3,8 +3,10 @@
 A request that changes something has two entries with one id: `begun` before it is carried out, and `done`,
 `failed` or `refused` before its answer is sent. If the first cannot be written, because the disk is full, the
 request is refused (507) and nothing is done; so nothing is ever done that the log does not have. If only the
-second cannot be written, the server's log has it, and the answer is sent: the change is made. Searches,
-exports and sign-ins have one entry, before the answer; without it the answer is not sent.
+second cannot be written, the server's log has it, and the answer is sent: the change is made. The
+creation of a collection and the deletion of runs have their first entry when it is known which, and none if
+the request is invalid. Searches, exports and sign-ins have one entry, before the answer; without it the
+answer is not sent.
 
 Refused requests (401, 403, 429) of all routes have entries, up to a number a minute for each address: else
 whoever sends many would fill the disk.
@@ -27,7 +29,7 @@ from urllib.parse import parse_qs
 from cachetools import LRUCache
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vrag.server.http.audit_log import SERVER_ROLE, AuditAction, AuditEntry, AuditLog
+from vrag.server.http.audit_log import SERVER_ROLE, AuditAction, AuditEntry, AuditLog, AuditResult
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.server.http.limits import peer_of
@@ -132,7 +134,7 @@ class RequestAudit:
     async def begin(self) -> None:
         """Write the entry before a change. Raises `Refusal` if that fails (507, 503)."""
         if self.rule.changes and self.trail.log is not None:
-            await self.trail.write(self._entry("begun"))
+            await self.trail.write(self._entry(AuditResult.BEGUN))
             self.begun = True
 
     async def end(self, status: int) -> None:
@@ -171,13 +173,14 @@ class RequestAudit:
     def _last_entry(self, status: int) -> AuditEntry | None:
         """Return the last entry; None for a request that gets none."""
         if status not in REFUSED:
-            return self._entry("done" if status < 400 else "failed", status) if self.rule.action else None
+            result = AuditResult.DONE if status < 400 else AuditResult.FAILED
+            return self._entry(result, status) if self.rule.action else None
         omitted = self.trail.admit_refused(self.common["address"])
         if omitted is None and not self.begun:
             return None
-        return self._entry("refused", status, omitted=omitted or None)
+        return self._entry(AuditResult.REFUSED, status, omitted=omitted or None)
 
-    def _entry(self, result: str, status: int | None = None, **more: Any) -> AuditEntry:  # noqa: ANN401
+    def _entry(self, result: AuditResult, status: int | None = None, **more: Any) -> AuditEntry:  # noqa: ANN401
         user: User = self.state.get("user") or NOBODY
         own: dict[str, Any] = {"user": user.name, "role": user.role or ""}
         fields = own | self.common | self.facts | more
@@ -244,6 +247,11 @@ class AuditMiddleware:
         return RequestAudit(self._trail, rule, common, state, dict[str, Any](facts))
 
 
-async def write_server_entry(trail: AuditTrail, action: AuditAction, result: str, **fields: Any) -> None:  # noqa: ANN401
+async def write_server_entry(
+    trail: AuditTrail,
+    action: AuditAction,
+    result: AuditResult,
+    **fields: Any,  # noqa: ANN401
+) -> None:
     """Write an entry of what the server does by itself. Raises `Refusal` if that fails."""
     await trail.write(AuditEntry(role=SERVER_ROLE, action=action, result=result, **fields))

@@ -62,6 +62,16 @@ class AuditAction(StrEnum):
     """Any other request; such entries are only of refused ones."""
 
 
+class AuditResult(StrEnum):
+    """Results in the audit log."""
+
+    BEGUN = "begun"
+    """The entry before a change."""
+    DONE = "done"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
 class AuditEntry(BaseModel):
     """One line of the audit log. Fields without a value are left out of the line."""
 
@@ -96,7 +106,7 @@ class AuditEntry(BaseModel):
     new_role: UserRole | str = ""
     question: str = ""
     """Question or queries; only with the setting `audit_questions`."""
-    result: str = ""
+    result: AuditResult | str = ""
     """`begun` before a change, then `done`, `failed` or `refused`."""
     status: int | None = None
     """Status of the response."""
@@ -180,7 +190,7 @@ class AuditLog:
         return stat.st_dev, stat.st_ino, stat.st_size
 
 
-def write_local(log: AuditLog | None, action: AuditAction, result: str, **fields: str | int) -> None:
+def write_local(log: AuditLog | None, action: AuditAction, result: AuditResult, **fields: str | int) -> None:
     """Write an entry of somebody at the command line. Raises `SettingsError` if it cannot be written."""
     if log is None:
         return
@@ -193,7 +203,7 @@ def write_local(log: AuditLog | None, action: AuditAction, result: str, **fields
         log.write(entry)
     except OSError as error:
         message = f"The audit log {log.path} cannot be written: {error.strerror}."
-        state = "Nothing was done." if result == "begun" else "The command was carried out."
+        state = "Nothing was done." if result is AuditResult.BEGUN else "The command was carried out."
         hint = f"{state} Free some disk space or fix the permissions."
         raise SettingsError(message, hint) from error
     finally:

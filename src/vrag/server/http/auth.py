@@ -28,6 +28,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vrag.server.http.audit import RequestAudit
 from vrag.server.http.errors import Refusal, json_body, responses
 from vrag.server.http.limits import ClientRegistry, Kind, Peer, RequestBodies, client_name, kind_of, peer_of
 from vrag.server.http.roles import check_role, rule_of
@@ -138,7 +139,8 @@ class SiteMiddleware:
 class AuthMiddleware:
     """Checks token or session, and role; limits the pace of each client, and the length of bodies.
 
-    A request that changes something has its entry in the audit log when it goes on.
+    A request that changes something has its entry in the audit log when it goes on, unless its route writes
+    the entry (`RouteRule.begins_itself`).
 
     Routes find in `scope["state"]`: `client`, the name of the client; `user`, the `User` who sent the
     request; `session`, the digest of the browser's session, None without one; `own_page`, whether the page of
@@ -171,7 +173,9 @@ class AuthMiddleware:
                 stack.enter_context(self._clients.opened(kind, client, peer, user.name))
                 body = self._bodies.body(scope, receive, kind)
                 stack.callback(body.close)
-                await scope["state"]["audit"].begin()
+                audit: RequestAudit = scope["state"]["audit"]
+                if not audit.rule.begins_itself:
+                    await audit.begin()
             except Refusal as refusal:
                 await _refuse(refusal, self._metrics, scope, receive, send)
                 return

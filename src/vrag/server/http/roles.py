@@ -24,6 +24,8 @@ class RouteRule(NamedTuple):
     """None if only refused requests are logged."""
     changes: bool = False
     """True if an entry is written before the request is carried out, and not only before its answer."""
+    begins_itself: bool = False
+    """True if the route writes that entry: what it is about to change is known only there."""
 
 
 _OPEN, _READ = RouteRule(None), RouteRule(UserRole.ASK)
@@ -55,7 +57,9 @@ ROUTES: dict[tuple[str, str], RouteRule] = {
     ("GET", "/retention"): RouteRule(UserRole.ADMINISTER),
     ("GET", "/runs"): _READ,
     ("POST", "/runs"): RouteRule(UserRole.ASK, AuditAction.ASK, changes=True),
-    ("DELETE", "/runs"): RouteRule(UserRole.ADMINISTER, AuditAction.PURGE_RUNS, changes=True),
+    ("DELETE", "/runs"): RouteRule(
+        UserRole.ADMINISTER, AuditAction.PURGE_RUNS, changes=True, begins_itself=True
+    ),
     ("GET", "/runs/{id}"): _READ,
     ("PATCH", "/runs/{id}"): RouteRule(UserRole.ASK, AuditAction.CHANGE_RUN, changes=True),
     ("DELETE", "/runs/{id}"): RouteRule(UserRole.ASK, AuditAction.STOP_RUN, changes=True),
@@ -69,7 +73,9 @@ ROUTES: dict[tuple[str, str], RouteRule] = {
     ("GET", "/mcp"): _READ,
     ("POST", "/mcp"): _READ,  # its tools write entries of their own
     ("GET", "/collections"): _READ,
-    ("POST", "/collections"): RouteRule(UserRole.MANAGE, AuditAction.CREATE_COLLECTION, changes=True),
+    ("POST", "/collections"): RouteRule(
+        UserRole.MANAGE, AuditAction.CREATE_COLLECTION, changes=True, begins_itself=True
+    ),
     ("DELETE", "/collections/{name}"): RouteRule(
         UserRole.MANAGE, AuditAction.DELETE_COLLECTION, changes=True
     ),
@@ -107,15 +113,23 @@ _ABILITIES = {
 def rule_of(method: str, path: str) -> tuple[RouteRule, dict[str, str]]:
     """Return the rule of a request, and the parameters of its path by the names of audit entries.
 
-    Of an unknown path, what reads needs `ask` and everything else `administer`.
+    A method that the path does not have needs the least role of those that it has: whoever may send one of
+    them learns which there are (405). Of an unknown path, what reads needs `ask` and everything else
+    `administer`.
 
     >>> rule_of("DELETE", "/collections/a/documents/b")[0].role, rule_of("HEAD", "/runs/1")[1]
     (<UserRole.UPLOAD: 'upload'>, {'run': '1'})
+    >>> rule_of("PUT", "/collections")[0].role, rule_of("PUT", "/unknown")[0].role
+    (<UserRole.ASK: 'ask'>, <UserRole.ADMINISTER: 'administer'>)
     """
     method = "GET" if method == "HEAD" else method
     for pattern, rule in _PATTERNS.get(method, ()):
         if match := pattern.match(path):
             return rule, match.groupdict()
+    rules = [rule for rows in _PATTERNS.values() for pattern, rule in rows if pattern.match(path)]
+    for role in (None, *UserRole):
+        if any(rule.role is role for rule in rules):
+            return RouteRule(role), {}
     return (_READ if method in {"GET", "OPTIONS"} else _UNKNOWN_CHANGE), {}
 
 

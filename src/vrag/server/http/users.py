@@ -248,8 +248,7 @@ class TokenFile:
         except OSError as error:
             raise self._unusable(f"cannot be read: {error.strerror}") from error
         except ValidationError as error:
-            place = ".".join(map(str, error.errors()[0]["loc"]))
-            raise self._unusable(f"is damaged at {place!r}: {error.errors()[0]['msg']}") from error
+            raise self._damage(error) from error
         except ValueError as error:
             raise self._unusable(f"is damaged: {first_line(error)}") from error
         folded: set[str] = set()
@@ -271,6 +270,17 @@ class TokenFile:
         if stat.st_uid not in {0, os.geteuid()}:
             message = f"The file of tokens {self.path} belongs to another user of this machine."
             raise SettingsError(message, "Its owner must be the user that runs the server, or root.")
+
+    def _damage(self, error: ValidationError) -> SettingsError:
+        """Return the error for the first value that the file must not have."""
+        fault = error.errors()[0]
+        name, *fields = map(str, fault["loc"])
+        if fields == ["role"]:
+            role = str(fault["input"])[:40]
+            message = f"In the file of tokens {self.path}, the user {name!r} has the role {role!r}."
+            return SettingsError(message, f"Write one of these roles in the file: {', '.join(UserRole)}.")
+        reason = fault["msg"].removeprefix("Value error, ")
+        return self._unusable(f"is damaged at {'.'.join((name, *fields))!r}: {reason}")
 
     def _unusable(self, reason: str) -> SettingsError:
         return SettingsError(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vrag.agent.runs.retention import DAY_SECONDS, RunOutcome, RunPurge, RunSelection, select_runs
 from vrag.errors import VragError
 from vrag.server.http.audit import AuditTrail, write_server_entry
-from vrag.server.http.audit_log import AuditAction
+from vrag.server.http.audit_log import AuditAction, AuditResult
 from vrag.server.http.errors import responses
 from vrag.server.runs.run_manager import RunManager
 
@@ -98,10 +98,10 @@ class RunRetention:
         query = PurgeQuery(older_than=self.keep_days)
         if not (await self.preview(query)).runs:
             return
-        await write_server_entry(self.trail, AuditAction.PURGE_RUNS, "begun")
+        await write_server_entry(self.trail, AuditAction.PURGE_RUNS, AuditResult.BEGUN)
         report = await self.purge(query)
         log.info("Deleted %d runs older than %g days (%d bytes).", report.runs, self.keep_days, report.bytes)
-        await write_server_entry(self.trail, AuditAction.PURGE_RUNS, "done", runs=report.runs)
+        await write_server_entry(self.trail, AuditAction.PURGE_RUNS, AuditResult.DONE, runs=report.runs)
 
     def _selection(self, query: PurgeQuery) -> RunSelection:
         return query.selection(self.now(), self.runs.continued)
@@ -133,6 +133,7 @@ def retention_routes(retention: RunRetention) -> APIRouter:
         pinned and shared conversations without `pinned`.
         """
         request.state.audit.note(subject=query.owner)
+        await request.state.audit.begin()
         report = await retention.purge(query)
         request.state.audit.note(runs=report.runs)
         return report
