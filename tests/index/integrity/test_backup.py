@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fake_conversion import FakeConversion, contents
 
+from vrag import atomic_io
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index import embed_items
 from vrag.index.array_cache import Manifest, newest_manifest
@@ -499,6 +500,25 @@ def test_a_full_disk_loses_nothing_and_the_next_backup_continues(
     assert added
     assert not set(stored) & set(added)
     assert contents(restored(backups)) == contents(filled)
+
+
+def test_a_backup_is_on_the_disk_whatever_the_durability_of_the_collection(
+    filled: Collection, backups: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.open(filled.directory, durable=False)
+    (folder / "c.txt").write_text("pic five")
+    add(collection, [folder])
+    synced: set[int] = set()
+
+    def sync_handle(handle: int, original: Callable[[int], None] = atomic_io.sync_handle) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        original(handle)
+
+    monkeypatch.setattr(atomic_io, "sync_handle", sync_handle)
+    back_up(collection, backups)
+    paths = [path for path in backups.rglob("*") if path.name not in {"lock", "backups.json"}]
+    assert len(paths) > 20
+    assert {path.name for path in paths if path.stat().st_ino not in synced} == set()
 
 
 @pytest.mark.parametrize("place", [".", "backups", "..", "../.."])
