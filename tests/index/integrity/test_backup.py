@@ -450,6 +450,16 @@ class TestTableDamage:
 
         monkeypatch.setattr(backup_module._SnapshotBuilder, "_store", record_and_store)  # pyright: ignore[reportPrivateUsage]
 
+    def test_a_table_that_cannot_be_read_is_named_where_it_is(
+        self, filled: Collection, backups: Path, manifest: Path
+    ) -> None:
+        for path in (manifest.parents[1] / "data").iterdir():
+            path.write_bytes(bytes(path.stat().st_size))
+        with pytest.raises(CollectionError) as error:
+            back_up(filled, backups)
+        assert f"in {filled.directory / 'index'}" in error.value.message
+        assert BackupStore(backups).names() == []
+
     def test_snapshots_from_before_records_were_compared_are_restored(
         self, filled: Collection, backups: Path
     ) -> None:

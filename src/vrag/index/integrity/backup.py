@@ -301,14 +301,15 @@ class _SnapshotBuilder:
         self._held.release(keep="items")  # files with these names never change
         self._hold_tables()
         self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
-        tables = Collection.open(self._held.path("").resolve())
+        held = self._held.path("").resolve()
+        tables = Collection.open(held)
         try:
             catalog, documents = tables.catalog(), tables.documents()
             stored = stored_files(tables.item_table)
         except CollectionError as error:  # behind symbolic links, files can be deleted
             if self._versions() != self._held_versions:
                 raise _ChangedError from error
-            raise
+            raise CollectionError(error.message.replace(str(held), str(self._source)), error.hint) from error
         self._hold_stored(stored)
         self._hold_others(documents)
         self._store()
