@@ -58,8 +58,8 @@ def backup(
     state. Only content that is not in DEST yet is copied. You can stop and repeat the command at any time.
     One directory holds the backups of one collection.
 
-    Exit status: 0 done, 1 failed, or done, but the collection is damaged or older backups could not be
-    deleted, as is listed, 2 wrong usage, 4 another process is writing to DEST.
+    Exit status: 0 done, 1 failed, or done with a problem that is listed: the collection is damaged, or older
+    backups could not be deleted, 2 wrong usage, 4 another process is writing to DEST.
 
     Examples:
 
@@ -227,8 +227,8 @@ def restore_backup(
     Every file is compared with its hash. The directory appears when it is complete; an existing collection is
     never overwritten.
 
-    Exit status: 0 done, 1 failed, or restored, but with damage, which is listed, 2 wrong usage, 4 another
-    process is restoring to TARGET.
+    Exit status: 0 done, 1 failed, or restored with damage that is listed, 2 wrong usage, 4 another process is
+    restoring to TARGET.
 
     Example: vrag index restore /mnt/backup/reports ./restored --snapshot 20260301
     """
