@@ -405,13 +405,13 @@ def recorded_deletion(table: Path) -> Generator[None]:
     record_present(table)
 
 
-def record_present(table: Path, *, is_undone: bool = False) -> None:
+def record_present(table: Path, *, records: Iterable[FileRecord] = (), is_undone: bool = False) -> None:
     """Write the journal of the table in a directory anew, from the files that are there, all put on the disk.
 
-    Records of files that are there still are kept as they are. `is_undone` is that of `TableRecords`. Raises
-    `OSError`.
+    Records of files that are there still are kept as they are, except for those that `records` replaces.
+    `is_undone` is that of `TableRecords`. Raises `OSError`.
     """
-    known, present = read_records(table), list_files(table)
+    known, present = read_records(table) | {record.name: record for record in records}, list_files(table)
     sync_table_files(table, present - known.keys())
     files = [known[name] if name in known else _record(table, name) for name in sorted(present)]
     version = newest_version(table)
