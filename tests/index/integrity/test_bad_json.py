@@ -37,6 +37,7 @@ FILES = {
     "end": "collection/runs/*/end.json",
     "metadata": "collection/runs/*/meta.json",
     "snapshot": "backups/snapshots/*",
+    "mark of backups": "backups/backups.json",
 }
 DEEP = b"[" * 100_000
 WRONG: tuple[Any, ...] = (None, [], {}, "x", -1, float("inf"), 10**400, [[]])

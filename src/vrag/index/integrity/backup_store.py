@@ -38,6 +38,7 @@ from vrag.atomic_io import (
 )
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.integrity.file_records import FileRecord
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -130,7 +131,7 @@ class BackupStore:
     def open(cls, directory: Path) -> BackupStore:
         """Open a directory with backups."""
         try:
-            content: Any = json.loads((directory / MARK).read_bytes())
+            content: Any = parse_json((directory / MARK).read_bytes())
             written = int(content["format"])
         except (FileNotFoundError, NotADirectoryError):
             raise CollectionError(
@@ -138,7 +139,7 @@ class BackupStore:
             ) from None
         except OSError as error:
             raise _unreadable(directory, error) from error
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             hint = f'If nothing else is damaged, write {{"format": {FORMAT}}} into it.'
             raise CollectionError(f"{directory / MARK} is damaged.", hint) from None
         if written > FORMAT:
@@ -211,13 +212,13 @@ class BackupStore:
             raise damaged
         try:
             first, *lines = content.splitlines()
-            facts: dict[str, Any] = json.loads(first)
+            facts: dict[str, Any] = parse_json(first)
             if facts.pop("format") > FORMAT:
                 raise CollectionError(
                     f"The snapshot {name} was made by a newer version of vrag ({facts.get('vrag')}).",
                     "Upgrade: pip install -U vrag-agent",
                 )
-            files = [BackedUpFile(*json.loads(line)) for line in lines]
+            files = [BackedUpFile(*parse_json(line)) for line in lines]
             facts["damaged"] = tuple(FileRecord(*fields) for fields in facts.get("damaged", ()))
             snapshot = BackupSnapshot(name=name, **facts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -259,7 +260,7 @@ class BackupStore:
         files: dict[str, BackedUpFile] = {}
         for line in lines:
             with suppress(ValueError, TypeError):  # damaged: it is stored again
-                file = BackedUpFile(*json.loads(line))
+                file = BackedUpFile(*parse_json(line))
                 files[file.name] = file
         return files
 
