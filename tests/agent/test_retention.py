@@ -211,7 +211,9 @@ def test_a_run_with_a_damaged_beginning_stays(
     assert select_runs(runs.store, RunSelection(owner="bob")).damaged == ()
 
 
-@pytest.mark.parametrize("content", [b"{\n", b"[]\n", b"{}\n", b"\xff\n", b"\x00" * 99, b'{"type": "run_star'])
+@pytest.mark.parametrize(
+    "content", [b"{\n", b"[]\n", b"{}\n", b"\xff\n", b"\x00" * 99, b'{"type": "run_star']
+)
 def test_damage_of_other_kinds_is_listed_if_it_is_old_enough(runs: DatedRuns, content: bytes) -> None:
     old, young = runs.add(40, "alice"), runs.add(2, "alice")
     for run in (old, young):

@@ -265,10 +265,13 @@ def _describe_purge(found: RunPurge, verb: str) -> str:
 def _print_damaged(runs: Sequence[str]) -> None:
     if not runs:
         return
-    echo(f"Not deleted, because damaged: {count(len(runs), 'run')}. Nobody can tell whose they are, or if pinned.")
+    echo(
+        f"{count(len(runs), 'damaged run')} may match, and will not be deleted: owner and pin cannot be read."
+    )
     for run in runs:
         echo("  ", plain(run))
-    echo(add_location(f"Run: {REPAIR_COMMAND}. To delete one that stays damaged: vrag runs delete ID."))
+    echo(add_location(f"Run: {REPAIR_COMMAND}"))
+    echo("To delete one that cannot be repaired: vrag runs delete ID")
 
 
 @app.command()

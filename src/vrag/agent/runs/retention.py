@@ -5,8 +5,8 @@ records the questions and answers before it, so that deleting the first ones alo
 user or outcome, single runs of a conversation are deleted; its first run stays while others follow on it.
 Runs in progress stay, and pinned and shared conversations unless they are asked for.
 
-A run whose metadata or beginning is damaged stays: whose it is, whether it is pinned and which conversation it
-belongs to cannot be known. While the metadata of its first run is damaged, a conversation stays as a whole.
+A run whose metadata or beginning is damaged stays: whose it is, whether it is pinned and which conversation
+it belongs to cannot be known. A conversation whose first run has damaged metadata stays as a whole.
 
 Each run is renamed to a hidden name before its files are removed (`RunStore.delete`). A process that dies in
 the middle leaves no half of a run: what it left is removed by the next deletion, or when a server starts.
@@ -166,8 +166,8 @@ class _Conversations:
     def refresh(self) -> None:
         """Read the beginnings of runs that are new."""
         names: Collection[str] = ()
-        with suppress(FileNotFoundError, NotADirectoryError):  # no runs yet
-            names = os.listdir(self._store.directory)
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._store.directory) as entries:
+            names = [entry.name for entry in entries]
         for run in names:
             if run not in self._starts and begin_time(run) < float("inf"):
                 start = _read_start(self._store.directory / run)
@@ -200,9 +200,7 @@ class _Conversations:
         found = [
             run
             for run in own
-            if run not in damaged
-            and (among is None or run in among)
-            and self._is_selected(run, selection)
+            if run not in damaged and (among is None or run in among) and self._is_selected(run, selection)
         ]
         if first in found and len(found) < len(runs):  # others follow on it
             found.remove(first)

@@ -13,7 +13,6 @@ from platformdirs import user_config_path
 from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
 from vrag.cli.terminal.console import echo, plain, print_result, print_table
-from vrag.errors import VragError
 from vrag.server.http.audit_log import AuditAction, audited_change, local_entry
 from vrag.server.http.users import DEFAULT_ROLE, TokenFile, UserRole
 from vrag.settings import load_settings

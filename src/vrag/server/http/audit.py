@@ -9,7 +9,7 @@ the request is invalid. Searches, exports and sign-ins have one entry, before th
 answer is not sent.
 
 Refused requests (401, 403, 429) of all routes have entries, up to a number a minute for each address and for
-all: else whoever sends many would fill the disk. The others are counted, and the next entry of their address has
+all: else whoever sends many would fill the disk. The others are counted; the next entry of their address has
 the number.
 """
 

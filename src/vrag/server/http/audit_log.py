@@ -18,7 +18,7 @@ import secrets
 import threading
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from getpass import getuser
@@ -39,8 +39,8 @@ _MAX_CHARS = 1024
 _MAX_QUESTION_CHARS = 8192
 _LINE_BEGIN = b'{"time": "'
 """The beginning of every line."""
-_MAX_LINE_BYTES = 1 << 20
-"""Bytes in which the first line of a log ends."""
+_FIRST_BYTES = 1 << 18
+"""Bytes that have the first two lines of a log."""
 
 
 class AuditAction(StrEnum):
@@ -198,15 +198,12 @@ class AuditLog:
                     return self._stream
             self._close()
         os.close(os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-        stream = self.path.open("a+b", buffering=0)
-        try:
-            if not _may_be_audit_log(stream):
-                raise OSError(errno.EINVAL, "the file is not an audit log", os.fspath(self.path))
+        with ExitStack() as stack:
+            stream = stack.enter_context(self.path.open("a+b", buffering=0))
+            _check_first_lines(stream)
             if self._durable:
                 sync(self.path.parent)
-        except BaseException:
-            stream.close()
-            raise
+            stack.pop_all()
         self._stream = stream
         return stream
 
@@ -218,16 +215,23 @@ def _is_torn(stream: IO[bytes]) -> bool:
     return size > 0 and stream.read(1) != b"\n"
 
 
-def _may_be_audit_log(stream: IO[bytes]) -> bool:
-    """Return whether a file is empty, or its first line is an entry or a part of one."""
+def _check_first_lines(stream: IO[bytes]) -> None:
+    """Check that a file is empty, or begins with an entry, also after a torn one. Raises `OSError` if not."""
     stream.seek(0)
-    line = stream.read(_MAX_LINE_BYTES).split(b"\n")[0]
+    lines = stream.read(_FIRST_BYTES).split(b"\n")
+    if lines == [b""] or any(map(_is_entry, lines[:2])):
+        return
+    torn = lines[0]
+    if len(lines) == 1 and torn.startswith(_LINE_BEGIN[: len(torn)]):
+        return
+    raise OSError(errno.EINVAL, "the file is not an audit log")
+
+
+def _is_entry(line: bytes) -> bool:
     try:
         AuditEntry.model_validate_json(line)
-    except ValidationError as error:
-        is_cut = error.errors()[0]["type"] == "json_invalid"
-        begin = line[: len(_LINE_BEGIN)]
-        return stream.seek(0, os.SEEK_END) == 0 or (bool(begin) and is_cut and _LINE_BEGIN.startswith(begin))
+    except ValidationError:
+        return False
     return True
 
 
@@ -235,23 +239,23 @@ def _may_be_audit_log(stream: IO[bytes]) -> bool:
 def audited_change(log: AuditLog | None, entry: AuditEntry) -> Generator[dict[str, int]]:
     """Write the entries before and after a change without a request; without a log do nothing.
 
-    Into the object that it yields goes what is known of the change afterwards. Raises `SettingsError` if an entry
-    cannot be written: nothing is done then, or the change is made. If the change fails, the last entry is
-    `failed`.
+    The object that it yields takes fields of the last entry. Raises `SettingsError` if an entry cannot be
+    written: nothing is done then, or the change is made. If the change fails, the last entry is `failed`.
     """
     facts: dict[str, int] = {}
     if log is None:
         yield facts
         return
     entry = entry.model_copy(update={"id": secrets.token_hex(8)})
-    _write(log, entry, AuditResult.BEGUN, "Nothing was done.")
-    try:
-        yield facts
-    except BaseException:
-        with suppress(SettingsError):  # the reason of the failure counts
-            _write(log, entry.model_copy(update=facts), AuditResult.FAILED, "")
-        raise
-    _write(log, entry.model_copy(update=facts), AuditResult.DONE, "The change was made.")
+    with closing(log):
+        _write(log, entry, AuditResult.BEGUN, "Nothing was done.")
+        try:
+            yield facts
+        except BaseException:
+            with suppress(SettingsError):  # the reason of the failure counts
+                _write(log, entry.model_copy(update=facts), AuditResult.FAILED, "")
+            raise
+        _write(log, entry.model_copy(update=facts), AuditResult.DONE, "The change was made.")
 
 
 def local_entry(action: AuditAction, **fields: str) -> AuditEntry:
@@ -293,13 +297,9 @@ def read_entries(
     held in memory. A file that cannot be read to its end is added to `damaged`.
     """
     entries = (entry for entry in _read_files(path, [] if damaged is None else damaged) if wanted(entry))
-    numbered = enumerate(entries)  # of those with one time, the last is the newest
-
-    def by_time(pair: tuple[int, AuditEntry]) -> tuple[str, int]:
-        return pair[1].time, pair[0]
-
-    newest = sorted(numbered, key=by_time) if limit is None else heapq.nlargest(limit, numbered, by_time)[::-1]
-    return [entry for _, entry in newest]
+    numbered = ((entry.time, number, entry) for number, entry in enumerate(entries))
+    newest = sorted(numbered) if limit is None else reversed(heapq.nlargest(limit, numbered))
+    return [entry for _, _, entry in newest]
 
 
 def _read_files(path: Path, damaged: list[DamagedLog]) -> Iterator[AuditEntry]:

@@ -1,7 +1,7 @@
 """Deletion of runs by age on a server: every day by the setting `keep_runs`, and as an administrator asks.
 
 A clock that is far ahead makes every run old. The daily deletion therefore begins some minutes after the
-start, when the time is usually synchronized, and `check_clock` refuses it where the runs contradict the clock.
+start, when the time is usually synchronized, and `check_clock` refuses it if the runs contradict the clock.
 """
 
 from __future__ import annotations
@@ -130,9 +130,10 @@ class RunRetention:
         if not found.runs:
             return
         check_clock(history.store.stamps(), self.now(), uptime)
-        with audited_change(self.trail.log, AuditEntry(role=SERVER_ROLE, action=AuditAction.PURGE_RUNS)) as facts:
+        entry = AuditEntry(role=SERVER_ROLE, action=AuditAction.PURGE_RUNS)
+        with audited_change(self.trail.log, entry) as logged:
             deleted = history.purge(selection)
-            facts["runs"] = len(deleted.runs)
+            logged["runs"] = len(deleted.runs)
         number, days = count(len(deleted.runs), "run"), self.keep_days
         log.info("Deleted %s older than %g days (%d bytes).", number, days, deleted.bytes)
 
@@ -153,9 +154,9 @@ class RunRetention:
 def check_clock(runs: Collection[str], now: float, uptime: float) -> None:
     """Check that the clock may be right, by the ids of all runs and the time since the server was started.
 
-    Raises `RunError` if the newest run began in the future; or, in the first day after the start, if the
-    clock is more than 30 days after the newest run. Runs of the last day do not count there: a wrong clock may
-    have dated them.
+    Raises `RunError` if the newest run began in the future: the clock is wrong, or was. In the first day of
+    a process, also if the clock is more than 30 days after the newest run. Runs of the last day do not count
+    there: a wrong clock may have dated them.
     """
     times = [begun for run in runs if (begun := begin_time(run)) < float("inf")]
     if (newest := max(times, default=now)) > now + _MAX_SKEW_SECONDS:
