@@ -234,22 +234,26 @@ def test_a_server_that_was_off_for_long_deletes_when_it_has_been_up_for_a_day(
     assert runs.store.ids() == []
 
 
-def test_a_damaged_run_stays_and_is_counted_and_logged(
-    days: Days,
-    runs: DatedRuns,
-    served: tuple[httpx.Client, AuditLog, Scripted],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_a_damaged_run_stays_and_is_counted(
+    runs: DatedRuns, served: tuple[httpx.Client, AuditLog, Scripted]
 ) -> None:
     run = runs.add(40, pinned=True)
-    runs.add(2)
     (runs.store.directory / run / META).write_bytes(b"{")
-    told = served[0].get("/retention", params={"older_than": 30}).json()
+    client, _, _ = served
+    told = client.get("/retention", params={"older_than": 30}).json()
     assert (told["runs"], told["damaged"]) == (0, 1)
+    assert client.delete("/runs", params={"older_than": 30}).json() == told
+    assert runs.store.ids() == [run]
+
+
+def test_a_damaged_run_is_logged_with_the_way_to_repair_it(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = runs.add(40)
+    (runs.store.directory / run / META).write_bytes(b"{")
     days.pass_time(1, monkeypatch)
-    assert "damaged" in caplog.text
-    assert "vrag index verify --repair" in caplog.text
-    assert len(runs.store.ids()) == 2
+    assert "Not deleted, because damaged: 1 old run. Run: vrag index verify --repair" in caplog.text
+    assert runs.store.ids() == [run]
 
 
 def test_by_default_nothing_is_deleted(tmp_path: Path, runs: DatedRuns) -> None:
