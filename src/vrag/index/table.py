@@ -31,6 +31,7 @@ from vrag.index.integrity.file_records import (
 )
 from vrag.index.integrity.recovery import advance_version, forget_undoing, recover_table
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
+from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -59,6 +60,11 @@ _MAX_SQL_VALUES = 1000
 _CACHE_BYTES = 32 * 2**20
 """What LanceDB remembers of the versions of a table. Its own limit is several gigabytes, which a process that
 follows a table for weeks would fill."""
+_KEYS = ("key", "id", "document")
+"""The columns that rows are known by: of these, each part that has a checksum contains one."""
+_TITLE = ("name", "document_name", "kind", "ordinal")
+"""The columns that name the document of a row, and the place in it."""
+_KINDS = frozenset(ItemKind)
 _CATALOG_CLIENTS = "lance_namespace_urllib3_client"
 """The clients of remote catalogs, which LanceDB imports for their types: a third of its import time."""
 
@@ -266,12 +272,23 @@ def _is_failure(error: BaseException) -> bool:
     return isinstance(error, _FAILURES) or type(error).__name__ == _PANIC
 
 
-def _printable(value: Any) -> str:  # noqa: ANN401 - pyarrow has no types
-    """Return a cell for people: what is damaged may be no text."""
+def _describe_row(handle: LanceTable, key: str, cell: Any) -> str:  # noqa: ANN401 - pyarrow has no types
+    """Return the document and the place in it that a damaged row is of, as far as that can be read."""
+    title = "a row"
     try:
-        return repr(value.as_py())
-    except ValueError:
-        return "a row"
+        value = cell.as_py()
+        title = repr(value)
+        names = [name for name in _TITLE if name in handle.schema.names]
+        if value is None or not names:
+            return title
+        data = handle.search().where(f"{key} = {literal(value)}").limit(1).select(names).to_arrow()
+        row = data.to_pylist()[0]
+        place = f"{row['kind']} {row['ordinal']} of " if key == "id" and row.get("kind") in _KINDS else ""
+        return f"{place}{row[names[0]]!r} ({value})"
+    except BaseException as error:
+        if not _is_failure(error):
+            raise
+        return title  # what is damaged may be no text
 
 
 def _encode(values: Sequence[str]) -> NDArray[np.bytes_]:
@@ -548,7 +565,7 @@ class Table:
         with_sums = with_parts(wanted, self._parts if checked else (), handle.schema.names)
         data = query.select(with_sums).to_arrow()
         if checked:
-            self._check(data)
+            self._check(data, handle)
         for name in missing:
             field = self.schema.field(name)
             data = data.append_column(field, arrow().nulls(data.num_rows, field.type))
@@ -558,15 +575,14 @@ class Table:
     def _checksum_columns(self) -> set[str]:
         return {part.column for part in self._parts}
 
-    def _check(self, data: ArrowTable) -> None:
+    def _check(self, data: ArrowTable, handle: LanceTable) -> None:
         damages = find_damage(data, self._parts)
         if damages:
             row, part = damages[0]
-            key = next((name for name in ("id", "key") if name in data.column_names), "")
-            name = f" of {_printable(data[key][row])}" if key else ""
+            key = next(name for name in _KEYS if name in part.columns)
             raise CollectionError(
-                f"The {part.title}{name} in the table {self._name} in {self._store.name} is damaged: "
-                "its checksum does not match.",
+                f"The {part.title} of {_describe_row(handle, key, data[key][row])} in the table {self._name} "
+                f"in {self._store.name} is damaged: its checksum does not match.",
                 self._store.hint("checksum"),
             )
 

@@ -128,11 +128,44 @@ def test_a_picture_is_repaired_without_its_document_where_one_bit_was_flipped(ho
     assert content(home) == before
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value", "columns", "message"),
+    [
+        ("item_table", "text_source", "ocr", ["text_source"], "The media of passage 1 of 'a.txt' ("),
+        ("item_table", "document_name", "b.txt", ["document", "document_name"], "The file name of 'b.txt' ("),
+        ("file_table", "size", 9, ["size"], "The file of 'a.txt' ("),
+        ("file_table", "id", "9", ["id"], "The entry of 'a.txt' ("),
+        ("item_table", "kind", "\x1b[2J", ["kind"], "The entry of 'a.txt' ("),
+    ],
+)
+def test_a_damaged_row_is_named_by_its_document(
+    home: Path, table: str, column: str, value: object, columns: list[str], message: str
+) -> None:
+    name = "document_name" if table == "item_table" else "name"
+    getattr(Collection.open(home), table).update(f"{name} = 'a.txt'", {column: value})
+    with pytest.raises(CollectionError) as error:
+        getattr(Collection.open(home), table).read(columns)
+    assert str(error.value).startswith(message)
+    assert error.value.hint == "Run: vrag index verify --repair"
+
+
+def test_a_damaged_picture_is_named_by_its_document(home: Path) -> None:
+    flip(next((home / "items").rglob("*.*")))
+    collection = Collection.open(home)
+    (id,) = (row["id"] for row in collection.scan(["id", "image"]).data.to_pylist() if row["image"])
+    with pytest.raises(
+        CollectionError, match=r"picture of c_1 .*(damaged|cannot be opened).*verify --repair"
+    ):
+        collection.image(id)
+
+
 @pytest.mark.usefixtures("no_sources")
 def test_what_cannot_be_made_again_is_kept_and_listed(home: Path) -> None:
     collection = Collection.open(home)
     collection.item_table.update("text LIKE '%ferry%'", {"text": "The ferry sails at mine."})
-    with pytest.raises(CollectionError, match=r"text of .* is damaged"):
+    with pytest.raises(
+        CollectionError, match=r"text of passage 1 of 'a\.txt' .* is damaged.*verify --repair"
+    ):
         Collection.open(home).scan(["text"])
 
     repaired = repair(home)
