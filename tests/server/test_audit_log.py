@@ -143,7 +143,7 @@ def test_what_a_full_disk_took_of_an_entry_does_not_damage_the_next_one(
     log.write(entry(user="first"))
     begin = path.read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(log, "_stream", Full(log._open()))
+        patched.setattr(log, "_stream", Full(vars(log)["_stream"]))
         with pytest.raises(OSError, match="No space"):
             log.write(entry(user="refused"))
     log.write(entry(user="next"))
