@@ -153,7 +153,15 @@ def test_what_a_full_disk_took_of_an_entry_does_not_damage_the_next_one(
 
 @pytest.mark.parametrize(
     "content",
-    [b"notes", b"notes\nof mine\n", b'{"ts": "2026", "level": "info"}\n', b"\n", b"\xff\x00", b"{\n}\n"],
+    [
+        b"notes",
+        b"notes\nof mine\n",
+        b'{"ts": "2026", "level": "info"}\n',
+        b'{"time": "2026", "level": "info"}\n',
+        b"\n",
+        b"\xff\x00",
+        b"{\n}\n",
+    ],
 )
 def test_a_file_of_another_kind_is_refused_and_stays_as_it_is(
     path: Path, log: AuditLog, content: bytes
@@ -166,7 +174,9 @@ def test_a_file_of_another_kind_is_refused_and_stays_as_it_is(
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("torn", [b"", b"{", b'{"time": "2026-03', entry(user="x").line])
+@pytest.mark.parametrize(
+    "torn", [b"", b"{", b'{"time": "2026-03', b'{"ti\n{"time": "2', entry(user="x").line]
+)
 def test_a_log_that_begins_with_a_torn_entry_goes_on(path: Path, torn: bytes) -> None:
     path.write_bytes(torn)
     for user in ("a", "b"):

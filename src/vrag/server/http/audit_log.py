@@ -22,6 +22,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from getpass import getuser
+from itertools import dropwhile
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -40,7 +41,7 @@ _MAX_QUESTION_CHARS = 8192
 _LINE_BEGIN = b'{"time": "'
 """The beginning of every line."""
 _FIRST_BYTES = 1 << 18
-"""Bytes that have the first two lines of a log."""
+"""Bytes that have the first whole entry of a log."""
 
 
 class AuditAction(StrEnum):
@@ -216,15 +217,16 @@ def _is_torn(stream: IO[bytes]) -> bool:
 
 
 def _check_first_lines(stream: IO[bytes]) -> None:
-    """Check that a file is empty, or begins with an entry, also after a torn one. Raises `OSError` if not."""
+    """Check that a file is empty, or begins with an entry, also after torn ones. Raises `OSError` if not."""
     stream.seek(0)
-    lines = stream.read(_FIRST_BYTES).split(b"\n")
-    if lines == [b""] or any(map(_is_entry, lines[:2])):
-        return
-    torn = lines[0]
-    if len(lines) == 1 and torn.startswith(_LINE_BEGIN[: len(torn)]):
-        return
-    raise OSError(errno.EINVAL, "the file is not an audit log")
+    lines = list(dropwhile(_may_be_torn, stream.read(_FIRST_BYTES).split(b"\n")))
+    if lines not in ([], [b""]) and not _is_entry(lines[0]):
+        raise OSError(errno.EINVAL, "the file is not an audit log")
+
+
+def _may_be_torn(line: bytes) -> bool:
+    begin = line[: len(_LINE_BEGIN)]
+    return begin != b"" and _LINE_BEGIN.startswith(begin) and not line.endswith(b"}")
 
 
 def _is_entry(line: bytes) -> bool:
