@@ -35,6 +35,7 @@ from vrag.server.http.users import UserRole
 
 SERVER_ROLE, LOCAL_ROLE = "server", "local"
 """In place of a role: the server itself, and somebody at the command line of its machine."""
+_HINT = "Free some disk space, fix the permissions of its folder, or change VRAG_AUDIT_LOG."
 _MAX_CHARS = 1024
 """Characters of a value of an entry."""
 _MAX_QUESTION_CHARS = 8192
@@ -160,8 +161,7 @@ class AuditLog:
                 self._open()
         except OSError as error:
             message = f"The audit log {self.path} cannot be written: {error.strerror}."
-            hint = "Fix the permissions of its folder, or change VRAG_AUDIT_LOG."
-            raise SettingsError(message, hint) from error
+            raise SettingsError(message, _HINT) from error
 
     def write(self, entry: AuditEntry) -> None:
         """Append an entry; it is in the file when this returns.
@@ -275,7 +275,7 @@ def _write(log: AuditLog, entry: AuditEntry, result: AuditResult, state: str) ->
         log.write(entry.model_copy(update={"result": result, "time": now}))
     except OSError as error:
         message = f"The audit log {log.path} cannot be written: {error.strerror}."
-        raise SettingsError(message, f"{state} Free some disk space or fix the permissions.") from error
+        raise SettingsError(message, f"{state} {_HINT}") from error
 
 
 class DamagedLog(NamedTuple):
