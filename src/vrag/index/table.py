@@ -24,6 +24,7 @@ from vrag.errors import REPAIR_COMMAND, CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
 from vrag.index.integrity.file_records import (
+    TWO_WRITERS,
     is_interrupted,
     recorded_commit,
     recorded_deletion,
@@ -109,8 +110,8 @@ class TableStore(ABC):
         return None
 
     @contextmanager
-    def commit(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
-        """Acknowledge the commits that are made in this block when it ends."""
+    def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:  # noqa: ARG002 - for overrides
+        """Acknowledge the commits of this block when it ends; `made` then returns the version it has made."""
         yield
 
     @contextmanager
@@ -173,9 +174,9 @@ class Directory(TableStore):
         return newest_manifest(self._path / f"{table}.lance")
 
     @contextmanager
-    def commit(self, table: str) -> Generator[None]:
+    def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:
         """Record the commits that are made in this block, with their files."""
-        with recorded_commit(self._path / f"{table}.lance", durable=self._durable):
+        with recorded_commit(self._path / f"{table}.lance", made, durable=self._durable):
             yield
 
     @contextmanager
@@ -212,6 +213,11 @@ class Directory(TableStore):
             return "Free some disk space and run the command again: it continues where it stopped."
         if "permission" in lowered or "read-only" in lowered:
             return "Fix the permissions, or use a collection in another directory."
+        if TWO_WRITERS in message:
+            return (
+                "Run the command again. Several machines may use one collection only on a disk that shares "
+                "locks between them."
+            )
         if "not found" in lowered:
             return "A file of the table is gone: build the collection again in another directory."
         return f"Run: {REPAIR_COMMAND}"
@@ -522,7 +528,7 @@ class Table:
             handle = self._newest()
             if handle is None:
                 return
-            with self._store.commit(self._name):
+            with self._store.commit(self._name, lambda: int(handle.version)):
                 handle.optimize(cleanup_older_than=_NEVER)
             with self._store.deletion(self._name):
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
@@ -533,7 +539,7 @@ class Table:
         """Hold the lock, and acknowledge the commit that is made in this block; create the table first."""
         with self._using("written"):
             handle = self._writable()
-            with self._store.commit(self._name):
+            with self._store.commit(self._name, lambda: int(handle.version)):
                 yield handle
 
     def _read(
@@ -645,7 +651,7 @@ class Table:
         handle = self._newest()
         if handle is None:
             database = open_database(database_path, self._store.options)
-            with self._store.commit(self._name):
+            with self._store.commit(self._name, lambda: int(handle.version)):
                 handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._handle = handle
             self._table_version = self._store.table_version(self._name)

@@ -37,6 +37,7 @@ from vrag.atomic_io import (
     write_whole,
 )
 from vrag.errors import CollectionBusy, CollectionError
+from vrag.index.integrity.file_records import FileRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -94,6 +95,9 @@ class BackupSnapshot:
     """Bytes of these files."""
     added_bytes: int
     """Bytes that were not stored before."""
+    damaged: tuple[FileRecord, ...] = ()
+    """Records of the files of tables that were not as they were recorded, and are stored as they were. Their
+    names are relative to the collection."""
 
 
 class SourceReadError(Exception):
@@ -202,9 +206,7 @@ class BackupStore:
             raise CollectionError(f"The snapshot {name} is gone.", "Choose another one.") from None
         except OSError as error:
             raise _unreadable(path, error) from error
-        damaged = CollectionError(
-            f"The snapshot {path} is damaged.", "Use another one. To delete it, delete this file."
-        )
+        damaged = CollectionError(f"The snapshot {path} is damaged.", "Use another one, or delete this file.")
         if hashlib.sha256(content).hexdigest()[:_HASH_DIGITS] != name[-_HASH_DIGITS:]:
             raise damaged
         try:
@@ -216,6 +218,7 @@ class BackupStore:
                     "Upgrade: pip install -U vrag-agent",
                 )
             files = [BackedUpFile(*json.loads(line)) for line in lines]
+            facts["damaged"] = tuple(FileRecord(*fields) for fields in facts.get("damaged", ()))
             snapshot = BackupSnapshot(name=name, **facts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged from error
@@ -270,7 +273,10 @@ class BackupStore:
         self.clear_leftovers()
         old = max(0, len(names) - keep)
         deleted, kept = names[:old], names[old:]
-        listed = {file.sha256 for name in kept for file in self.read(name)[1]}
+        try:
+            listed = {file.sha256 for name in kept for file in self.read(name)[1]}
+        except CollectionError as error:
+            raise CollectionError(f"Nothing was deleted: {error.message}", error.hint) from error
         freed = 0
         with _writing(self.directory):
             for name in deleted:
